@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package config holds the YAML that clusters are made from, and that an instructor edits. It contains no logic.
+package config
+
+import _ "embed"
+
+// AuditPolicy is the API server's audit policy, on every kind of cluster.
+//
+//go:embed audit-policy.yaml
+var AuditPolicy []byte

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command controlplane is Kubernetes' control plane in one multi-call program: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler and kubectl. It is those programs' own code, from Go modules; this file only
+// chooses one by the name it is called by (a symbolic link) or by its first argument.
+//
+// One program instead of five is smaller on disk, is linked once, and lets the processes of a cluster share the memory
+// that their code takes.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	if name == "controlplane" && len(os.Args) > 1 {
+		os.Args = os.Args[1:]
+		name = os.Args[0]
+	}
+	var command *cobra.Command
+	switch name {
+	case "etcd":
+		etcdmain.Main(os.Args)
+		return
+	case "kubectl":
+		// kubectl words its errors and chooses its exit codes itself.
+		if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+			kubectlutil.CheckErr(err)
+		}
+		return
+	case "kube-apiserver":
+		command = apiserver.NewAPIServerCommand()
+	case "kube-controller-manager":
+		command = controllermanager.NewControllerManagerCommand()
+	case "kube-scheduler":
+		command = scheduler.NewSchedulerCommand()
+	default:
+		fmt.Fprintf(os.Stderr, "controlplane: %q is not a program of it: "+
+			"call it as etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl\n", name)
+		os.Exit(2)
+	}
+	os.Exit(cli.Run(command))
+}

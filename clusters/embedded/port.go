@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// reservation is a free TCP port of 127.0.0.1 that nobody else gets while it is held, except a server of the same user
+// that shares ports (SO_REUSEPORT), as kube-apiserver does with --permit-port-sharing. The reservation is bound but
+// never listens, so all connections go to that server. Choosing a free port and closing it again would let two clusters
+// that start at once choose the same.
+type reservation struct {
+	descriptor int
+	Port       int
+}
+
+// reservePort reserves the port, or any free one for 0.
+func reservePort(port int) (*reservation, error) {
+	descriptor, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reserving a port: %w", err)
+	}
+	unix.CloseOnExec(descriptor)
+	r := &reservation{descriptor: descriptor}
+	if err := r.bind(port); err != nil {
+		r.Release()
+		return nil, fmt.Errorf("reserving a port on 127.0.0.1: %w", err)
+	}
+	return r, nil
+}
+
+func (r *reservation) bind(port int) error {
+	if err := unix.SetsockoptInt(r.descriptor, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		return err
+	}
+	if err := unix.Bind(r.descriptor, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return err
+	}
+	name, err := unix.Getsockname(r.descriptor)
+	if err != nil {
+		return err
+	}
+	r.Port = name.(*unix.SockaddrInet4).Port
+	return nil
+}
+
+// Release gives the port back.
+func (r *reservation) Release() { _ = unix.Close(r.descriptor) }

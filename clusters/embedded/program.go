@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lva.io/operators/clusters/gobuild"
+)
+
+// Program is the control plane's multi-call program in a checkout of this repository.
+type Program struct {
+	// Path is the program's file.
+	Path string
+	// Version is the Kubernetes release it is, such as v1.36.3.
+	Version string
+	target  gobuild.Target
+}
+
+// NewProgram describes the control plane of the checkout at root. Its version is that of k8s.io/kubernetes in
+// clusters/controlplane/go.mod, and nowhere else.
+func NewProgram(root string) (*Program, error) {
+	module := filepath.Join(root, "clusters", "controlplane")
+	version, err := requiredVersion(filepath.Join(module, "go.mod"), "k8s.io/kubernetes")
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(root, ".cache", "controlplane", "controlplane")
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) != 3 {
+		return nil, fmt.Errorf("the version of k8s.io/kubernetes, %q, is not of the form v1.2.3", version)
+	}
+	// Without these the server calls itself v0.0.0-master, and clients and charts refuse to work with it.
+	const variables = "k8s.io/component-base/version."
+	return &Program{Path: path, Version: version, target: gobuild.Target{
+		Package: ".", Module: module, Output: path,
+		LinkFlags: []string{
+			"-X", variables + "gitVersion=" + version, "-X", variables + "gitMajor=" + parts[0],
+			"-X", variables + "gitMinor=" + parts[1],
+		},
+	}}, nil
+}
+
+// Fresh reports whether the program is there and fits its sources.
+func (p *Program) Fresh() bool { return p.target.Fresh() }
+
+// Ensure builds the program unless it is there already. The first build takes minutes.
+func (p *Program) Ensure(ctx context.Context, progress gobuild.Progress) error {
+	return p.target.Ensure(ctx, progress)
+}
+
+// requiredVersion reads one requirement of a go.mod.
+func requiredVersion(file, module string) (string, error) {
+	mod, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("reading the version of %s: %w", module, err)
+	}
+	defer mod.Close()
+	lines := bufio.NewScanner(mod)
+	for lines.Scan() {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
+		if len(fields) >= 2 && fields[0] == module {
+			return fields[1], nil
+		}
+	}
+	return "", fmt.Errorf("%s does not require %s", file, module)
+}

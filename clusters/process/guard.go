@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+// guardName is the program name under which this program runs as a guard.
+const guardName = "operator-labs-guard"
+
+// The guard is the same program called by another name: nothing has to be installed or found, and it is there in test
+// binaries, too. It must not get as far as main.
+func init() {
+	if len(os.Args) == 3 && os.Args[0] == guardName {
+		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+		guard(os.Stdin, os.Args[1], os.Args[2])
+		os.Exit(0)
+	}
+}
+
+// guard waits for the end of the pipe. Unless its owner dismissed it, it ends all that the scope has, and its folder.
+// The words of the protocol: "group N", "forget N", "dismiss".
+func guard(pipe io.Reader, id, dir string) {
+	groups := map[int]struct{}{}
+	lines := bufio.NewScanner(pipe)
+	for lines.Scan() {
+		var word string
+		var number int
+		_, _ = fmt.Sscan(lines.Text(), &word, &number)
+		switch word {
+		case "group":
+			groups[number] = struct{}{}
+		case "forget":
+			delete(groups, number)
+		case "dismiss":
+			return
+		}
+	}
+	for group := range groups {
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+	}
+	killMarked(id)
+	if dir != "" {
+		_ = removeAll(dir)
+	}
+}
+
+func (s *Scope) startGuard() error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding our own program: %w", err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+	defer read.Close()
+	dir := s.Dir
+	if s.options.Dir != "" {
+		dir = "" // not ours to remove
+	}
+	s.guard = &exec.Cmd{
+		Path: executable, Args: []string{guardName, s.ID, dir}, Dir: "/", Env: []string{"GOMAXPROCS=1"},
+		Stdin: read, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if s.lock != nil {
+		// The guard holds the lock as long as it has work to do: nobody sweeps what it is about to remove.
+		s.guard.ExtraFiles = []*os.File{s.lock}
+	}
+	if err := s.guard.Start(); err != nil {
+		write.Close()
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+	s.pipe = write
+	return nil
+}
+
+func (s *Scope) tellGuard(word string, number int) {
+	// A guard that somebody killed leaves us with Close and the next sweep.
+	_, _ = fmt.Fprintln(s.pipe, word, number)
+}
+
+func (s *Scope) dismissGuard() {
+	s.tellGuard("dismiss", 0)
+	s.pipe.Close()
+	_ = s.guard.Wait()
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func groupAttributes(detachable bool) *syscall.SysProcAttr {
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	if detachable {
+		attributes = &syscall.SysProcAttr{Setsid: true}
+	} else {
+		// Faster than the guard, and works when the guard was killed first. Go ends a thread only with a goroutine
+		// that was locked to it, and none of ours that start processes is.
+		attributes.Pdeathsig = syscall.SIGKILL
+	}
+	return attributes
+}
+
+// killMarked repeats until it finds none: a process may fork while we look. One that the kernel can't end (it waits for
+// a disk) is left to its fate after two seconds.
+func killMarked(id string) {
+	giveUp := time.Now().Add(2 * time.Second)
+	for found := true; found && time.Now().Before(giveUp); {
+		found = false
+		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, file := range environments {
+			environment, err := os.ReadFile(file)
+			if err != nil || !marked(environment, id) {
+				continue
+			}
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if pid == os.Getpid() || unix.Kill(pid, unix.SIGKILL) != nil {
+				continue
+			}
+			found = true
+		}
+	}
+}
+
+// EndWithParent asks for a SIGTERM when the process that started us dies, for commands that are part of a larger one
+// (make): kill -9 of that must end them, too.
+func EndWithParent() {
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
+}

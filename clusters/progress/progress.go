@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package progress shows on a terminal, or in a log, how far a long piece of work is. It imports the standard library
+// only, because it is part of the program that builds all others. It does not measure or plan the work.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// redraw is how often the line on a terminal moves; report how often a log gets a line.
+const (
+	redraw = 100 * time.Millisecond
+	report = 15 * time.Second
+)
+
+// Bar is a line that says what is being done and how far it is. All methods are safe for concurrent use.
+type Bar struct {
+	out      io.Writer
+	terminal bool
+	what     string
+	started  time.Time
+	stop     chan struct{}
+	stopped  sync.WaitGroup
+
+	mutex       sync.Mutex
+	detail      string
+	done, total int
+	reported    time.Time
+}
+
+// IsTerminal reports whether a person watches the file and its terminal can redraw a line.
+func IsTerminal(file *os.File) bool {
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
+}
+
+// Start shows a bar. Nothing is printed for work that ends within two seconds in a log; Done or Fail must end it.
+func Start(out *os.File, what string) *Bar {
+	b := &Bar{out: out, terminal: IsTerminal(out), what: what, started: time.Now(), stop: make(chan struct{})}
+	b.reported = b.started.Add(2*time.Second - report)
+	b.stopped.Go(b.run)
+	return b
+}
+
+// Set says how far the work is, in units of its own: detail names them ("packages"). A total of 0 is an unknown one.
+func (b *Bar) Set(detail string, done, total int) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.detail, b.done, b.total = detail, done, total
+}
+
+// Done ends the bar with a line that says how long the work took.
+func (b *Bar) Done() { b.end("done") }
+
+// Fail ends the bar; the error is the caller's to print.
+func (b *Bar) Fail() { b.end("failed") }
+
+func (b *Bar) end(how string) {
+	close(b.stop)
+	b.stopped.Wait()
+	if b.terminal {
+		fmt.Fprint(b.out, "\r\x1b[K")
+	}
+	fmt.Fprintf(b.out, "%s: %s in %s\n", b.what, how, time.Since(b.started).Round(100*time.Millisecond))
+}
+
+func (b *Bar) run() {
+	ticker := time.NewTicker(redraw)
+	defer ticker.Stop()
+	for frame := 0; ; frame++ {
+		select {
+		case <-b.stop:
+			return
+		case <-ticker.C:
+			b.draw(frame)
+		}
+	}
+}
+
+func (b *Bar) draw(frame int) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	elapsed := time.Since(b.started).Round(time.Second)
+	if b.terminal {
+		spinner := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+		fmt.Fprintf(b.out, "\r\x1b[K%c %s %s%s (%s)", spinner[frame%len(spinner)], b.what, b.gauge(), b.count(), elapsed)
+		return
+	}
+	if time.Since(b.reported) >= report {
+		b.reported = time.Now()
+		fmt.Fprintf(b.out, "%s:%s (%s)\n", b.what, b.count(), elapsed)
+	}
+}
+
+func (b *Bar) count() string {
+	switch {
+	case b.detail == "":
+		return ""
+	case b.total == 0:
+		return fmt.Sprintf(" %d %s", b.done, b.detail)
+	default:
+		return fmt.Sprintf(" %d of %d %s", b.done, b.total, b.detail)
+	}
+}
+
+func (b *Bar) gauge() string {
+	if b.total == 0 {
+		return ""
+	}
+	const width = 24
+	filled := min(width, width*b.done/b.total)
+	return "[" + strings.Repeat("█", filled) + strings.Repeat("·", width-filled) + "]"
+}
