@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"net"
+	"strconv"
+)
+
+// The Service network is kubeadm's. Its first address is that of the Service kubernetes.
+const serviceNetwork = "10.96.0.0/16"
+
+var kubernetesServiceIP = net.IPv4(10, 96, 0, 1)
+
+// component is one program of the control plane and how it is started. All file names are relative to the run folder.
+type component struct {
+	name  string
+	flags []string
+	env   []string
+}
+
+// etcd listens on Unix sockets in the run folder: no port to collide, and nobody else can connect. Its URLs must have
+// the form host:port, which for a Unix socket is just a file name.
+func etcd(durable bool) component {
+	const client, peer = "unix://etcd-client:0", "unix://etcd-peer:0"
+	flags := []string{
+		"--name=default", "--data-dir=data",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
+		"--log-level=warn",
+	}
+	if !durable {
+		// A cluster that lives for seconds need not survive a power failure, and disks are slow.
+		flags = append(flags, "--unsafe-no-fsync")
+	}
+	return component{name: "etcd", flags: flags}
+}
+
+func apiServer(port int) component {
+	return component{name: "kube-apiserver", flags: []string{
+		"--etcd-servers=unix://etcd-client:0",
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
+		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
+		"--anonymous-auth=false", "--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=service-account.pub", "--service-account-signing-key-file=service-account.key",
+		"--service-cluster-ip-range=" + serviceNetwork, "--endpoint-reconciler-type=none",
+		"--allow-privileged",
+		// Blocking: an answered request is in the log.
+		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=audit.log", "--audit-log-mode=blocking",
+	}}
+}
+
+func controllerManager() component {
+	return component{name: "kube-controller-manager", flags: []string{
+		"--kubeconfig=controller-manager.kubeconfig", "--leader-elect=false", "--secure-port=0",
+		"--root-ca-file=ca.crt", "--service-account-private-key-file=service-account.key",
+		// Its informers find new kinds by asking for them; the default of half a minute is a long time in a lab.
+		"--concurrent-gc-syncs=5",
+	}}
+}
+
+func scheduler() component {
+	return component{name: "kube-scheduler", flags: []string{
+		"--kubeconfig=scheduler.kubeconfig", "--leader-elect=false", "--secure-port=0",
+	}}
+}

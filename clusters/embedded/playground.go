@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/process"
+)
+
+// Playground is the cluster to play in: it survives between commands until Down. Grading never uses it.
+type Playground struct {
+	// Dir is its folder. It keeps keys and data when the machine was restarted, so that Up goes on where it was.
+	Dir string
+}
+
+// ErrDown says that the playground does not run.
+var ErrDown = errors.New("the playground is not running: start it with `make up`")
+
+// playgroundState is what a later command must know of the processes that an earlier one started.
+type playgroundState struct {
+	Scope   string         `json:"scope"`
+	Port    int            `json:"port"`
+	Version string         `json:"version"`
+	PIDs    map[string]int `json:"pids"`
+	Started time.Time      `json:"started"`
+}
+
+// PlaygroundStatus is what `make status` shows.
+type PlaygroundStatus struct {
+	Host, Version string
+	Started       time.Time
+	// Programs tells for each program of the control plane whether it runs.
+	Programs map[string]bool
+	// Ready is nil when the API server says that it is ready.
+	Ready error
+}
+
+// NewPlayground describes the playground of the checkout at root.
+func NewPlayground(root string) *Playground {
+	return &Playground{Dir: filepath.Join(root, ".cache", "playground")}
+}
+
+// Kubeconfig is the file of an administrator's kubeconfig.
+func (p *Playground) Kubeconfig() string { return filepath.Join(p.Dir, adminKubeconfig) }
+
+// Config is an administrator's access to the playground, or ErrDown.
+func (p *Playground) Config() (*rest.Config, error) {
+	if _, err := os.Stat(p.Kubeconfig()); err != nil {
+		return nil, ErrDown
+	}
+	return loadConfig(p.Kubeconfig())
+}
+
+// Up starts the playground unless it runs. It says whether it had to.
+func (p *Playground) Up(ctx context.Context, program *Program) (started bool, err error) {
+	unlock, err := p.lock()
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() {
+		return false, nil
+	}
+	state, err := p.readState()
+	if err != nil {
+		return false, err
+	}
+	p.end(state)
+	scope, err := process.NewScope(process.Options{Dir: p.Dir, Detachable: true})
+	if err != nil {
+		return false, err
+	}
+	// Written before anything is started: whoever finds this folder after a crash knows what to look for.
+	state = playgroundState{Scope: scope.ID, Port: state.Port, Version: program.Version, Started: time.Now()}
+	if err := p.writeState(state); err != nil {
+		return false, errors.Join(err, scope.Close())
+	}
+	cluster, err := start(ctx, program, scope, settings{port: state.Port, durable: true})
+	if err != nil {
+		return false, err
+	}
+	state.Port, state.PIDs = cluster.port.Port, cluster.PIDs()
+	if err := p.writeState(state); err != nil {
+		return false, errors.Join(err, cluster.Stop())
+	}
+	cluster.port.Release()
+	scope.Release()
+	return true, nil
+}
+
+// Down ends the playground and removes all that it held. It says whether there was one.
+func (p *Playground) Down() (was bool, err error) {
+	if _, err := os.Stat(p.Dir); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	unlock, err := p.lock()
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	state, err := p.readState()
+	if err != nil {
+		return false, err
+	}
+	p.end(state)
+	if err := os.RemoveAll(p.Dir); err != nil {
+		return false, fmt.Errorf("removing the playground: %w", err)
+	}
+	return state.Scope != "", nil
+}
+
+// Status looks at the playground; ErrDown if there is none.
+func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
+	state, err := p.readState()
+	if err != nil {
+		return nil, err
+	}
+	if state.Scope == "" {
+		return nil, ErrDown
+	}
+	status := &PlaygroundStatus{Version: state.Version, Started: state.Started, Programs: map[string]bool{}}
+	for name, pid := range state.PIDs {
+		status.Programs[name] = isControlPlane(pid)
+	}
+	config, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	status.Host = config.Host
+	config.Timeout = 5 * time.Second
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	_, status.Ready = client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+	return status, nil
+}
+
+func (s *PlaygroundStatus) running() bool {
+	for _, runs := range s.Programs {
+		if !runs {
+			return false
+		}
+	}
+	return len(s.Programs) > 0
+}
+
+// end ends what an earlier Up started, also one that was interrupted.
+func (p *Playground) end(state playgroundState) {
+	for _, pid := range state.PIDs {
+		if isControlPlane(pid) {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+		}
+	}
+	if state.Scope != "" {
+		process.KillMarked(state.Scope)
+	}
+}
+
+// isControlPlane tells our process from another that got its number later.
+func isControlPlane(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	command, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && strings.Contains(string(command), "controlplane")
+}
+
+func (p *Playground) stateFile() string { return filepath.Join(p.Dir, "playground.json") }
+
+func (p *Playground) readState() (playgroundState, error) {
+	var state playgroundState
+	content, err := os.ReadFile(p.stateFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return state, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &state)
+	}
+	if err != nil {
+		return state, fmt.Errorf("reading the playground's state: %w", err)
+	}
+	return state, nil
+}
+
+func (p *Playground) writeState(state playgroundState) error {
+	content, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := p.stateFile() + ".new"
+	if err := os.WriteFile(temporary, content, 0o600); err != nil {
+		return fmt.Errorf("writing the playground's state: %w", err)
+	}
+	return os.Rename(temporary, p.stateFile())
+}
+
+// lock lets one command at a time start or end the playground. The lock lies beside the folder, which Down removes.
+func (p *Playground) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the playground's folder: %w", err)
+	}
+	file, err := os.OpenFile(p.Dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the playground: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		file.Close()
+		return nil, errors.New("another command is starting or ending the playground: wait for it")
+	}
+	return func() { file.Close() }, nil
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// pollInterval is short because a whole grading run takes seconds, and the server is on this machine.
+const pollInterval = 15 * time.Millisecond
+
+// waitAPIReady waits until the API server says that it is ready: all its start-up work is done.
+func (c *Cluster) waitAPIReady(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return c.poll(ctx, "the API server to be ready", func(ctx context.Context) (bool, error) {
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err == nil, nil
+	})
+}
+
+// waitControllers waits until the controllers do what they do: the ServiceAccount default was made, and the garbage
+// collector, the last of them to begin, collects.
+func (c *Cluster) waitControllers(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := c.poll(ctx, "the ServiceAccount default", func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return found(err)
+	}); err != nil {
+		return err
+	}
+	return c.waitGarbageCollected(ctx, client)
+}
+
+// waitGarbageCollected makes an object whose owner does not exist and waits until the garbage collector removes it.
+func (c *Cluster) waitGarbageCollected(ctx context.Context, client kubernetes.Interface) error {
+	configMaps := client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+	orphan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "operator-labs-orphan-",
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "ConfigMap", Name: "never-existed", UID: types.UID("00000000-0000-0000-0000-000000000000")},
+		},
+	}}
+	orphan, err := configMaps.Create(ctx, orphan, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating an orphan for the garbage collector: %w", err)
+	}
+	return c.poll(ctx, "the garbage collector to remove an orphan", func(ctx context.Context) (bool, error) {
+		_, err := configMaps.Get(ctx, orphan.Name, metav1.GetOptions{})
+		there, err := found(err)
+		return !there && err == nil, err
+	})
+}
+
+// found tells NotFound, for which one waits, from errors, for which one does not.
+func found(err error) (bool, error) {
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// poll repeats the question until the answer is yes, an error, or too late. A program of the cluster that ends, ends it.
+func (c *Cluster) poll(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		yes, err := ask(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for %s: %w%s", what, context.Cause(ctx), c.lastWords("kube-apiserver"))
+		}
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+		if yes {
+			return nil
+		}
+		if name, dead := c.died(); dead {
+			return fmt.Errorf("waiting for %s: %s has ended%s", what, name, c.lastWords(name))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lastWords are the last lines of a program's log, for an error message.
+func (c *Cluster) lastWords(component string) string {
+	const lines = 5
+	content, err := os.ReadFile(c.log(component))
+	if errors.Is(err, os.ErrNotExist) || len(content) == 0 {
+		return ""
+	}
+	all := strings.Split(string(bytes.TrimSpace(content)), "\n")
+	return "; the last lines of its log:\n  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}
