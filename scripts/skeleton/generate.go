@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package skeleton
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/imports"
+
+	"lva.io/operators/scripts/command"
+)
+
+// Generator makes labs from solutions.
+type Generator struct {
+	// Root is the folder of the repository.
+	Root string
+	// ControllerGen is the controller-gen program: deep copies, CRDs and roles of a lab follow from its own types.
+	ControllerGen string
+}
+
+// Generate makes the skeleton of a lab (the folder's name, such as 02-reconciler) from its solution, in a folder that is
+// empty or does not exist yet. Mistakes in the solution's markers are reported with file and line.
+func (g Generator) Generate(ctx context.Context, lab, into string) error {
+	runner, err := command.NewRunner()
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	return g.generate(ctx, runner, lab, into, tidyMustWork)
+}
+
+// tidying is what becomes of a failed `go mod tidy`.
+type tidying bool
+
+const (
+	// A maintainer's machine has all that tidying reads.
+	tidyMustWork tidying = true
+	// A student's has what the lab compiles, not the tests of all that it compiles. Then go.mod stays the solution's,
+	// which has more than it needs: that does no harm.
+	tidyMayFail tidying = false
+)
+
+func (g Generator) generate(ctx context.Context, runner *command.Runner, lab, into string, tidying tidying) error {
+	files, err := readFolder(filepath.Join(g.Root, "solutions", lab))
+	if err != nil {
+		return err
+	}
+	sources, _, err := parseAll(lab, files)
+	if err != nil {
+		return err
+	}
+	if err := checkEmpty(into); err != nil {
+		return err
+	}
+	made, err := skeletonFiles(lab, files, sources)
+	if err != nil {
+		return err
+	}
+	if err := writeFiles(into, made); err != nil {
+		return err
+	}
+	for _, f := range made {
+		if path.Ext(f.name) == ".go" {
+			if err := fixImports(lab, f, filepath.Join(into, filepath.FromSlash(f.name))); err != nil {
+				return err
+			}
+		}
+	}
+	if err := g.manifests(ctx, runner, into); err != nil {
+		return fmt.Errorf("generating from the types of the skeleton of %s: %w", lab, err)
+	}
+	return tidy(ctx, runner, lab, files, into, tidying)
+}
+
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: a skeleton is made in an empty folder, so that it can't overwrite anybody's work", dir)
+	}
+	return nil
+}
+
+// skeletonFiles are the files of the lab that come from the solution's.
+func skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file, error) {
+	var made []file
+	task := false
+	for _, f := range files {
+		switch {
+		case f.name == "mutants.yaml", f.name == "README.md", Generated(f.name):
+			continue
+		case f.name == "TASK.md":
+			task = true
+			made = append(made, file{name: "README.md", content: f.content, mode: f.mode})
+			continue
+		}
+		if source, text := sources[f.name]; text {
+			f.content = bytes.ReplaceAll(source.Skeleton(), []byte(solutionsPath), []byte(labsPath))
+		}
+		made = append(made, f)
+	}
+	if !task {
+		return nil, fmt.Errorf("%s is missing: it becomes the README.md of the lab", where(lab, "TASK.md"))
+	}
+	return made, nil
+}
+
+// fixImports removes the imports that only the taken code needed, and formats the file.
+func fixImports(lab string, f file, target string) error {
+	formatted, err := imports.Process(target, f.content, &imports.Options{Comments: true, TabIndent: true, TabWidth: 8})
+	if err != nil {
+		return fmt.Errorf("the skeleton of %s is not Go: %w", where(lab, f.name), err)
+	}
+	had, err := importsOf(f.name, f.content)
+	if err != nil {
+		return err
+	}
+	has, err := importsOf(f.name, formatted)
+	if err != nil {
+		return err
+	}
+	// What is found in whatever modules this machine happens to have is not the same on another one.
+	for imported := range has {
+		if !had[imported] && strings.Contains(imported, ".") {
+			return fmt.Errorf("the lab:else parts of %s need %q: import it in the solution, too", where(lab, f.name), imported)
+		}
+	}
+	return os.WriteFile(target, formatted, f.mode)
+}
+
+func importsOf(name string, content []byte) (map[string]bool, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), name, content, parser.ImportsOnly)
+	if err != nil {
+		return nil, fmt.Errorf("reading the imports: %w", err)
+	}
+	found := map[string]bool{}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, fmt.Errorf("reading the imports of %s: %w", name, err)
+		}
+		found[imported] = true
+	}
+	return found, nil
+}
+
+// Manifests makes the generated files (see Generated) of the module in a folder anew, as its Makefile's `make generate
+// manifests` does.
+func (g Generator) Manifests(ctx context.Context, dir string) error {
+	runner, err := command.NewRunner()
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	return g.manifests(ctx, runner, dir)
+}
+
+func (g Generator) manifests(ctx context.Context, runner *command.Runner, dir string) error {
+	old, err := readFolder(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range old {
+		if Generated(f.name) {
+			if err := os.Remove(filepath.Join(dir, filepath.FromSlash(f.name))); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = runner.Run(ctx, dir, nil, g.ControllerGen,
+		"object", "crd", "rbac:roleName=manager-role", "webhook", "paths=./...", "output:crd:artifacts:config=config/crd/bases")
+	return err
+}
+
+// tidy brings go.mod and go.sum in line with what the skeleton imports. Nothing is downloaded: a solution that builds
+// and is tidy has all that its skeleton needs.
+func tidy(ctx context.Context, runner *command.Runner, lab string, solution []file, dir string, tidying tidying) error {
+	skeleton, err := readFolder(dir)
+	if err != nil {
+		return err
+	}
+	want, err := foreignImports(solution)
+	if err != nil {
+		return err
+	}
+	have, err := foreignImports(skeleton)
+	if err != nil {
+		return err
+	}
+	// The usual case, and the only one that needs nothing but what the lab compiles.
+	if maps.Equal(want, have) {
+		return nil
+	}
+	before := map[string][]byte{}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if before[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	_, err = runner.Run(ctx, dir, []string{"GOPROXY=off"}, "go", "mod", "tidy")
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if tidying == tidyMustWork {
+		return fmt.Errorf("tidying go.mod of the skeleton of %s without a network (does `go mod tidy` in its solution help?): %w", lab, err)
+	}
+	for name, content := range before {
+		if content == nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreignImports are the packages of other modules that a module's files import.
+func foreignImports(files []file) (map[string]bool, error) {
+	all := map[string]bool{}
+	for _, f := range files {
+		if path.Ext(f.name) != ".go" {
+			continue
+		}
+		found, err := importsOf(f.name, f.content)
+		if err != nil {
+			return nil, err
+		}
+		for imported := range found {
+			first, _, _ := strings.Cut(imported, "/")
+			if strings.Contains(first, ".") && !strings.HasPrefix(imported, solutionsPath) && !strings.HasPrefix(imported, labsPath) {
+				all[imported] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+func writeFiles(dir string, files []file) error {
+	for _, f := range files {
+		target := filepath.Join(dir, filepath.FromSlash(f.name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, f.content, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

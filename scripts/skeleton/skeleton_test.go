@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package skeleton
+
+import (
+	"go/format"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/command"
+)
+
+// root is the repository that this test is part of.
+const root = "../.."
+
+// nothing is a controller-gen for labs without API types.
+const nothing = "true"
+
+// repository lays the files of an archive into a temporary repository and returns it with the files below want/.
+func repository(t *testing.T, archive string) (dir string, want map[string]string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, want = t.TempDir(), map[string]string{}
+	for _, f := range txtar.Parse(content).Files {
+		if name, ok := strings.CutPrefix(f.Name, "want/"); ok {
+			want[name] = string(f.Data)
+			continue
+		}
+		write(t, filepath.Join(dir, f.Name), string(f.Data))
+	}
+	return dir, want
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents are the files of a folder as the package sees them.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := readFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, f := range files {
+		all[f.name] = string(f.content)
+	}
+	return all
+}
+
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	runner, err := command.NewRunner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Close()
+	out, err := runner.Run(t.Context(), dir, nil, program, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func commit(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
+		run(t, dir, "git", "init", "-q")
+		write(t, filepath.Join(dir, ".gitignore"), "/out/\n/labs/*/bin/\n")
+	}
+	run(t, dir, "git", "add", "-A")
+	run(t, dir, "git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "test")
+}
+
+func TestGenerate(t *testing.T) {
+	t.Parallel()
+	dir, want := repository(t, "shop.txtar")
+	picture := "\x89PNG\x00"
+	write(t, filepath.Join(dir, "solutions/01-shop/cone.png"), picture)
+	want["cone.png"] = picture
+	into := filepath.Join(t.TempDir(), "lab")
+	if err := (Generator{Root: dir, ControllerGen: nothing}).Generate(t.Context(), "01-shop", into); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, contents(t, into)); diff != "" {
+		t.Errorf("lab (-want +got):\n%s", diff)
+	}
+	run(t, into, "go", "vet", "./...")
+}
+
+func TestGenerateRefusesAFolderWithSomethingInIt(t *testing.T) {
+	t.Parallel()
+	dir, _ := repository(t, "shop.txtar")
+	into := t.TempDir()
+	write(t, filepath.Join(into, "main.go"), "mine")
+	err := Generator{Root: dir, ControllerGen: nothing}.Generate(t.Context(), "01-shop", into)
+	if err == nil || !strings.Contains(err.Error(), "is not empty") {
+		t.Errorf("error %v, want one that says that the folder is not empty", err)
+	}
+	if diff := cmp.Diff(map[string]string{"main.go": "mine"}, contents(t, into)); diff != "" {
+		t.Errorf("folder (-want +got):\n%s", diff)
+	}
+}
+
+func TestMistakesInSolutions(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		// file and content are added to the shop.
+		file, content, want string
+	}{
+		{
+			"the same region twice", "other.yaml", "#lab:begin shout\n#lab:end\n",
+			`solutions/01-shop/other.yaml:1: there is a region "shout" already, in solutions/01-shop/main.go:14: a lab's regions have different names`,
+		},
+		{
+			"a built program", "manager", "\x7fELF\x00",
+			`solutions/01-shop/manager:1: this is neither text nor a picture: a lab can't have it, so delete it from the solution`,
+		},
+		{
+			"a marker in a doc comment", "doc.go", "package main\n\n//lab:begin doc\n// X is.\nfunc X() {}\n\n//lab:end\n",
+			`solutions/01-shop/doc.go:3: gofmt moves a marker within a doc comment: put an empty line between the marker and the comment`,
+		},
+		{
+			"an unbalanced region", "other.yaml", "#lab:end\n",
+			`solutions/01-shop/other.yaml:1: lab:end without a lab:begin before it`,
+		},
+		{
+			"a replacement that is not Go", "doc.go", "package main\n\n//lab:begin doc\nvar X = 1\n\n//lab:else\n// var X = = 1\n//lab:end\n",
+			`the skeleton of solutions/01-shop/doc.go is not Go`,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir, _ := repository(t, "shop.txtar")
+			write(t, filepath.Join(dir, "solutions/01-shop", test.file), test.content)
+			err := Generator{Root: dir, ControllerGen: nothing}.Generate(t.Context(), "01-shop", t.TempDir())
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("error\n  %v\nwant\n  %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestRegionsListsTheTasks(t *testing.T) {
+	t.Parallel()
+	dir, _ := repository(t, "shop.txtar")
+	got, err := Regions(dir, "01-shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Region{
+		{Name: "grade", File: "Makefile", Begin: 1, Else: 4, End: 7},
+		{Name: "shout", File: "main.go", Begin: 14, Else: 16, End: 19},
+		{Name: "close", File: "main.go", Begin: 24, End: 29},
+		{Name: "price", File: "price/price.go", Begin: 7, Else: 13, End: 18},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The update of a tracked lab follows the solution, until a student's work is in the way.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	dir, want := repository(t, "shop.txtar")
+	commit(t, dir)
+	generator := Generator{Root: dir, ControllerGen: nothing}
+	lab := filepath.Join(dir, "labs/01-shop")
+
+	changed, err := generator.Update(t.Context(), "01-shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changed) != len(want) {
+		t.Errorf("changed %v, want all %d files", changed, len(want))
+	}
+	if diff := cmp.Diff(want, contents(t, lab)); diff != "" {
+		t.Errorf("lab (-want +got):\n%s", diff)
+	}
+
+	// Not committed, but our own: a maintainer edits the solution again and again.
+	write(t, filepath.Join(dir, "solutions/01-shop/PROJECT"), "repo: other\n")
+	changed, err = generator.Update(t.Context(), "01-shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"labs/01-shop/PROJECT"}, changed); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+	changed, err = generator.Update(t.Context(), "01-shop")
+	if err != nil || len(changed) > 0 {
+		t.Errorf("the second update changed %v, error %v; want nothing to do", changed, err)
+	}
+
+	// A student's edit and a student's file are kept; what is built there and ignored is not in the way.
+	commit(t, dir)
+	write(t, filepath.Join(lab, "bin/manager"), "built")
+	write(t, filepath.Join(lab, "main.go"), "package main // my work\n")
+	write(t, filepath.Join(lab, "notes.txt"), "my notes")
+	before := contents(t, lab)
+	_, err = generator.Update(t.Context(), "01-shop")
+	const refusal = "labs/01-shop has changes that are not committed and would be lost: commit them, or run `make reset-1`, " +
+		"which keeps a copy:\n  labs/01-shop/main.go\n  labs/01-shop/notes.txt"
+	if err == nil || err.Error() != refusal {
+		t.Errorf("error\n  %v\nwant\n  %s", err, refusal)
+	}
+	if diff := cmp.Diff(before, contents(t, lab)); diff != "" {
+		t.Errorf("lab after the refusal (-want +got):\n%s", diff)
+	}
+
+	// Once committed, git has it.
+	commit(t, dir)
+	if _, err := generator.Update(t.Context(), "01-shop"); err != nil {
+		t.Fatal(err)
+	}
+	want["PROJECT"] = "repo: other\n"
+	if diff := cmp.Diff(want, contents(t, lab)); diff != "" {
+		t.Errorf("lab (-want +got):\n%s", diff)
+	}
+}
+
+func TestResetKeepsTheOldWork(t *testing.T) {
+	t.Parallel()
+	dir, want := repository(t, "shop.txtar")
+	generator := Generator{Root: dir, ControllerGen: nothing}
+	lab := filepath.Join(dir, "labs/01-shop")
+
+	work := []map[string]string{{"main.go": "first", "sub/notes.txt": "notes"}, {"main.go": "second"}}
+	var kept []string
+	for _, files := range work {
+		for name, content := range files {
+			write(t, filepath.Join(lab, name), content)
+		}
+		where, err := generator.Reset(t.Context(), "01-shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, where)
+		if diff := cmp.Diff(want, contents(t, lab)); diff != "" {
+			t.Errorf("lab after the reset (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(work[0], contents(t, kept[0])); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", kept[0], diff)
+	}
+	if got := contents(t, kept[1])["main.go"]; got != "second" {
+		t.Errorf("%s has main.go %q, want the second work", kept[1], got)
+	}
+
+	where, err := generator.Reset(t.Context(), "01-shop")
+	if err != nil || where != "" {
+		t.Errorf("reset of an untouched lab: kept %q, error %v; want nothing to keep", where, err)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "out/kept"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 2 {
+		t.Errorf("out/kept has %v, want the two kept works and nothing else", entries)
+	}
+}
+
+func TestResetOfABrokenSolutionTouchesNothing(t *testing.T) {
+	t.Parallel()
+	dir, _ := repository(t, "shop.txtar")
+	write(t, filepath.Join(dir, "solutions/01-shop/broken.yaml"), "#lab:end\n")
+	write(t, filepath.Join(dir, "labs/01-shop/main.go"), "mine")
+	if _, err := (Generator{Root: dir, ControllerGen: nothing}).Reset(t.Context(), "01-shop"); err == nil {
+		t.Error("no error")
+	}
+	if diff := cmp.Diff(map[string]string{"main.go": "mine"}, contents(t, filepath.Join(dir, "labs/01-shop"))); diff != "" {
+		t.Errorf("lab (-want +got):\n%s", diff)
+	}
+}
+
+// controllerGen builds the pinned controller-gen.
+func controllerGen(t *testing.T) string {
+	t.Helper()
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := gobuild.Target{
+		Package: "sigs.k8s.io/controller-tools/cmd/controller-gen",
+		Module:  filepath.Join(absolute, "scripts", "tools"),
+		Output:  filepath.Join(absolute, ".cache", "bin", "controller-gen"),
+	}
+	if err := target.Ensure(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return target.Output
+}
+
+// Every solution of the course gives a skeleton that compiles, vets clean, is formatted, and says what to do.
+func TestSkeletonsCompileAndVet(t *testing.T) {
+	t.Parallel()
+	solutions, err := filepath.Glob(root + "/solutions/*/go.mod")
+	if err != nil || len(solutions) == 0 {
+		t.Fatalf("solutions %v, error %v", solutions, err)
+	}
+	generator := Generator{Root: root, ControllerGen: controllerGen(t)}
+	for _, solution := range solutions {
+		lab := filepath.Base(filepath.Dir(solution))
+		t.Run(lab, func(t *testing.T) {
+			t.Parallel()
+			into := t.TempDir()
+			if err := generator.Generate(t.Context(), lab, into); err != nil {
+				t.Fatal(err)
+			}
+			run(t, into, "go", "vet", "-trimpath", "./...")
+			tasks := 0
+			for name, content := range contents(t, into) {
+				tasks += strings.Count(content, "TODO(lab)")
+				if strings.Contains(content, "lab:begin") || strings.Contains(content, solutionsPath) {
+					t.Errorf("%s still has a marker or the solution's module path", name)
+				}
+				if path.Ext(name) != ".go" {
+					continue
+				}
+				formatted, err := format.Source([]byte(content))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(string(formatted), content); diff != "" {
+					t.Errorf("%s is not formatted (-want +got):\n%s", name, diff)
+				}
+			}
+			if tasks == 0 {
+				t.Error("no TODO(lab) tells the student what to do")
+			}
+		})
+	}
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package skeleton
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The module paths of solutions and labs, up to the lab's name.
+const (
+	solutionsPath = "lva.io/operators/solutions/"
+	labsPath      = "lva.io/operators/labs/"
+)
+
+// file is a file of a solution or of a lab.
+type file struct {
+	name    string // relative to the folder, with slashes
+	content []byte
+	mode    fs.FileMode
+}
+
+// Regions lists the tasks of a lab (the folder's name, such as 02-reconciler) in the order of files and lines. It
+// reports every mistake in the markers of the lab's solution.
+func Regions(root, lab string) ([]Region, error) {
+	files, err := readFolder(filepath.Join(root, "solutions", lab))
+	if err != nil {
+		return nil, err
+	}
+	_, regions, err := parseAll(lab, files)
+	return regions, err
+}
+
+// parseAll parses the text files of a solution that go to the lab.
+func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
+	sources := map[string]*Source{}
+	var regions []Region
+	var problems []error
+	for _, f := range files {
+		if isBinary(f) {
+			if !isPicture(f.name) {
+				problems = append(problems, &Problem{
+					File: where(lab, f.name), Line: 1,
+					Message: "this is neither text nor a picture: a lab can't have it, so delete it from the solution",
+				})
+			}
+			continue
+		}
+		source, err := Parse(f.name, f.content)
+		if err == nil {
+			err = checkDocComments(source, f.content)
+		}
+		problems = append(problems, located(lab, err)...)
+		sources[f.name] = source
+		for _, region := range source.Regions {
+			if i := slices.IndexFunc(regions, func(r Region) bool { return r.Name == region.Name }); i >= 0 {
+				problems = append(problems, &Problem{
+					File: where(lab, f.name), Line: region.Begin,
+					Message: fmt.Sprintf("there is a region %q already, in %s:%d: a lab's regions have different names",
+						region.Name, where(lab, regions[i].File), regions[i].Begin),
+				})
+			}
+			regions = append(regions, region)
+		}
+	}
+	return sources, regions, errors.Join(problems...)
+}
+
+// where is the path of a solution's file as a person finds it from the repository's root.
+func where(lab, name string) string { return path.Join("solutions", lab, name) }
+
+// located puts the path from the repository's root into the problems of one file.
+func located(lab string, err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, one := range joined.Unwrap() {
+			all = append(all, located(lab, one)...)
+		}
+		return all
+	}
+	if problem, ok := errors.AsType[*Problem](err); ok {
+		return []error{&Problem{File: where(lab, problem.File), Line: problem.Line, Message: problem.Message}}
+	}
+	return []error{err}
+}
+
+// checkDocComments finds markers in the doc comment of a declaration: gofmt would move them to the comment's end, and
+// with them the border of the region.
+func checkDocComments(source *Source, content []byte) error {
+	if path.Ext(source.Name) != ".go" || len(source.Regions) == 0 {
+		return nil
+	}
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, source.Name, content, parser.ParseComments)
+	if err != nil {
+		return fmt.Errorf("reading Go: %w", err)
+	}
+	var problems []error
+	for _, declaration := range parsed.Decls {
+		var doc *ast.CommentGroup
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			doc = d.Doc
+		case *ast.GenDecl:
+			doc = d.Doc
+		}
+		if doc == nil || len(doc.List) == 1 {
+			continue
+		}
+		for _, comment := range doc.List {
+			line := files.Position(comment.Pos()).Line
+			if source.roles[line-1] == marker {
+				problems = append(problems, &Problem{
+					File: source.Name, Line: line,
+					Message: "gofmt moves a marker within a doc comment: put an empty line between the marker and the comment",
+				})
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// readFolder reads the files of a solution's or lab's folder, sorted by name. What is built there (bin, out), hidden
+// folders and symbolic links are no part of it.
+func readFolder(dir string) ([]file, error) {
+	var files []file
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name != dir && (entry.Name() == "bin" || entry.Name() == "out" || strings.HasPrefix(entry.Name(), ".")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || entry.Name() == ".DS_Store" {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		files = append(files, file{name: filepath.ToSlash(relative), content: content, mode: info.Mode().Perm()})
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist: is the name of the lab right? %w", dir, err)
+	}
+	return files, err
+}
+
+func isBinary(f file) bool { return !utf8.Valid(f.content) || bytes.IndexByte(f.content, 0) >= 0 }
+
+func isPicture(name string) bool {
+	switch path.Ext(name) {
+	case ".png", ".jpg", ".gif", ".webp":
+		return true
+	}
+	return false
+}
+
+// Generated reports whether controller-gen makes this file of a lab or solution.
+func Generated(name string) bool {
+	if strings.HasPrefix(path.Base(name), "zz_generated.") {
+		return true
+	}
+	switch path.Dir(name) {
+	case "config/crd/bases":
+		return true
+	case "config/rbac":
+		return path.Base(name) == "role.yaml"
+	case "config/webhook":
+		return path.Base(name) == "manifests.yaml"
+	}
+	return false
+}
