@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	demov1 "lva.io/operators/solutions/02-reconciler/api/v1"
+)
+
+// IcecreamReconciler keeps the rule of the shop: each flavour is sold three times, and no more.
+type IcecreamReconciler struct {
+	// Client reads from a cache, which may be a moment behind, and writes to the API server.
+	client.Client
+	// APIReader reads from the API server itself: dearer, but up to date.
+	APIReader client.Reader
+}
+
+// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
+// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch.
+
+//lab:begin rbac
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
+//lab:else
+// // TODO(lab): the operator may only list and watch. With each task add what you need, and nothing else: another verb to
+// // this marker, or a marker for another resource (a subresource is one: icecreams/status).
+// // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch
+//lab:end
+
+// Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
+// things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
+// Whether it is called once or ten times, early or late, makes no difference to where it ends.
+func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var icecream demov1.Icecream
+	if err := r.Get(ctx, req.NamespacedName, &icecream); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime: nothing is left to do.
+	}
+	if !icecream.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+
+	//lab:begin places
+	var all demov1.IcecreamList
+	if err := r.List(ctx, &all); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list the icecreams: %w", err)
+	}
+	assigned := assignPlaces(all.Items)
+	if !assigned.holders.Has(icecream.Name) {
+		return ctrl.Result{}, r.remove(ctx, &icecream)
+	}
+	//lab:else
+	// // TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say who has a place. Delete this one if it has none,
+	// // but ask the API server itself first (r.APIReader): the cache may be behind, and there is no way back.
+	//lab:end
+
+	//lab:begin count-toppings
+	observed := icecream.DeepCopy()
+	observed.Status.ToppingsCount = new(int32(len(icecream.Spec.Topping)))
+	//lab:else
+	// // TODO(lab): 1. Count the toppings: set status.toppingsCount on a DeepCopy of the icecream.
+	//lab:end
+	//lab:begin sold-out
+	observed.Status.SoldOut = new(assigned.soldOut(icecream.Spec.Flavour))
+	//lab:else
+	// // TODO(lab): 4. Set status.soldOut: is no place left in one of its flavours?
+	//lab:end
+	//lab:begin write-status
+	// Writing what is there already would cost a request, and where it made a difference, call us again: for ever.
+	if equality.Semantic.DeepEqual(icecream.Status, observed.Status) {
+		return ctrl.Result{}, nil
+	}
+	// The update carries the resource version that was read. If somebody else was faster, the API server answers with a
+	// conflict: we hand that back as an error, and are called again to look at what is there now.
+	if err := r.Status().Update(ctx, observed); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("write the status: %w", err)
+	}
+	//lab:else
+	// // TODO(lab): 1. Write the status (not the icecream), and only if it differs from the one that was read. Hand an error
+	// // back, so that you are called again; only "not found" is none.
+	//lab:end
+	return ctrl.Result{}, nil
+}
+
+//lab:begin remove
+
+// remove deletes an icecream that has no place. There is no way back from that, and the cache may be behind: it may show
+// an icecream that has just left, and whose place is free. So the API server itself is asked before.
+func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecream) error {
+	var current demov1.IcecreamList
+	if err := r.APIReader.List(ctx, &current); err != nil {
+		return fmt.Errorf("ask the API server for the icecreams: %w", err)
+	}
+	if assignPlaces(current.Items).holders.Has(icecream.Name) {
+		return nil // What the cache has yet to hear will be an event, and we are called again.
+	}
+	// Delete the one that was looked at: not a new one of the same name, and not one that was changed since.
+	asRead := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
+	if err := r.Delete(ctx, icecream, asRead); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the icecream that has no place: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted the icecream: it had no place", "flavour", icecream.Spec.Flavour)
+	return nil
+}
+
+//lab:end
+
+// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&demov1.Icecream{}).
+		//lab:begin neighbours
+		// A change of one concerns the others too. A new generation is a change of the spec or the beginning of a deletion:
+		// without the predicate every write of a status would wake everybody.
+		Watches(
+			&demov1.Icecream{},
+			handler.EnqueueRequestsFromMapFunc(r.everybody),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
+		).
+		//lab:else
+		// // TODO(lab): 5. When one icecream comes, goes or changes its flavours, the others have to look again too. Watch icecreams
+		// // a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the others.
+		//lab:end
+		Named("icecream").
+		Complete(r)
+}
+
+//lab:begin everybody
+
+// everybody names all icecreams, and not only those that share a flavour with the one that changed. That would be too few:
+// if vanilla has a free place, then one of vanilla and matcha may have one, and now matcha is sold out for a third.
+func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all demov1.IcecreamList
+	if err := r.List(ctx, &all); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the icecreams that have to look again")
+		return nil
+	}
+	requests := make([]reconcile.Request, len(all.Items))
+	for i := range all.Items {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&all.Items[i])
+	}
+	return requests
+}
+
+//lab:end
