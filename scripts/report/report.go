@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package report
+
+import (
+	"fmt"
+	"time"
+)
+
+// Schema names the version of the JSON. A change that a reader of the old one would trip over gets a new number.
+const Schema = "operator-labs/report/v1"
+
+// Outcome says how a run ended. Only Graded means that the checks have decided.
+type Outcome string
+
+const (
+	// Graded means that all checks were decided: passed, failed or skipped since another one failed.
+	Graded Outcome = "graded"
+	// NotBuilt means that the submission does not compile: see Diagnostics.
+	NotBuilt Outcome = "not-built"
+	// NotGenerated means that the markers or CRDs can't be used: no manifests come of them, or the API server refuses them.
+	NotGenerated Outcome = "not-generated"
+	// NotStarted means that the operator hangs or exits before it watches anything.
+	NotStarted Outcome = "not-started"
+	// Crashed means that the operator ended while it was graded.
+	Crashed Outcome = "crashed"
+	// Flooded means that the operator wrote more log than is allowed.
+	Flooded Outcome = "flooded"
+	// TimedOut means that the lab's time limit ended the run.
+	TimedOut Outcome = "timed-out"
+	// Interrupted means that a person or the system ended the run.
+	Interrupted Outcome = "interrupted"
+	// Error means that the harness failed. It says nothing of the submission.
+	Error Outcome = "error"
+)
+
+// Outcomes are all there are.
+var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Interrupted, Error}
+
+// Status says how one check ended.
+type Status string
+
+const (
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Skipped Status = "skipped"
+)
+
+// Report is what is known of one grading run. It is written in every case, also when the submission does not build.
+type Report struct {
+	// Schema is the constant of this name; Sanitize sets it.
+	Schema string `json:"schema"`
+	// Lab is the lab's name, as 02-reconciler, and Title the one for people.
+	Lab        string     `json:"lab"`
+	Title      string     `json:"title"`
+	Submission Submission `json:"submission"`
+	Outcome    Outcome    `json:"outcome"`
+	// Reason is one sentence, for every outcome but Graded.
+	Reason string `json:"reason,omitempty"`
+	// Started in UTC, to the millisecond.
+	Started time.Time `json:"started"`
+	// Seconds from the start to the end of the run.
+	Seconds float64 `json:"seconds"`
+	// Score is the sum of the points of Checks. It is a grade only where Outcome is Graded: see FullMarks.
+	Score       int         `json:"score"`
+	MaxScore    int         `json:"maxScore"`
+	Environment Environment `json:"environment"`
+	// Steps are what was done before the checks, in the order in which they ended. Some run side by side, so their times do not
+	// sum to Seconds.
+	Steps []Step `json:"steps"`
+	// Checks in the order of labs.yaml. Those that a run never came to are in it too, as skipped.
+	Checks []Check `json:"checks"`
+	// Forbidden are the requests of the operator that its role does not allow.
+	Forbidden []Forbidden `json:"forbidden,omitempty"`
+	// Notices are what a student should know and no check decides, a sentence each.
+	Notices []string `json:"notices,omitempty"`
+	// Diagnostics are what compiler and generators say, in their order.
+	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
+	// OperatorLog are the last lines of the operator's log, oldest first.
+	OperatorLog []string `json:"operatorLog,omitempty"`
+}
+
+// Submission is what was graded.
+type Submission struct {
+	// Dir as the person named it.
+	Dir string `json:"dir"`
+	// Module is its path in go.mod; this and the versions are empty where go.mod could not be read.
+	Module            string `json:"module,omitempty"`
+	Go                string `json:"go,omitempty"`
+	ControllerRuntime string `json:"controllerRuntime,omitempty"`
+}
+
+// Environment is where it was graded.
+type Environment struct {
+	// Cluster is the kind of cluster: embedded, kind or existing.
+	Cluster    string `json:"cluster"`
+	Kubernetes string `json:"kubernetes,omitempty"`
+	OS         string `json:"os"`
+	Arch       string `json:"arch"`
+	CPUs       int    `json:"cpus"`
+}
+
+// Step is one step on the way to the checks.
+type Step struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Check is how one check ended.
+type Check struct {
+	ID     string `json:"id"`
+	Title  string `json:"title"`
+	Status Status `json:"status"`
+	// Points are MaxPoints if it passed and 0 otherwise: a check has no half.
+	Points    int     `json:"points"`
+	MaxPoints int     `json:"maxPoints"`
+	Seconds   float64 `json:"seconds"`
+	// Expected and Observed belong to a failed check.
+	Expected string `json:"expected,omitempty"`
+	Observed string `json:"observed,omitempty"`
+	// Evidence is what led to it, a line each: the operator's requests, from the audit log.
+	Evidence []string `json:"evidence,omitempty"`
+	// Reason says why it was skipped.
+	Reason string `json:"reason,omitempty"`
+	// Lecture is the heading that explains the check: file#anchor.
+	Lecture string `json:"lecture,omitempty"`
+}
+
+// Forbidden is a kind of request that the API server refused with 403.
+type Forbidden struct {
+	Verb string `json:"verb"`
+	// Group is empty for the core group.
+	Group    string `json:"group"`
+	Resource string `json:"resource"`
+	// Subresource is empty for the resource itself.
+	Subresource string `json:"subresource,omitempty"`
+	// Count of refused requests.
+	Count int `json:"count"`
+	// Marker is the line of Go that asks for the permission.
+	Marker string `json:"marker"`
+}
+
+// Diagnostic is what a compiler or generator says of a place in the submission.
+type Diagnostic struct {
+	// File is slash-separated, from Submission.Dir; empty where none is named. Line and Column count from 1; 0 is unknown.
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+}
+
+// Position is file:line:col, as far as it is known.
+func (d Diagnostic) Position() string {
+	switch {
+	case d.File == "" || d.Line == 0:
+		return d.File
+	case d.Column == 0:
+		return fmt.Sprintf("%s:%d", d.File, d.Line)
+	default:
+		return fmt.Sprintf("%s:%d:%d", d.File, d.Line, d.Column)
+	}
+}
+
+// FirstFailed is the check to work on next, or nil if none failed.
+func (r *Report) FirstFailed() *Check {
+	for i := range r.Checks {
+		if r.Checks[i].Status == Failed {
+			return &r.Checks[i]
+		}
+	}
+	return nil
+}
+
+// Count is how many checks ended so.
+func (r *Report) Count(status Status) int {
+	n := 0
+	for _, check := range r.Checks {
+		if check.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+// FullMarks is true if the run was graded, had checks, and all of them passed. An exit code of 0 means this and nothing less.
+func (r *Report) FullMarks() bool {
+	return r.Outcome == Graded && len(r.Checks) > 0 && r.Count(Passed) == len(r.Checks) &&
+		r.MaxScore > 0 && r.Score == r.MaxScore
+}
+
+// Summary is the run in one line without a full stop at its end.
+func (r *Report) Summary() string {
+	score := fmt.Sprintf("%s: %d of %d points", r.Lab, r.Score, r.MaxScore)
+	switch failed := r.FirstFailed(); {
+	case r.Outcome != Graded:
+		return oneLine(fmt.Sprintf("%s, %s: %s", score, r.Outcome, r.Reason))
+	case r.FullMarks():
+		return fmt.Sprintf("%s, all %d checks passed", score, len(r.Checks))
+	case failed != nil:
+		return fmt.Sprintf("%s, %d of %d checks passed, first failed: %s", score, r.Count(Passed), len(r.Checks), failed.ID)
+	default:
+		return fmt.Sprintf("%s, %d of %d checks passed", score, r.Count(Passed), len(r.Checks))
+	}
+}

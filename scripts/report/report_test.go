@@ -1,0 +1,641 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/joshdk/go-junit"
+
+	"lva.io/operators/scripts/report"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+func TestGoldenReports(t *testing.T) {
+	t.Parallel()
+	outcomes := map[report.Outcome]bool{}
+	for name, r := range samples() {
+		outcomes[r.Outcome] = true
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := report.Write(dir, r); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".json", readFile(t, filepath.Join(dir, report.JSONFile)))
+			golden(t, name+".xml", readFile(t, filepath.Join(dir, report.JUnitFile)))
+
+			read, err := report.Read(filepath.Join(dir, report.JSONFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Sanitize()
+			if diff := cmp.Diff(&r, read); diff != "" {
+				t.Errorf("what was read is not what was written (-written +read):\n%s", diff)
+			}
+			entries, err := os.ReadDir(dir)
+			if err != nil || len(entries) != 2 {
+				t.Errorf("the folder has %v (%v), want the two files only", entries, err)
+			}
+		})
+	}
+	for _, outcome := range report.Outcomes {
+		if !outcomes[outcome] {
+			t.Errorf("no sample has the outcome %s", outcome)
+		}
+	}
+}
+
+// JUnit is read by two parsers: go-junit as a tool that consumes it, and one of our own that is as strict as
+// what the readers of such files demand (names, counts, times, failures with type and message).
+func TestJUnitOfEachOutcome(t *testing.T) {
+	t.Parallel()
+	for name, r := range samples() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r.Sanitize()
+			var data bytes.Buffer
+			if err := report.WriteJUnit(&data, &r); err != nil {
+				t.Fatal(err)
+			}
+			checkJUnit(t, data.Bytes())
+
+			suites, err := junit.Ingest(data.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(suites) != 1 || suites[0].Name != r.Lab {
+				t.Fatalf("got %d suites, want one named %s", len(suites), r.Lab)
+			}
+			want := junit.Totals{
+				Passed: r.Count(report.Passed), Failed: r.Count(report.Failed), Skipped: r.Count(report.Skipped), Tests: len(r.Checks),
+			}
+			if r.Outcome != report.Graded {
+				want.Error++
+				want.Tests++
+			}
+			got := suites[0].Totals
+			got.Duration = 0
+			if got != want {
+				t.Errorf("totals are %+v, want %+v", got, want)
+			}
+			for i, check := range r.Checks {
+				test := suites[0].Tests[i]
+				if test.Name != check.ID || test.Classname != r.Lab {
+					t.Errorf("test case %d is %s in %s, want %s in %s", i, test.Name, test.Classname, check.ID, r.Lab)
+				}
+				var text string
+				if test.Error != nil {
+					text = test.Error.Error()
+				}
+				switch check.Status {
+				case report.Failed:
+					for _, part := range append(slices.Clone(check.Evidence), check.Expected, check.Observed) {
+						if !strings.Contains(text, part) {
+							t.Errorf("the failure of %s lacks %q:\n%s", check.ID, part, text)
+						}
+					}
+				case report.Skipped:
+					if test.Message != check.Reason {
+						t.Errorf("%s is skipped with %q, want %q", check.ID, test.Message, check.Reason)
+					}
+				case report.Passed:
+				}
+			}
+			if passes := got.Failed == 0 && got.Error == 0 && got.Skipped == 0; passes != r.FullMarks() {
+				t.Errorf("JUnit looks passed: %v, but full marks: %v", passes, r.FullMarks())
+			}
+		})
+	}
+}
+
+func TestJUnitOfSeveralLabs(t *testing.T) {
+	t.Parallel()
+	all := samples()
+	one, two := all["graded-full"], all["not-built"]
+	one.Lab = "01-icecream"
+	one.Sanitize()
+	two.Sanitize()
+	var data bytes.Buffer
+	if err := report.WriteJUnit(&data, &one, &two); err != nil {
+		t.Fatal(err)
+	}
+	checkJUnit(t, data.Bytes())
+	suites, err := junit.Ingest(data.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(suites) != 2 || suites[0].Name != "01-icecream" || suites[1].Name != "02-reconciler" {
+		t.Errorf("got the suites %+v, want one for each lab", suites)
+	}
+}
+
+// element is any XML element, with what stands directly in it.
+type element struct {
+	XMLName  xml.Name
+	Attrs    []xml.Attr `xml:",any,attr"`
+	Children []element  `xml:",any"`
+	Text     string     `xml:",chardata"`
+}
+
+func (e element) attr(t *testing.T, name string) string {
+	t.Helper()
+	for _, attr := range e.Attrs {
+		if attr.Name.Local == name {
+			return attr.Value
+		}
+	}
+	t.Errorf("<%s> lacks the attribute %s", e.XMLName.Local, name)
+	return ""
+}
+
+func (e element) number(t *testing.T, name string) int {
+	t.Helper()
+	n, err := strconv.Atoi(e.attr(t, name))
+	if err != nil {
+		t.Errorf("%s of <%s>: %v", name, e.XMLName.Local, err)
+	}
+	return n
+}
+
+// optional is a number whose absence means 0.
+func (e element) optional(t *testing.T, name string) int {
+	t.Helper()
+	if !slices.ContainsFunc(e.Attrs, func(a xml.Attr) bool { return a.Name.Local == name }) {
+		return 0
+	}
+	return e.number(t, name)
+}
+
+// count is the number of test cases in a suite, or of those with a child of a name.
+func (e element) count(child string) int {
+	n := 0
+	for _, testcase := range e.Children {
+		if testcase.XMLName.Local == "testcase" && (child == "" ||
+			slices.ContainsFunc(testcase.Children, func(c element) bool { return c.XMLName.Local == child })) {
+			n++
+		}
+	}
+	return n
+}
+
+func checkJUnit(t *testing.T, data []byte) {
+	t.Helper()
+	// Strict: undeclared entities, unclosed elements and characters that XML 1.0 forbids are errors.
+	decoder := xml.NewDecoder(bytes.NewReader(data))
+	var root element
+	if err := decoder.Decode(&root); err != nil {
+		t.Fatalf("not well-formed: %v", err)
+	}
+	if token, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		if text, ok := token.(xml.CharData); !ok || strings.TrimSpace(string(text)) != "" {
+			t.Fatalf("something follows the root: %v, %v", token, err)
+		}
+	}
+	seconds := regexp.MustCompile(`^[0-9]+\.[0-9]{3}$`)
+	allowed := map[string][]string{
+		"testsuites": {"testsuite"},
+		"testsuite":  {"properties", "testcase", "system-out"},
+		"testcase":   {"failure", "error", "skipped", "system-out"},
+	}
+	if root.XMLName.Local != "testsuites" {
+		t.Fatalf("the root is <%s>", root.XMLName.Local)
+	}
+	var walk func(element)
+	walk = func(e element) {
+		for _, child := range e.Children {
+			if names, ok := allowed[e.XMLName.Local]; ok && !slices.Contains(names, child.XMLName.Local) {
+				t.Errorf("<%s> in <%s>", child.XMLName.Local, e.XMLName.Local)
+			}
+			walk(child)
+		}
+		switch e.XMLName.Local {
+		case "testsuite":
+			for name, child := range map[string]string{"tests": "", "failures": "failure", "errors": "error"} {
+				if got, want := e.number(t, name), e.count(child); got != want {
+					t.Errorf("%s=%d of %s, but there are %d", name, got, e.attr(t, "name"), want)
+				}
+			}
+			if n := e.count("skipped"); n > 0 && e.number(t, "skipped") != n {
+				t.Errorf("skipped is not %d", n)
+			}
+		case "testcase":
+			if e.attr(t, "name") == "" || e.attr(t, "classname") == "" {
+				t.Error("a test case without name or class")
+			}
+			if results := len(e.Children) - strings.Count(childNames(e), "system-out"); results > 1 {
+				t.Errorf("%s has more than one result: %s", e.attr(t, "name"), childNames(e))
+			}
+		case "failure", "error":
+			if e.attr(t, "type") == "" || e.attr(t, "message") == "" || strings.TrimSpace(e.Text) == "" {
+				t.Errorf("<%s> without type, message or text", e.XMLName.Local)
+			}
+		case "skipped":
+			if e.attr(t, "message") == "" {
+				t.Error("<skipped> without message")
+			}
+		}
+		if e.XMLName.Local == "testsuite" || e.XMLName.Local == "testcase" {
+			if time := e.attr(t, "time"); !seconds.MatchString(time) {
+				t.Errorf("time=%q is not seconds", time)
+			}
+		}
+	}
+	walk(root)
+	for _, name := range []string{"tests", "failures", "errors", "skipped"} {
+		sum := 0
+		for _, suite := range root.Children {
+			sum += suite.optional(t, name)
+		}
+		if total := root.optional(t, name); total != sum {
+			t.Errorf("%s=%d of the root, but those of the suites sum to %d", name, total, sum)
+		}
+	}
+}
+
+func childNames(e element) string {
+	names := make([]string, len(e.Children))
+	for i, child := range e.Children {
+		names[i] = child.XMLName.Local
+	}
+	return strings.Join(names, " ")
+}
+
+func TestSafe(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, text, want string }{
+		{"plain text stays", "a <b> & \"c\"\n\tä 冰", "a <b> & \"c\"\n\tä 冰"},
+		{"colours go", "\x1b[1;31mERROR\x1b[0m done", "ERROR done"},
+		{"cursor and screen go", "\x1b[2J\x1b[10;20Hx\x1b[?25l", "x"},
+		{"window titles and links go", "\x1b]0;owned\x07a\x1b]8;;http://x\x1b\\b", "ab"},
+		{"character sets go", "\x1b(0x\x1b=", "x"},
+		{"an open sequence swallows nothing", "\x1b]0;the rest", `\x1b]0;the rest`},
+		{"a half sequence at the end", "x\x1b[31", `x\x1b[31`},
+		{"control characters are seen", "a\x00b\x07c\x7f", `a\x00b\x07c\x7f`},
+		{"8-bit control sequences", "\u009b31mred", `\x9b31mred`},
+		{"Windows lines", "a\r\nb", "a\nb"},
+		{"a line that hides itself", "bad\rgood", `bad\x0dgood`},
+		{"invalid UTF-8", "a\xff\xfeb", "a\uFFFDb"},
+		{"text that turns around", "a\u202eb\u2066c\u2028d", `a\u202eb\u2066c\u2028d`},
+		{"characters that XML forbids", "a\uFFFEb\uFFFFc", "a\uFFFDb\uFFFDc"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := report.Safe(test.text); got != test.want {
+				t.Errorf("Safe(%q) = %q, want %q", test.text, got, test.want)
+			}
+			if again := report.Safe(test.want); again != test.want {
+				t.Errorf("a second time it is %q", again)
+			}
+		})
+	}
+}
+
+func FuzzSafe(f *testing.F) {
+	f.Add("\x1b[31mred\x1b]0;title\x07\x00\xff")
+	f.Add("]]>&<\u202e\r\x9b")
+	f.Fuzz(func(t *testing.T, text string) {
+		safe := report.Safe(text)
+		if !utf8.ValidString(safe) || strings.ContainsAny(safe, "\x00\x07\x1b\r\x7f\u009b\u202e\uFFFE\uFFFF") {
+			t.Errorf("Safe(%q) = %q", text, safe)
+		}
+		if again := report.Safe(safe); again != safe {
+			t.Errorf("a second time %q is %q", safe, again)
+		}
+	})
+}
+
+// The worst that a submission can put into a report still makes valid JSON and well-formed XML of a limited size.
+func TestHostileSubmission(t *testing.T) {
+	t.Parallel()
+	hostile := "]]><testcase name=\"forged\"/>\x1b[2J\x00\xff\r\n\uFFFE</failure>" + strings.Repeat("冰", 10_000)
+	r := graded(func(r *report.Report) {
+		fail(r, "burst", hostile, hostile, slices.Repeat([]string{hostile}, 200)...)
+		skip(r, "restart", hostile)
+	})
+	r.Submission.Dir = hostile
+	r.Notices = slices.Repeat([]string{hostile, "  "}, 300)
+	r.OperatorLog = slices.Repeat([]string{hostile}, 1000)
+	r.OperatorLog = append(r.OperatorLog, "the last line")
+	r.Diagnostics = slices.Repeat([]report.Diagnostic{{File: hostile, Line: -1, Message: hostile}, {}}, 300)
+	r.Forbidden = slices.Repeat([]report.Forbidden{{Verb: "get", Resource: hostile, Count: 1, Marker: hostile}}, 300)
+
+	dir := t.TempDir()
+	if err := report.Write(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	data := readFile(t, filepath.Join(dir, report.JUnitFile))
+	checkJUnit(t, data)
+	suites, err := junit.Ingest(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := suites[0].Totals.Tests; n != len(r.Checks) {
+		t.Errorf("there are %d test cases, want %d: one was forged or lost", n, len(r.Checks))
+	}
+	read, err := report.Read(filepath.Join(dir, report.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(read.OperatorLog); n != report.MaxLogLines || read.OperatorLog[n-1] != "the last line" {
+		t.Errorf("of the log %d lines are kept, the last one is %q", n, read.OperatorLog[n-1])
+	}
+	burst := find(read, "burst")
+	if n := len(burst.Evidence); n != report.MaxEvidence || burst.Evidence[n-1] != "… and 151 more" {
+		t.Errorf("of the evidence %d lines are kept, the last one is %q", n, burst.Evidence[n-1])
+	}
+	if n := utf8.RuneCountInString(burst.Evidence[0]); n != report.MaxLine {
+		t.Errorf("a line of evidence has %d characters, want %d", n, report.MaxLine)
+	}
+}
+
+// Whoever reuses the lists of a report must not find them changed by writing it.
+func TestWriteLeavesTheCallersListsAlone(t *testing.T) {
+	t.Parallel()
+	r := samples()["crashed"]
+	r.OperatorLog[0], r.Checks[0].Title = "\x1b[31mred", "a\x07"
+	if err := report.Write(t.TempDir(), r); err != nil {
+		t.Fatal(err)
+	}
+	if r.OperatorLog[0] != "\x1b[31mred" || r.Checks[0].Title != "a\x07" {
+		t.Errorf("now they are %q and %q", r.OperatorLog[0], r.Checks[0].Title)
+	}
+}
+
+func TestSanitizePutsWordsWhereThereAreNone(t *testing.T) {
+	t.Parallel()
+	r := graded(func(r *report.Report) {
+		fail(r, "burst", "", "")
+		skip(r, "restart", " ")
+	})
+	r.Outcome = report.Interrupted
+	r.Steps = nil
+	if err := report.Write(t.TempDir(), r); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidateRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		edit func(map[string]any)
+		want string
+	}{
+		{"another version", func(r map[string]any) { r["schema"] = "operator-labs/report/v2" }, "version .*v2.*grade again"},
+		{"an unknown field", func(r map[string]any) { r["grade"] = 1 }, "grade"},
+		{"an unknown field of a check", func(r map[string]any) { check0(r)["hint"] = "x" }, "/checks/0.*hint"},
+		{"an unknown outcome", func(r map[string]any) { r["outcome"] = "fine" }, "/outcome"},
+		{"an unknown status", func(r map[string]any) { check0(r)["status"] = "ok" }, "/checks/0/status"},
+		{"a missing field", func(r map[string]any) { delete(r, "environment") }, "environment"},
+		{"no grade without a reason", func(r map[string]any) { r["outcome"] = "crashed" }, "reason"},
+		{"a grade with a reason", func(r map[string]any) { r["reason"] = "x" }, "/reason"},
+		{"a grade without checks", func(r map[string]any) { r["checks"], r["score"] = []any{}, 0 }, "/checks"},
+		{"a failure without expectation", func(r map[string]any) { check0(r)["status"] = "failed" }, "expected"},
+		{"a skip without reason", func(r map[string]any) { check0(r)["status"] = "skipped" }, "/checks/0.*reason"},
+		{"a start that is no time", func(r map[string]any) { r["started"] = "today" }, "/started"},
+		{"a line without end", func(r map[string]any) { r["notices"] = []any{strings.Repeat("x", 501)} }, "/notices/0"},
+		{"points for nothing", func(r map[string]any) { check0(r)["points"] = 3 }, "toppings-count.*3 of 10"},
+		{"a score that does not add up", func(r map[string]any) { r["score"] = 99 }, "score is 99.*100"},
+		{"a highest score that does not", func(r map[string]any) { r["maxScore"] = 90 }, "90.*100"},
+		{"a check twice", func(r map[string]any) { r["checks"] = append(r["checks"].([]any), check0(r)) }, "twice"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			valid, err := samples()["graded-full"].JSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var document map[string]any
+			if err := json.Unmarshal(valid, &document); err != nil {
+				t.Fatal(err)
+			}
+			test.edit(document)
+			data, err := json.Marshal(document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, report.Validate(data), test.want)
+		})
+	}
+	t.Run("no JSON", func(t *testing.T) {
+		t.Parallel()
+		wantError(t, report.Validate([]byte("<html>")), "no report")
+	})
+}
+
+func check0(document map[string]any) map[string]any {
+	return document["checks"].([]any)[0].(map[string]any)
+}
+
+func TestReadSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "report.json")
+	_, err := report.Read(file)
+	wantError(t, err, "no report .*report.json: grade the lab first")
+	if err := os.WriteFile(file, []byte(`{"schema":"operator-labs/report/v0"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = report.Read(file)
+	wantError(t, err, "report.json: .*v0")
+}
+
+// A report that contradicts itself must neither be written nor destroy the one that is there.
+func TestWriteRefusesWithoutTouchingTheOldReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good := samples()["graded-full"]
+	if err := report.Write(dir, good); err != nil {
+		t.Fatal(err)
+	}
+	before := readFile(t, filepath.Join(dir, report.JSONFile))
+	bad := good
+	bad.Score = 7
+	wantError(t, report.Write(dir, bad), "02-reconciler: the score is 7")
+	if after := readFile(t, filepath.Join(dir, report.JSONFile)); !bytes.Equal(before, after) {
+		t.Error("the old report changed")
+	}
+}
+
+func TestWriteNamesTheFolderItCannotMake(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, report.Write(filepath.Join(file, "out"), samples()["graded-full"]), "making a folder for the report.*file")
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"graded-full":   "02-reconciler: 100 of 100 points, all 13 checks passed",
+		"graded-failed": "02-reconciler: 35 of 100 points, 5 of 13 checks passed, first failed: newest-goes",
+		"not-built":     "02-reconciler: 0 of 100 points, not-built: it does not compile: 7 errors",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := samples()[name]
+			if got := r.Summary(); got != want {
+				t.Errorf("Summary() = %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		edit func(*report.Report)
+		want bool
+	}{
+		{"all passed", func(*report.Report) {}, true},
+		{"crashed after the last check", func(r *report.Report) { r.Outcome = report.Crashed }, false},
+		{"no checks", func(r *report.Report) { r.Checks, r.Score, r.MaxScore = nil, 0, 0 }, false},
+		{"one skipped", func(r *report.Report) { skip(r, "burst", "x") }, false},
+		{"one failed", func(r *report.Report) { fail(r, "burst", "x", "y") }, false},
+		{"a score too low", func(r *report.Report) { r.Score-- }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := graded(nil)
+			test.edit(&r)
+			if got := r.FullMarks(); got != test.want {
+				t.Errorf("FullMarks() = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFirstFailed(t *testing.T) {
+	t.Parallel()
+	failed, full := samples()["graded-failed"], samples()["graded-full"]
+	if got := failed.FirstFailed(); got == nil || got.ID != "newest-goes" {
+		t.Errorf("FirstFailed() = %+v, want newest-goes", got)
+	}
+	if got := full.FirstFailed(); got != nil {
+		t.Errorf("FirstFailed() = %+v, want none", got)
+	}
+}
+
+// The schema and the Go types are written by hand, so a test holds them together.
+func TestSchemaDescribesEveryField(t *testing.T) {
+	t.Parallel()
+	var schema map[string]any
+	if err := json.Unmarshal(report.SchemaJSON, &schema); err != nil {
+		t.Fatal(err)
+	}
+	definitions := schema["$defs"].(map[string]any)
+	seen := 0
+	var compare func(reflect.Type, map[string]any)
+	compare = func(goType reflect.Type, object map[string]any) {
+		seen++
+		properties := object["properties"].(map[string]any)
+		if object["additionalProperties"] != false {
+			t.Errorf("%s allows unknown fields", goType)
+		}
+		required, _ := object["required"].([]any)
+		for field := range goType.Fields() {
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			property, ok := properties[name].(map[string]any)
+			if !ok {
+				t.Errorf("%s.%s has no property %q", goType, field.Name, name)
+				continue
+			}
+			delete(properties, name)
+			if slices.Contains(required, any(name)) == (options == "omitempty") {
+				t.Errorf("%s.%s: must be required, or omitempty, and not both", goType, field.Name)
+			}
+			target := property
+			if items, ok := property["items"].(map[string]any); ok {
+				target = items
+			}
+			elem := field.Type
+			if elem.Kind() == reflect.Slice {
+				elem = elem.Elem()
+			}
+			if ref, ok := target["$ref"].(string); ok {
+				compare(elem, definitions[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any))
+				continue
+			}
+			if elem.Kind() == reflect.Float64 && !strings.Contains(property["description"].(string), "in seconds") {
+				t.Errorf("the description of %s.%s lacks the unit", goType, field.Name)
+			}
+			if text, _ := property["description"].(string); len(text) < 10 {
+				t.Errorf("%s.%s is not described", goType, field.Name)
+			}
+		}
+		for name := range properties {
+			t.Errorf("the schema has %q, and %s has not", name, goType)
+		}
+	}
+	compare(reflect.TypeFor[report.Report](), schema)
+	if want := 1 + len(definitions); seen != want {
+		t.Errorf("compared %d objects, want %d", seen, want)
+	}
+}
+
+func TestPosition(t *testing.T) {
+	t.Parallel()
+	for want, diagnostic := range map[string]report.Diagnostic{
+		"main.go:3:7": {File: "main.go", Line: 3, Column: 7},
+		"main.go:3":   {File: "main.go", Line: 3},
+		"main.go":     {File: "main.go", Column: 7},
+		"":            {Line: 3},
+	} {
+		if got := diagnostic.Position(); got != want {
+			t.Errorf("the position of %+v is %q, want %q", diagnostic, got, want)
+		}
+	}
+}
+
+func wantError(t *testing.T, err error, pattern string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one that matches %q", pattern)
+	}
+	if !regexp.MustCompile("(?s)" + pattern).MatchString(err.Error()) {
+		t.Errorf("the error is %q, want one that matches %q", err, pattern)
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(readFile(t, file)), string(got)); diff != "" {
+		t.Errorf("%s (-want +got; `go test -update` writes it anew):\n%s", file, diff)
+	}
+}
+
+func readFile(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What a report keeps at most. A submission decides how much there is, so there is a limit for everything.
+const (
+	// MaxLine is for a line of evidence, of a log and of everything else that is one line, in characters.
+	MaxLine = 500
+	// MaxText is for what may have several lines (expected, observed, a compiler's message), in characters.
+	MaxText = 4000
+	// MaxLogLines are kept of the operator's log: the last ones.
+	MaxLogLines = 40
+	// MaxEvidence lines are kept of a check: the first ones.
+	MaxEvidence = 50
+	// MaxItems is for diagnostics, notices and forbidden requests: the first ones.
+	MaxItems = 100
+)
+
+// Sanitize makes what came from a submission safe for every reader, in place, and keeps lists within their limits. Write does
+// it too; whoever shows a report that was not written needs it. Doing it twice changes nothing more.
+func (r *Report) Sanitize() {
+	r.Schema = Schema
+	r.Started = r.Started.UTC().Truncate(time.Millisecond)
+	r.Seconds = seconds(r.Seconds)
+	lines(&r.Lab, &r.Title, &r.Reason, &r.Submission.Dir, &r.Submission.Module, &r.Submission.Go,
+		&r.Submission.ControllerRuntime, &r.Environment.Cluster, &r.Environment.Kubernetes, &r.Environment.OS, &r.Environment.Arch)
+
+	if r.Outcome != Graded && r.Reason == "" {
+		r.Reason = "the run ended without a reason"
+	}
+	// Lists that the schema demands are [] and not null; copies, so that the caller's arrays stay as they were.
+	r.Steps = append([]Step{}, r.Steps...)
+	for i := range r.Steps {
+		lines(&r.Steps[i].Name)
+		r.Steps[i].Seconds = seconds(r.Steps[i].Seconds)
+	}
+	r.Checks = append([]Check{}, r.Checks...)
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		lines(&check.ID, &check.Title, &check.Reason, &check.Lecture)
+		texts(&check.Expected, &check.Observed)
+		check.Seconds = seconds(check.Seconds)
+		check.Evidence = first(check.Evidence, MaxEvidence)
+		for j := range check.Evidence {
+			lines(&check.Evidence[j])
+		}
+		check.complete()
+	}
+	r.Forbidden = slices.Clone(r.Forbidden[:min(len(r.Forbidden), MaxItems)])
+	for i := range r.Forbidden {
+		f := &r.Forbidden[i]
+		lines(&f.Verb, &f.Group, &f.Resource, &f.Subresource, &f.Marker)
+	}
+	r.Notices = first(r.Notices, MaxItems)
+	for i := range r.Notices {
+		lines(&r.Notices[i])
+	}
+	r.Notices = slices.DeleteFunc(r.Notices, func(notice string) bool { return notice == "" })
+	r.Diagnostics = slices.Clone(r.Diagnostics[:min(len(r.Diagnostics), MaxItems)])
+	for i := range r.Diagnostics {
+		d := &r.Diagnostics[i]
+		lines(&d.File)
+		texts(&d.Message)
+		d.Line, d.Column = max(0, d.Line), max(0, d.Column)
+		if d.Message == "" {
+			d.Message = "(no message)"
+		}
+	}
+	r.OperatorLog = slices.Clone(r.OperatorLog[max(0, len(r.OperatorLog)-MaxLogLines):])
+	for i := range r.OperatorLog {
+		lines(&r.OperatorLog[i])
+	}
+}
+
+// complete puts words where a check left none, and drops what its status makes meaningless: a careless check costs a sentence
+// of its own and not the whole report.
+func (c *Check) complete() {
+	switch c.Status {
+	case Failed:
+		c.Reason = ""
+		if c.Expected == "" {
+			c.Expected = c.Title
+		}
+		if c.Observed == "" {
+			c.Observed = "(the check did not say what it saw)"
+		}
+	case Skipped:
+		c.Expected, c.Observed = "", ""
+		if c.Reason == "" {
+			c.Reason = "skipped: no reason was given"
+		}
+	case Passed:
+		c.Expected, c.Observed, c.Reason = "", "", ""
+	}
+}
+
+// Safe is text that can be shown: valid UTF-8, sequences that steer a terminal removed, other control characters and those that
+// turn the direction of writing made visible (\x07, \u202e). Line feeds and tabs stay.
+func Safe(text string) string {
+	text = steering.ReplaceAllString(strings.ToValidUTF8(text, string(utf8.RuneError)), "")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if !strings.ContainsFunc(text, unsafe) {
+		return text
+	}
+	var safe strings.Builder
+	for _, r := range text {
+		switch {
+		case !unsafe(r):
+			safe.WriteRune(r)
+		case r == '\uFFFE' || r == '\uFFFF':
+			safe.WriteRune(utf8.RuneError)
+		case r < 0x100:
+			fmt.Fprintf(&safe, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&safe, `\u%04x`, r)
+		}
+	}
+	return safe.String()
+}
+
+// steering matches whole sequences by which a program colours its log or steers a terminal: CSI (ECMA-48, 5.4), OSC and the
+// other strings with an end (5.6), and two-character ones. One that has no end is not matched: only its escape character is
+// made harmless then, and the text after it stays.
+var steering = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|" +
+	"\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|" +
+	"\x1b[ -/]+[0-~]|" +
+	"\x1b[0-OQ-WYZ\\\\`-~]")
+
+func unsafe(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case r == '\u2028' || r == '\u2029', // separate lines where nobody expects it
+		r == '\uFFFE' || r == '\uFFFF', // forbidden in XML 1.0, section 2.2
+		unicode.Is(unicode.Bidi_Control, r):
+		return true
+	}
+	return unicode.IsControl(r)
+}
+
+// oneLine keeps the spaces at the start: they align evidence and indent a stack trace.
+func oneLine(text string) string {
+	text = strings.TrimRight(strings.TrimLeft(Safe(text), "\n"), " \t\n")
+	return shorten(strings.NewReplacer("\n", `\n`, "\t", "    ").Replace(text), MaxLine)
+}
+
+func lines(all ...*string) {
+	for _, text := range all {
+		*text = oneLine(*text)
+	}
+}
+
+func texts(all ...*string) {
+	for _, text := range all {
+		*text = shorten(strings.TrimSpace(strings.ReplaceAll(Safe(*text), "\t", "    ")), MaxText)
+	}
+}
+
+// shorten keeps a text within a number of characters; an ellipsis says that there was more.
+func shorten(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	return string([]rune(text)[:limit-1]) + "…"
+}
+
+// first keeps the first items; the last of them says how many there were besides.
+func first(items []string, limit int) []string {
+	if len(items) <= limit {
+		return slices.Clone(items)
+	}
+	kept := slices.Clone(items[:limit-1])
+	return append(kept, fmt.Sprintf("… and %d more", len(items)-len(kept)))
+}
+
+// seconds rounds to milliseconds. What is no duration (a clock that went back, a division by zero) has no place in JSON.
+func seconds(s float64) float64 {
+	if math.IsNaN(s) || math.IsInf(s, 0) || s < 0 {
+		return 0
+	}
+	return math.Round(s*1000) / 1000
+}
