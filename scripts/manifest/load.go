@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"sigs.k8s.io/yaml"
+)
+
+// maxPoints is what the points of a lab's checks sum to.
+const maxPoints = 100
+
+// Load reads labs/labs.yaml below the repository's root. The error lists everything that is wrong with it, one line each, with
+// file, line and path of the wrong value.
+func Load(root string) (*Manifest, error) {
+	data, err := read(root, File)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := read(root, SchemaFile)
+	if err != nil {
+		return nil, err
+	}
+	return parse(data, schema)
+}
+
+func read(root, file string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no %s in %s: run this command in a clone of Operator Labs", file, root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the list of labs: %w", err)
+	}
+	return data, nil
+}
+
+func parse(data, schema []byte) (*Manifest, error) {
+	// Syntax and double keys first: without them there is no document whose values could be judged.
+	document, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not valid YAML: %w", File, err)
+	}
+	where, err := newPositions(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not valid YAML: %w", File, err)
+	}
+	if err := checkSchema(document, schema, where); err != nil {
+		return nil, err
+	}
+	var manifest Manifest
+	// Strict also here: a field that the schema allows and the types don't have would be read and forgotten.
+	if err := yaml.UnmarshalStrict(data, &manifest); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", File, err)
+	}
+	if err := manifest.check(where); err != nil {
+		return nil, err
+	}
+	return &manifest, nil
+}
+
+// checkSchema finds everything that labs.schema.json does not allow.
+func checkSchema(document, schema []byte, where *positions) error {
+	schemaDocument, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return fmt.Errorf("%s is not valid JSON: %w", SchemaFile, err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(SchemaFile, schemaDocument); err != nil {
+		return fmt.Errorf("reading %s: %w", SchemaFile, err)
+	}
+	compiled, err := compiler.Compile(SchemaFile)
+	if err != nil {
+		return fmt.Errorf("%s is not a valid JSON Schema: %w", SchemaFile, err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		return fmt.Errorf("%s is not valid YAML: %w", File, err)
+	}
+	err = compiled.Validate(value)
+	if err == nil {
+		return nil
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return fmt.Errorf("%s: %w", File, err)
+	}
+	var found problems
+	printer := message.NewPrinter(language.English)
+	var walk func(*jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes {
+			walk(cause)
+		}
+		if len(e.Causes) > 0 {
+			return
+		}
+		text := e.ErrorKind.LocalizedString(printer)
+		// The description says what is right there, which the broken rule alone ("got 1, want 2") does not.
+		if rule, err := compiler.Compile(e.SchemaURL); err == nil && rule.Description != "" {
+			text += "; expected: " + strings.TrimSuffix(rule.Description, ".")
+		}
+		found.add(where, e.InstanceLocation, "%s", text)
+	}
+	walk(invalid)
+	return found.err()
+}
+
+// check finds what a schema cannot say.
+func (m *Manifest) check(where *positions) error {
+	var found problems
+	numbers, names, shortNames := map[int]string{}, map[string]bool{}, map[string]string{}
+	for i := range m.Labs {
+		lab := &m.Labs[i]
+		at := func(more ...any) []string { return path(append([]any{"labs", i}, more...)...) }
+
+		if other, ok := numbers[lab.Number]; ok {
+			found.add(where, at("number"), "%d is the number of %s too; give each lab its own", lab.Number, other)
+		}
+		switch other, taken := shortNames[lab.ShortName()]; {
+		case names[lab.Name]:
+			found.add(where, at("name"), "there are two labs named %s; give each its own name", lab.Name)
+		case taken:
+			found.add(where, at("name"), "%q means %s already; give each lab its own name", lab.ShortName(), other)
+		}
+		if prefix := fmt.Sprintf("%02d-", lab.Number); !strings.HasPrefix(lab.Name, prefix) {
+			found.add(where, at("name"), "%s is the folder of lab %d; let it begin with %s", lab.Name, lab.Number, prefix)
+		}
+		if lab.StartsFrom != "" && !names[lab.StartsFrom] {
+			found.add(where, at("startsFrom"), "there is no lab %s before this one; name one of %s, or none",
+				lab.StartsFrom, orNothing(m.Labs[:i]))
+		}
+		if lab.TimeLimit.Duration <= 0 {
+			found.add(where, at("timeLimit"), "a time limit of %s ends every run; write something like 2m", lab.TimeLimit.Duration)
+		}
+		numbers[lab.Number], names[lab.Name], shortNames[lab.ShortName()] = lab.Name, true, lab.Name
+		lab.check(&found, where, at)
+	}
+	return found.err()
+}
+
+func (l *Lab) check(found *problems, where *positions, at func(...any) []string) {
+	index := map[string]int{}
+	for i, check := range l.Checks {
+		if _, ok := index[check.ID]; ok {
+			found.add(where, at("checks", i, "id"), "lab %s has two checks %s; give each its own id", l.Name, check.ID)
+			continue
+		}
+		index[check.ID] = i
+	}
+	for i, check := range l.Checks {
+		for j, need := range check.Needs {
+			other, ok := index[need]
+			switch {
+			case !ok:
+				found.add(where, at("checks", i, "needs", j), "lab %s has no check %s; needs names checks of the same lab", l.Name, need)
+			case need == check.ID:
+				found.add(where, at("checks", i, "needs", j), "%s needs itself; leave it out", need)
+			case other > i:
+				// Only earlier ones: so the order of the list is an order in which they can run, and there are no cycles.
+				found.add(where, at("checks", i, "needs", j), "%s comes after %s; move it before the checks that need it", need, check.ID)
+			}
+		}
+	}
+	if sum := l.MaxScore(); sum != maxPoints {
+		found.add(where, at("checks"), "the points of lab %s sum to %d; make it %d", l.Name, sum, maxPoints)
+	}
+}
+
+func orNothing(labs []Lab) string {
+	if len(labs) == 0 {
+		return "those before it (there are none)"
+	}
+	names := make([]string, len(labs))
+	for i, lab := range labs {
+		names[i] = lab.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// problems collects what is wrong, so that an author mends it all at once.
+type problems []problem
+
+type problem struct {
+	line int
+	text string
+}
+
+func (p *problems) add(where *positions, path []string, format string, args ...any) {
+	line := where.line(path)
+	*p = append(*p, problem{line, fmt.Sprintf("%s:%d: %s: %s", File, line, dotted(path), fmt.Sprintf(format, args...))})
+}
+
+func (p problems) err() error {
+	slices.SortStableFunc(p, func(a, b problem) int { return a.line - b.line })
+	errs := make([]error, len(p))
+	for i := range p {
+		errs[i] = errors.New(p[i].text)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/scripts/report"
+)
+
+// File is where the list lives, and SchemaFile what describes it: slash-separated, from the repository's root.
+const (
+	File       = "labs/labs.yaml"
+	SchemaFile = "labs/labs.schema.json"
+)
+
+// Manifest is the list of all labs.
+type Manifest struct {
+	// Labs in the order in which they are done.
+	Labs []Lab `json:"labs"`
+}
+
+// Lab is one lab: what the student builds, and the checks that decide how far they got.
+type Lab struct {
+	// Number is what a student types, as 2 in `make lab-2`.
+	Number int `json:"number"`
+	// Name is the folder below labs/, solutions/ and scripts/checks/, as 02-reconciler.
+	Name string `json:"name"`
+	// Title is the lab's name for people, on one line.
+	Title string `json:"title"`
+	// Summary says in one sentence what the student builds.
+	Summary string `json:"summary"`
+	// StartsFrom is the name of the lab whose solution this one begins with; empty where it begins from nothing.
+	StartsFrom string `json:"startsFrom,omitempty"`
+	// Lecture is the lecture's file, slash-separated, from the repository's root.
+	Lecture string `json:"lecture"`
+	// Operator is false where only the API is graded: the program is then built but not run.
+	Operator bool `json:"operator"`
+	// TimeLimit is for all checks of a run together.
+	TimeLimit metav1.Duration `json:"timeLimit"`
+	// Checks in the order in which they run. Their points sum to 100.
+	Checks []Check `json:"checks"`
+}
+
+// Check is one thing that a submission must hold.
+type Check struct {
+	// ID is unique within the lab, in kebab-case.
+	ID string `json:"id"`
+	// Title is the sentence for the student; it is true when the check passes.
+	Title string `json:"title"`
+	// Points of the lab's 100.
+	Points int `json:"points"`
+	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
+	Needs []string `json:"needs,omitempty"`
+	// Lecture is the heading that explains this check: file#anchor, from the repository's root.
+	Lecture string `json:"lecture"`
+	// Hints say more and more; there are at least two.
+	Hints []string `json:"hints"`
+}
+
+// Lab finds a lab as people name it: "2", "02", "02-reconciler" or "reconciler".
+func (m *Manifest) Lab(ref string) (*Lab, error) {
+	number, err := strconv.Atoi(ref)
+	isNumber := err == nil
+	for i := range m.Labs {
+		lab := &m.Labs[i]
+		if ref == lab.Name || ref == lab.ShortName() || (isNumber && number == lab.Number) {
+			return lab, nil
+		}
+	}
+	known := make([]string, len(m.Labs))
+	for i, lab := range m.Labs {
+		known[i] = fmt.Sprintf("%d (%s)", lab.Number, lab.Name)
+	}
+	return nil, fmt.Errorf("there is no lab %q; the labs are %s", ref, enumerate(known))
+}
+
+// ShortName is the name without its number: reconciler for 02-reconciler.
+func (l *Lab) ShortName() string {
+	_, short, _ := strings.Cut(l.Name, "-")
+	return short
+}
+
+// Check finds a check of the lab by its id.
+func (l *Lab) Check(id string) (*Check, error) {
+	for i := range l.Checks {
+		if l.Checks[i].ID == id {
+			return &l.Checks[i], nil
+		}
+	}
+	known := make([]string, len(l.Checks))
+	for i, check := range l.Checks {
+		known[i] = check.ID
+	}
+	return nil, fmt.Errorf("lab %s has no check %q; its checks are %s", l.Name, id, enumerate(known))
+}
+
+// MaxScore is the sum of the points of all checks.
+func (l *Lab) MaxScore() int {
+	sum := 0
+	for _, check := range l.Checks {
+		sum += check.Points
+	}
+	return sum
+}
+
+// Blocked says why a check must be skipped, given how those before it ended; empty means that it can run. A check that it
+// needs and that has no status yet blocks it too, so that a check left out never counts as passed.
+func (l *Lab) Blocked(id string, statuses map[string]report.Status) string {
+	check, err := l.Check(id)
+	if err != nil {
+		return "skipped: " + err.Error()
+	}
+	for _, need := range check.Needs {
+		switch statuses[need] {
+		case report.Passed:
+		case report.Failed:
+			return fmt.Sprintf("skipped: it needs %s, which failed", need)
+		case report.Skipped:
+			return fmt.Sprintf("skipped: it needs %s, which was skipped", need)
+		default:
+			return fmt.Sprintf("skipped: it needs %s, which has not run", need)
+		}
+	}
+	return ""
+}
+
+// Dependents are the ids of all checks that are skipped when this one fails, also those that need it only through others,
+// in the order of the list.
+func (l *Lab) Dependents(id string) []string {
+	var dependents []string
+	for _, check := range l.Checks {
+		// One pass is enough: a check needs only earlier ones.
+		if slices.ContainsFunc(check.Needs, func(need string) bool { return need == id || slices.Contains(dependents, need) }) {
+			dependents = append(dependents, check.ID)
+		}
+	}
+	return dependents
+}
+
+// enumerate writes a list as a sentence has it: "a, b and c".
+func enumerate(items []string) string {
+	if len(items) < 2 {
+		return strings.Join(items, "")
+	}
+	last := len(items) - 1
+	return strings.Join(items[:last], ", ") + " and " + items[last]
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package manifest_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/report"
+)
+
+// repositoryRoot is that of this repository, as seen from this package.
+const repositoryRoot = "../.."
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	m := load(t)
+	lab, err := m.Lab("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := lab.TimeLimit.Duration; got != 2*time.Minute {
+		t.Errorf("the time limit is %s, want 2m", got)
+	}
+	if !lab.Operator || lab.StartsFrom != "01-pancake" || lab.MaxScore() != 100 {
+		t.Errorf("read %+v", lab)
+	}
+	check, err := lab.Check("never-drops")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &manifest.Check{
+		ID: "never-drops", Title: "It does not drop", Points: 20, Needs: []string{"flips", "once"},
+		Lecture: "docs/lectures/02-pan.md#dont-drop-it", Hints: []string{"one", "two"},
+	}
+	if diff := cmp.Diff(want, check); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLabByAnyName(t *testing.T) {
+	t.Parallel()
+	m := load(t)
+	for ref, want := range map[string]string{
+		"1": "01-pancake", "01": "01-pancake", "001": "01-pancake", "pancake": "01-pancake", "01-pancake": "01-pancake",
+		"2": "02-pan-flipper", "pan-flipper": "02-pan-flipper", "02-pan-flipper": "02-pan-flipper",
+	} {
+		lab, err := m.Lab(ref)
+		if err != nil {
+			t.Errorf("Lab(%q): %v", ref, err)
+			continue
+		}
+		if lab.Name != want {
+			t.Errorf("Lab(%q) is %s, want %s", ref, lab.Name, want)
+		}
+	}
+	for _, ref := range []string{"", "0", "3", "-1", "flipper", "01-", "pan", "../01-pancake"} {
+		_, err := m.Lab(ref)
+		wantError(t, err, `there is no lab "`+regexp.QuoteMeta(ref)+`"; the labs are 1 \(01-pancake\) and 2 \(02-pan-flipper\)$`)
+	}
+}
+
+func TestUnknownCheckNamesTheOnesThereAre(t *testing.T) {
+	t.Parallel()
+	lab, err := load(t).Lab("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lab.Check("flip")
+	wantError(t, err, `lab 02-pan-flipper has no check "flip"; its checks are flips, once, never-drops and cold-pan`)
+}
+
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	lab, err := load(t).Lab("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, check string
+		statuses    map[string]report.Status
+		want        string
+	}{
+		{"needs nothing", "cold-pan", nil, ""},
+		{"all passed", "never-drops", map[string]report.Status{"flips": report.Passed, "once": report.Passed}, ""},
+		{"one failed", "once", map[string]report.Status{"flips": report.Failed}, "skipped: it needs flips, which failed"},
+		{
+			"the second failed", "never-drops", map[string]report.Status{"flips": report.Passed, "once": report.Failed},
+			"skipped: it needs once, which failed",
+		},
+		{
+			"one was skipped", "never-drops", map[string]report.Status{"flips": report.Passed, "once": report.Skipped},
+			"skipped: it needs once, which was skipped",
+		},
+		{"one has not run", "once", nil, "skipped: it needs flips, which has not run"},
+		{"an unknown status", "once", map[string]report.Status{"flips": "fine"}, "skipped: it needs flips, which has not run"},
+		{"others do not matter", "once", map[string]report.Status{"flips": report.Passed, "cold-pan": report.Failed}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := lab.Blocked(test.check, test.statuses); got != test.want {
+				t.Errorf("Blocked() = %q, want %q", got, test.want)
+			}
+		})
+	}
+	if got := lab.Blocked("nonsense", nil); !strings.HasPrefix(got, "skipped: lab 02-pan-flipper has no check") {
+		t.Errorf("an unknown check is blocked by %q", got)
+	}
+}
+
+func TestDependents(t *testing.T) {
+	t.Parallel()
+	lab, err := load(t).Lab("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string][]string{
+		"flips": {"once", "never-drops"}, "once": {"never-drops"}, "never-drops": nil, "cold-pan": nil,
+	} {
+		if diff := cmp.Diff(want, lab.Dependents(id)); diff != "" {
+			t.Errorf("dependents of %s (-want +got):\n%s", id, diff)
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, find, replace, want string }{
+		{"broken YAML", "labs:\n", "labs: [\n", `^labs/labs.yaml is not valid YAML: .*line`},
+		{"a key twice", "  title: The pancake\n", "  title: a\n  title: b\n", `(?s)not valid YAML: .*line \d+.*"title" already set`},
+		{"an empty file", "", "", `^labs/labs.yaml:1: the document: got null, want object`},
+		{"an unknown field", "  title: The pancake\n", "  title: The pancake\n  autor: me\n", `^labs/labs.yaml:3: labs\[0\]: .*'autor'.*expected: A lab has`},
+		{"an unknown field of a check", "    points: 60\n", "    points: 60\n    hint: x\n", `:11: labs\[0\].checks\[0\]: .*'hint'`},
+		{"a missing field", "    points: 60\n", "", `:11: labs\[0\].checks\[0\]: missing property 'points'`},
+		{"points as text", "points: 60", "points: lots", `^labs/labs.yaml:13: labs\[0\].checks\[0\].points: got string, want integer; expected: What the check is worth`},
+		{"no points", "points: 60", "points: 0", `:13: labs\[0\].checks\[0\].points: .*expected: What`},
+		{"one hint only", "[Look at the name of the file., It must be pancakes.]", "[x]", `:15: .*hints: .*expected: At least two hints`},
+		{"an id with capitals", "id: served", "id: Served", `:11: .*id: .*kebab-case`},
+		{"a time limit without unit", "1m30s", "90", `:9: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
+		{"a time limit of nothing", "1m30s", "0s", `:9: labs\[0\].timeLimit: .*something like 2m`},
+		{"a lecture that is no page", "docs/lectures/01-batter.md\n", "lectures\n", `:7: labs\[0\].lecture: .*expected: The lecture's file`},
+		{"a check's lecture without anchor", "01-batter.md#flour--milk\n", "01-batter.md\n", `:14: .*lecture: .*anchor`},
+		{"a number twice", "number: 2", "number: 1", `:24: labs\[1\].number: 1 is the number of 01-pancake too`},
+		{"a name twice", "name: 02-pan-flipper", "name: 01-pancake", `:25: labs\[1\].name: there are two labs named 01-pancake`},
+		{"a short name twice", "name: 02-pan-flipper", "name: 02-pancake", `:25: labs\[1\].name: "pancake" means 01-pancake already`},
+		{"a name with another number", "name: 02-pan-flipper", "name: 03-pan-flipper", `:25: labs\[1\].name: .*begin with 02-`},
+		{"a start that does not exist", "startsFrom: 01-pancake", "startsFrom: 01-waffle", `:28: labs\[1\].startsFrom: there is no lab 01-waffle before this one; name one of 01-pancake`},
+		{"a start from itself", "startsFrom: 01-pancake", "startsFrom: 02-pan-flipper", `:28: labs\[1\].startsFrom: there is no lab 02-pan-flipper before`},
+		{"a start from a later one", "  lecture: docs/lectures/01-batter.md\n  op", "  startsFrom: 02-pan-flipper\n  lecture: docs/lectures/01-batter.md\n  op", `:7: labs\[0\].startsFrom: .*there are none`},
+		{"an id twice", "id: once", "id: flips", `:38: labs\[1\].checks\[1\].id: lab 02-pan-flipper has two checks flips`},
+		{"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]", `:47: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`},
+		{"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]", `:47: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`},
+		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:47: .*cold-pan comes after never-drops`},
+		{"points that do not sum to 100", "points: 60", "points: 50", `:10: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			list := readFile(t, "testdata/repository/labs/labs.yaml")
+			if n := strings.Count(list, test.find); test.find != "" && n != 1 {
+				t.Fatalf("%q is in the list %d times, want once", test.find, n)
+			}
+			list = strings.Replace(list, test.find, test.replace, 1)
+			if test.find == "" {
+				list = test.replace
+			}
+			root := t.TempDir()
+			writeFile(t, root, manifest.File, list)
+			writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
+			_, err := manifest.Load(root)
+			wantError(t, err, test.want)
+		})
+	}
+}
+
+func TestLoadTellsAllProblemsAtOnceInTheOrderOfTheFile(t *testing.T) {
+	t.Parallel()
+	list := readFile(t, "testdata/repository/labs/labs.yaml")
+	list = strings.NewReplacer("points: 60", "points: 61", "number: 2", "number: 1", "startsFrom: 01-pancake", "startsFrom: 01-x").Replace(list)
+	root := t.TempDir()
+	writeFile(t, root, manifest.File, list)
+	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
+	_, err := manifest.Load(root)
+	wantError(t, err, `(?s)^labs/labs.yaml:10: .*\nlabs/labs.yaml:24: .*\nlabs/labs.yaml:25: .*\nlabs/labs.yaml:28: [^\n]*$`)
+}
+
+func TestLoadOutsideARepository(t *testing.T) {
+	t.Parallel()
+	_, err := manifest.Load(t.TempDir())
+	wantError(t, err, `there is no labs/labs.yaml in .*: run this command in a clone`)
+}
+
+func TestCheckLinks(t *testing.T) {
+	t.Parallel()
+	if err := manifest.CheckLinks(repository(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		edit func(*testing.T, string)
+		want string
+	}{
+		{"a page that is gone", func(t *testing.T, root string) {
+			t.Helper()
+			if err := os.Remove(filepath.Join(root, "docs/lectures/02-pan.md")); err != nil {
+				t.Fatal(err)
+			}
+		}, `^labs/labs.yaml:29: labs\[1\].lecture: there is no file docs/lectures/02-pan.md`},
+		{"a heading that is gone", func(t *testing.T, root string) {
+			t.Helper()
+			writeFile(t, root, "docs/lectures/02-pan.md", "# The pan\n\nDon't drop it\n")
+		}, `^labs/labs.yaml:48: labs\[1\].checks\[2\].lecture: .* has no heading #dont-drop-it; its headings are #the-pan$`},
+		{"a way out of the repository", func(t *testing.T, root string) {
+			t.Helper()
+			list := readFile(t, filepath.Join(root, manifest.File))
+			writeFile(t, root, manifest.File, strings.Replace(list, "docs/lectures/01-batter.md\n", "docs/../../x.md\n", 1))
+		}, `^labs/labs.yaml:7: .*leads out of the repository`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			root := repository(t)
+			test.edit(t, root)
+			wantError(t, manifest.CheckLinks(root), test.want)
+		})
+	}
+}
+
+func TestAnchors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, page, want string }{
+		{"words", "# Observed state, desired state", "observed-state-desired-state"},
+		{"code", "## The `Reconcile()` method", "the-reconcile-method"},
+		{"emphasis and links", "## *Level* **triggered** [is](https://a.b/c) `x_y`", "level-triggered-is-x_y"},
+		{"punctuation leaves its spaces", "## What, why & how?", "what-why--how"},
+		{"hyphens and underscores", "## kube-apiserver: my_name", "kube-apiserver-my_name"},
+		{"other scripts", "## Ärger über 冰淇淋", "ärger-über-冰淇淋"},
+		{"escapes and entities", `## a\_b &amp; c\*`, "a_b--c"},
+		{"closing marks", "## Close ##", "close"},
+		{"setext", "One\n===\n\nTwo\nlines\n---\n", "one two-lines"},
+		{"the same again", "# A\n# a\n# A!", "a a-1 a-2"},
+		{"code is no heading", "```\n# no\n```\n\n    # no\n\n# yes", "yes"},
+		{"in quotes and lists", "> # quoted\n\n- # listed", "quoted listed"},
+		{"HTML in a heading", `# <a id="x"></a>Anchor`, "anchor"},
+		{"nothing", "no heading", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(manifest.Anchors([]byte(test.page)), " "); got != test.want {
+				t.Errorf("Anchors(%q) = %q, want %q", test.page, got, test.want)
+			}
+		})
+	}
+}
+
+// The schema and the Go types are written by hand, so a test holds them together.
+func TestSchemaDescribesEveryField(t *testing.T) {
+	t.Parallel()
+	var schema map[string]any
+	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile))), &schema); err != nil {
+		t.Fatal(err)
+	}
+	definitions := schema["$defs"].(map[string]any)
+	for _, test := range []struct {
+		goType reflect.Type
+		object map[string]any
+	}{
+		{reflect.TypeFor[manifest.Manifest](), schema},
+		{reflect.TypeFor[manifest.Lab](), definitions["lab"].(map[string]any)},
+		{reflect.TypeFor[manifest.Check](), definitions["check"].(map[string]any)},
+	} {
+		properties := test.object["properties"].(map[string]any)
+		required := test.object["required"].([]any)
+		if test.object["additionalProperties"] != false {
+			t.Errorf("%s allows unknown fields", test.goType)
+		}
+		for field := range test.goType.Fields() {
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			property, ok := properties[name].(map[string]any)
+			if !ok {
+				t.Errorf("%s.%s has no property %q", test.goType, field.Name, name)
+				continue
+			}
+			delete(properties, name)
+			if text, _ := property["description"].(string); len(text) < 10 {
+				t.Errorf("%s.%s is not described", test.goType, field.Name)
+			}
+			if slices.Contains(required, any(name)) == (options == "omitempty") {
+				t.Errorf("%s.%s: must be required, or omitempty, and not both", test.goType, field.Name)
+			}
+		}
+		for name := range properties {
+			t.Errorf("the schema has %q, and %s has not", name, test.goType)
+		}
+	}
+}
+
+func load(t *testing.T) *manifest.Manifest {
+	t.Helper()
+	m, err := manifest.Load(repository(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// repository is a copy of testdata/repository with the schema of this repository.
+func repository(t *testing.T) string {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "repository")
+	if err := os.CopyFS(root, os.DirFS("testdata/repository")); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
+	return root
+}
+
+func readFile(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func writeFile(t *testing.T, root, file, text string) {
+	t.Helper()
+	file = filepath.Join(root, file)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err error, pattern string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one that matches %q", pattern)
+	}
+	if !regexp.MustCompile(pattern).MatchString(err.Error()) {
+		t.Errorf("the error is\n%s\nwant one that matches %q", err, pattern)
+	}
+}
