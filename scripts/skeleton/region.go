@@ -166,6 +166,9 @@ func (s *Source) Solution() []byte {
 	return joinLines(s.SolutionLines(1, len(s.lines)))
 }
 
+// Len is the number of lines.
+func (s *Source) Len() int { return len(s.lines) }
+
 // SolutionLines are the lines from one to another (from 1, both included) as Solution has them.
 func (s *Source) SolutionLines(from, to int) []string {
 	var text assembly

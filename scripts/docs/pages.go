@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package docs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Pages lists the Markdown pages of the repository, by their paths from the root: the two at the top, those below docs/
+// and one for each lab and solution.
+func Pages(root string) ([]string, error) {
+	var pages []string
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "labs/*/README.md", "solutions/*/TASK.md", "solutions/*/README.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, fmt.Errorf("finding %s: %w", pattern, err)
+		}
+		for _, name := range found {
+			relative, err := filepath.Rel(root, name)
+			if err != nil {
+				return nil, err
+			}
+			pages = append(pages, filepath.ToSlash(relative))
+		}
+	}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(entry.Name()) != ".md" {
+			return err
+		}
+		relative, err := filepath.Rel(root, name)
+		pages = append(pages, filepath.ToSlash(relative))
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	slices.Sort(pages)
+	return pages, nil
+}
+
+// Problem is a mistake in a page, and where it is.
+type Problem struct {
+	Page    string // path from the root
+	Line    int    // from 1
+	Message string
+}
+
+func (p *Problem) Error() string { return fmt.Sprintf("%s:%d: %s", p.Page, p.Line, p.Message) }
+
+var (
+	opening = regexp.MustCompile(`^<!--\s*code:\s*([^\s#]+)(?:#(\S+))?\s*-->$`)
+	closing = regexp.MustCompile(`^<!--\s*/code\s*-->$`)
+	attempt = regexp.MustCompile(`^<!--\s*/?\s*code\b`)
+	fence   = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
+)
+
+// Refresh returns a page (its path from the root) with its code as it is in the files now. All mistakes are reported,
+// each as a *Problem of the joined error.
+func Refresh(root, page string) ([]byte, error) {
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the page: %w", err)
+	}
+	var out []string
+	var problems []error
+	problem := func(line int, format string, args ...any) {
+		problems = append(problems, &Problem{Page: page, Line: line, Message: fmt.Sprintf(format, args...)})
+	}
+	fenced, opened := "", 0 // the fence and the code marker that we are behind
+	for i, line := range strings.Split(string(content), "\n") {
+		number, text := i+1, strings.TrimSpace(line)
+		if mark := fence.FindStringSubmatch(line); mark != nil {
+			switch {
+			case fenced == "":
+				fenced = mark[1]
+			case strings.HasPrefix(mark[1], fenced) && text == mark[1]:
+				fenced = ""
+			}
+			if opened == 0 {
+				out = append(out, line)
+			}
+			continue
+		}
+		// The end of the code is believed even in an open block: code that was changed by hand must not hide it.
+		if opened > 0 && closing.MatchString(text) {
+			fenced, opened = "", 0
+			out = append(out, line)
+			continue
+		}
+		if fenced != "" || !attempt.MatchString(text) {
+			if opened == 0 {
+				out = append(out, line)
+			}
+			continue
+		}
+		reference := opening.FindStringSubmatch(text)
+		switch {
+		case opened > 0:
+			problem(number, "the code of line %d is not closed before this one: end it with <!-- /code -->", opened)
+		case closing.MatchString(text):
+			problem(number, "<!-- /code --> without a <!-- code: file#name --> before it")
+		case reference == nil:
+			problem(number, "write <!-- code: file#name --> in a line of its own, the file's path from the root of the repository")
+		default:
+			opened = number
+			shown, err := show(root, reference[1], reference[2])
+			if err != nil {
+				problem(number, "%v", err)
+			}
+			out = append(out, line)
+			out = append(out, block(language(reference[1]), shown)...)
+		}
+	}
+	if opened > 0 {
+		problem(opened, "this code is not closed: end it with <!-- /code -->")
+	}
+	return []byte(strings.Join(out, "\n")), errors.Join(problems...)
+}
+
+// block is a fenced code block. Its fence is longer than any in the code.
+func block(language string, lines []string) []string {
+	mark := "```"
+	for slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, mark) }) {
+		mark += "`"
+	}
+	return slices.Concat([]string{mark + language}, lines, []string{mark})
+}
+
+// Change is a page whose code is not what the files have.
+type Change struct {
+	Page       string // path from the root
+	Have, Want []byte
+}
+
+// Stale lists the pages whose code is not what the files have. The error lists the mistakes of all pages.
+func Stale(root string) ([]Change, error) {
+	pages, err := Pages(root)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	var problems []error
+	for _, page := range pages {
+		want, err := Refresh(root, page)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		have, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(have, want) {
+			changes = append(changes, Change{Page: page, Have: have, Want: want})
+		}
+	}
+	return changes, errors.Join(problems...)
+}
+
+// Check returns the mistakes of all pages: code that can't be shown or is stale, and dead links.
+func Check(root string) error {
+	changes, err := Stale(root)
+	problems := []error{err}
+	for _, change := range changes {
+		problems = append(problems, &Problem{
+			Page: change.Page, Line: firstDifference(change.Have, change.Want),
+			Message: "the code is not that of the file it names any more: run `make fix`",
+		})
+	}
+	return errors.Join(append(problems, CheckLinks(root))...)
+}
+
+// Fix refreshes the code in all pages and returns those that changed. A page with a mistake is left alone. The README of
+// a lab is not touched: it comes from the TASK.md of its solution.
+func Fix(root string) ([]string, error) {
+	changes, err := Stale(root)
+	var changed []string
+	for _, change := range changes {
+		if strings.HasPrefix(change.Page, "labs/") {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(change.Page)), change.Want, 0o644); err != nil {
+			return changed, err
+		}
+		changed = append(changed, change.Page)
+	}
+	return changed, err
+}
+
+// firstDifference is the first line, from 1, in which two pages differ.
+func firstDifference(have, want []byte) int {
+	a, b := strings.Split(string(have), "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i + 1
+		}
+	}
+	return min(len(a), len(b)) + 1
+}
