@@ -28,9 +28,9 @@ type IcecreamSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	Topping []string `json:"topping,omitempty"`
 	//lab:else
-	// // TODO(lab): the wish: Flavour, a list of strings in the JSON field flavour, with at least one; and Topping, a list
-	// // of strings in the JSON field topping, which may be missing and has at most three. Nothing twice in either list.
-	// // Say in a comment above each field what it means.
+	// // TODO(lab): 2. The wish: Flavour, a list of strings in the JSON field flavour, with at least one; and Topping, a
+	// // list of strings in the JSON field topping, which may be missing and has at most three. Nothing twice in either
+	// // list. Say in a comment above each field what it means.
 	//lab:end
 }
 
@@ -55,8 +55,9 @@ type IcecreamStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	//lab:else
-	// // TODO(lab): the observation: SoldOut, a boolean in soldOut; ToppingsCount, a whole number in toppingsCount; and
-	// // Conditions, a list of metav1.Condition in conditions. All may be missing, since at first nobody has looked.
+	// // TODO(lab): 3. The observation: SoldOut, a boolean in soldOut; ToppingsCount, a whole number in toppingsCount;
+	// // and Conditions, a list of metav1.Condition in conditions. All may be missing: at first nobody has looked. Say in
+	// // a comment above each field what it means.
 	//lab:end
 }
 
@@ -65,15 +66,16 @@ type IcecreamStatus struct {
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:subresource:status
 //lab:else
-// // TODO(lab): two markers: icecreams are cluster-scoped (they live in no namespace), and status is a subresource.
+// // TODO(lab): 1. A marker: icecreams are cluster-scoped, they live in no namespace.
+// // TODO(lab): 3. A marker: status is a subresource.
 //lab:end
 //lab:begin columns
 // +kubebuilder:printcolumn:name="SoldOut",type=boolean,JSONPath=`.status.soldOut`
 // +kubebuilder:printcolumn:name="ToppingsCount",type=integer,JSONPath=`.status.toppingsCount`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 //lab:else
-// // TODO(lab): three markers: the print columns SoldOut, ToppingsCount and Age. Naming any column takes the place of the
-// // usual Age, so it has to be named too.
+// // TODO(lab): 4. Three markers: the print columns SoldOut, ToppingsCount and Age. Naming any column takes the place of
+// // the usual Age, so it has to be named too.
 //lab:end
 
 // Icecream is one icecream in the shop: its flavours, its toppings, and whether there is more.

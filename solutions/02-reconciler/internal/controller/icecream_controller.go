@@ -33,8 +33,8 @@ type IcecreamReconciler struct {
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
 //lab:else
-// // TODO(lab): the operator may only list and watch. With each task add what you need, and nothing else: another verb to
-// // this marker, or a marker for another resource (a subresource is one: icecreams/status).
+// // TODO(lab): 1. and 3. The operator may only list and watch so far. Add what you need, and nothing else: another verb
+// // to this marker, or a marker for another resource (a subresource is one: icecreams/status).
 // // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch
 //lab:end
 
@@ -60,8 +60,8 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, r.remove(ctx, &icecream)
 	}
 	//lab:else
-	// // TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say who has a place. Delete this one if it has none,
-	// // but ask the API server itself first (r.APIReader): the cache may be behind, and there is no way back.
+	// // TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say who has a place. Delete this one if it has
+	// // none, but ask the API server itself first (r.APIReader): the cache may be behind, and there is no way back.
 	//lab:end
 
 	//lab:begin count-toppings
@@ -86,16 +86,16 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, fmt.Errorf("write the status: %w", err)
 	}
 	//lab:else
-	// // TODO(lab): 1. Write the status (not the icecream), and only if it differs from the one that was read. Hand an error
-	// // back, so that you are called again; only "not found" is none.
+	// // TODO(lab): 1. Write the status (not the icecream), and only if it differs from the one that was read. Hand an
+	// // error back, so that you are called again; only "not found" is none.
 	//lab:end
 	return ctrl.Result{}, nil
 }
 
 //lab:begin remove
 
-// remove deletes an icecream that has no place. There is no way back from that, and the cache may be behind: it may show
-// an icecream that has just left, and whose place is free. So the API server itself is asked before.
+// remove deletes an icecream that has no place. There is no way back from that, and the cache may be behind: it may
+// still show an icecream that has just left, and whose place is free. So the API server itself is asked before.
 func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecream) error {
 	var current demov1.IcecreamList
 	if err := r.APIReader.List(ctx, &current); err != nil {
@@ -120,16 +120,16 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&demov1.Icecream{}).
 		//lab:begin neighbours
-		// A change of one concerns the others too. A new generation is a change of the spec or the beginning of a deletion:
-		// without the predicate every write of a status would wake everybody.
+		// A change of one concerns the others too, but not each: the generation counts changes of the spec (and the
+		// beginning of a deletion). Without the predicate, every write of a status would wake everybody.
 		Watches(
 			&demov1.Icecream{},
 			handler.EnqueueRequestsFromMapFunc(r.everybody),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
 		).
 		//lab:else
-		// // TODO(lab): 5. When one icecream comes, goes or changes its flavours, the others have to look again too. Watch icecreams
-		// // a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the others.
+		// // TODO(lab): 5. When one icecream comes, goes or changes its flavours, the others have to look again too. Watch
+		// // icecreams a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the others.
 		//lab:end
 		Named("icecream").
 		Complete(r)
@@ -137,8 +137,8 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 //lab:begin everybody
 
-// everybody names all icecreams, and not only those that share a flavour with the one that changed. That would be too few:
-// if vanilla has a free place, then one of vanilla and matcha may have one, and now matcha is sold out for a third.
+// everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
+// few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
 func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all demov1.IcecreamList
 	if err := r.List(ctx, &all); err != nil {

@@ -22,8 +22,8 @@ type places struct {
 	taken   map[string]int   // how many places of a flavour are taken
 }
 
-// assignPlaces lets the icecreams in, the oldest first. One that finds no place takes none away: those behind it are let
-// in as if it had not been there.
+// assignPlaces lets the icecreams in, the oldest first. One that finds no place takes none away: those behind it are
+// let in as if it had not been there.
 func assignPlaces(icecreams []demov1.Icecream) places {
 	assigned := places{holders: sets.New[string](), taken: map[string]int{}}
 	//lab:begin assign-places
@@ -40,9 +40,9 @@ func assignPlaces(icecreams []demov1.Icecream) places {
 		}
 	}
 	//lab:else
-	// // TODO(lab): 2. Go through the icecreams, the oldest first (oldestFirst below compares two), and leave out those that
-	// // are being deleted. One has a place when none of its flavours is sold out: then put its name into holders, and count
-	// // each of its flavours in taken.
+	// // TODO(lab): 2. Go through the icecreams, the oldest first (oldestFirst below compares two), and leave out those
+	// // that are being deleted. One has a place when none of its flavours is sold out: then put its name into holders,
+	// // and count each of its flavours in taken.
 	//lab:end
 	return assigned
 }
@@ -59,8 +59,8 @@ func (p places) soldOut(flavours []string) bool {
 	//lab:end
 }
 
-// oldestFirst compares two icecreams by age. The API server counts whole seconds, so several can be equally old: then the
-// name decides, which is arbitrary, but the same each time and for everybody who works it out.
+// oldestFirst compares two icecreams by age. The API server counts whole seconds, so several can be equally old: then
+// the name decides, which is arbitrary, but the same each time and for everybody who works it out.
 func oldestFirst(a, b demov1.Icecream) int {
 	//lab:begin oldest-first
 	return cmp.Or(

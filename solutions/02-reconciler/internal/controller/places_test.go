@@ -29,15 +29,18 @@ func TestAssignPlaces(t *testing.T) {
 			name: "an empty shop",
 		},
 		{
-			name:      "three of a flavour have a place",
-			icecreams: []demov1.Icecream{icecream("a", 1, "vanilla"), icecream("b", 2, "vanilla"), icecream("c", 3, "vanilla")},
-			holders:   []string{"a", "b", "c"},
-			soldOut:   []string{"vanilla"},
+			name: "three of a flavour have a place",
+			icecreams: []demov1.Icecream{
+				icecream("a", 1, "vanilla"), icecream("b", 2, "vanilla"), icecream("c", 3, "vanilla"),
+			},
+			holders: []string{"a", "b", "c"},
+			soldOut: []string{"vanilla"},
 		},
 		{
 			name: "of four the newest has none, whatever its name",
 			icecreams: []demov1.Icecream{
-				icecream("a", 4, "vanilla"), icecream("b", 1, "vanilla"), icecream("c", 2, "vanilla"), icecream("d", 3, "vanilla"),
+				icecream("a", 4, "vanilla"), icecream("b", 1, "vanilla"),
+				icecream("c", 2, "vanilla"), icecream("d", 3, "vanilla"),
 			},
 			holders: []string{"b", "c", "d"},
 			soldOut: []string{"vanilla"},
@@ -45,7 +48,8 @@ func TestAssignPlaces(t *testing.T) {
 		{
 			name: "of four equally old ones the last by name has none",
 			icecreams: []demov1.Icecream{
-				icecream("d", 1, "vanilla"), icecream("a", 1, "vanilla"), icecream("c", 1, "vanilla"), icecream("b", 1, "vanilla"),
+				icecream("d", 1, "vanilla"), icecream("a", 1, "vanilla"),
+				icecream("c", 1, "vanilla"), icecream("b", 1, "vanilla"),
 			},
 			holders: []string{"a", "b", "c"},
 			soldOut: []string{"vanilla"},
@@ -53,7 +57,8 @@ func TestAssignPlaces(t *testing.T) {
 		{
 			name: "flavours are counted one by one",
 			icecreams: []demov1.Icecream{
-				icecream("a", 1, "vanilla"), icecream("b", 2, "vanilla"), icecream("c", 3, "matcha"), icecream("d", 4, "matcha"),
+				icecream("a", 1, "vanilla"), icecream("b", 2, "vanilla"),
+				icecream("c", 3, "matcha"), icecream("d", 4, "matcha"),
 			},
 			holders: []string{"a", "b", "c", "d"},
 		},
@@ -79,7 +84,8 @@ func TestAssignPlaces(t *testing.T) {
 		{
 			name: "one that is being deleted has left its place",
 			icecreams: []demov1.Icecream{
-				dying(icecream("a", 1, "vanilla")), icecream("b", 2, "vanilla"), icecream("c", 3, "vanilla"), icecream("d", 4, "vanilla"),
+				dying(icecream("a", 1, "vanilla")), icecream("b", 2, "vanilla"),
+				icecream("c", 3, "vanilla"), icecream("d", 4, "vanilla"),
 			},
 			holders: []string{"b", "c", "d"},
 			soldOut: []string{"vanilla"},
@@ -93,7 +99,8 @@ func TestAssignPlaces(t *testing.T) {
 				t.Errorf("places: got %q, want %q", got, test.holders)
 			}
 			for _, flavour := range []string{"matcha", "vanilla"} {
-				if got, want := assigned.soldOut([]string{flavour}), slices.Contains(test.soldOut, flavour); got != want {
+				got, want := assigned.soldOut([]string{flavour}), slices.Contains(test.soldOut, flavour)
+				if got != want {
 					t.Errorf("%s is sold out: got %t, want %t", flavour, got, want)
 				}
 			}
