@@ -49,6 +49,27 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// The list of this repository: what else would the other tests be worth.
+func TestLoadTheRealList(t *testing.T) {
+	t.Parallel()
+	m, err := manifest.Load(repositoryRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"1", "2"} {
+		lab, err := m.Lab(ref)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		first := lab.Checks[0]
+		if lab.MaxScore() != 100 || lab.Blocked(first.ID, nil) != "" {
+			t.Errorf("lab %s has %d points, and its first check %s is blocked by %q",
+				lab.Name, lab.MaxScore(), first.ID, lab.Blocked(first.ID, nil))
+		}
+	}
+}
+
 func TestLabByAnyName(t *testing.T) {
 	t.Parallel()
 	m := load(t)

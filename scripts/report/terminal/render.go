@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"lva.io/operators/scripts/report"
+)
+
+// What is shown at most; the report has the rest.
+const (
+	maxDiagnostics = 5
+	maxEvidence    = 10
+	maxLogLines    = 12
+)
+
+// Options say what a person can type next. The zero value is right where nothing is known.
+type Options struct {
+	// Commands to suggest; one that is empty is not suggested.
+	Commands Commands
+	// File is where the whole report is, to name it where something is left out.
+	File string
+	// Screen to write for. Nil: what Detect finds.
+	Screen *Screen
+}
+
+// Commands are what a person can type next, as `make hint-2` or, for a folder outside the repository, `lab hint 2`.
+type Commands struct {
+	// Hint shows the next hint of the first failed check, and Read the part of the lecture that explains it.
+	Hint, Read string
+	// Grade repeats this run, and Next is what follows full marks.
+	Grade, Next string
+}
+
+func (o Options) screen(w io.Writer) Screen {
+	if o.Screen != nil {
+		return *o.Screen
+	}
+	return Detect(w, os.Getenv)
+}
+
+// Render shows a whole run from its report: header, steps, checks and verdict.
+func Render(w io.Writer, r *report.Report, o Options) error {
+	safe := *r
+	safe.Sanitize()
+	p := newPage(o.screen(w), safe.Checks)
+	var out strings.Builder
+	out.WriteString(p.header(&safe))
+	out.WriteString(p.steps(safe.Steps))
+	// Of a run that came to no check, a list of checks that all say the same would only hide the reason.
+	if !cameToNoCheck(&safe) {
+		if p.screen.Interactive && len(safe.Steps) > 0 {
+			out.WriteString("\n")
+		}
+		for i := range safe.Checks {
+			out.WriteString(p.check(&safe.Checks[i]))
+		}
+	}
+	out.WriteString(p.verdict(&safe, o))
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// Verdict shows what comes of a run whose steps and checks Live has shown.
+func Verdict(w io.Writer, r *report.Report, o Options) error {
+	safe := *r
+	safe.Sanitize()
+	p := newPage(o.screen(w), safe.Checks)
+	_, err := io.WriteString(w, p.verdict(&safe, o))
+	return err
+}
+
+// steps are one compact line on a terminal: of a run that is over they matter little.
+func (p *page) steps(steps []report.Step) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	if !p.screen.Interactive {
+		var out strings.Builder
+		for _, step := range steps {
+			out.WriteString(p.step(step.Name, step.Seconds, ""))
+		}
+		return out.String()
+	}
+	parts := make([]string, len(steps))
+	for i, step := range steps {
+		// A time must not be parted from its step by a line's end.
+		parts[i] = strings.ReplaceAll(step.Name+" "+duration(step.Seconds), " ", "\u00a0")
+	}
+	var out strings.Builder
+	for _, line := range wrap(strings.Join(parts, " "+p.marks.step+" "), p.width()) {
+		out.WriteString(margin + p.faint.Render(strings.ReplaceAll(line, "\u00a0", " ")) + "\n")
+	}
+	return out.String()
+}
+
+func cameToNoCheck(r *report.Report) bool {
+	return r.Outcome != report.Graded && r.Count(report.Skipped) == len(r.Checks)
+}
+
+func (p *page) verdict(r *report.Report, o Options) string {
+	var out strings.Builder
+	if r.Outcome != report.Graded {
+		out.WriteString(p.noGrade(r, o))
+	}
+	if failed := r.FirstFailed(); failed != nil {
+		out.WriteString(p.failure(failed, o))
+	}
+	out.WriteString(p.permissions(r.Forbidden))
+	out.WriteString(p.notices(r.Notices))
+	out.WriteString(p.score(r, o))
+	return out.String()
+}
+
+// headlines say what an outcome means to a student.
+var headlines = map[report.Outcome]string{
+	report.NotBuilt:     "It does not build",
+	report.NotGenerated: "No usable manifests come of it",
+	report.NotStarted:   "The operator did not start",
+	report.Crashed:      "The operator crashed",
+	report.Flooded:      "The operator flooded its log",
+	report.TimedOut:     "The time was up",
+	report.Interrupted:  "The run was interrupted",
+	report.Error:        "The grading itself failed",
+}
+
+// noGrade explains why a run has no grade: the reason, the first errors, the end of the log.
+func (p *page) noGrade(r *report.Report, o Options) string {
+	headline := cmp.Or(headlines[r.Outcome], string(r.Outcome))
+	b := p.block(p.bad)
+	if !p.screen.Interactive {
+		b.add("outcome: %s", r.Outcome)
+		b.add("reason: %s", r.Reason)
+	} else {
+		b.title(p.failed, headline)
+		b.text("", p.normal, r.Reason)
+	}
+	p.diagnostics(b, r, o)
+	p.log(b, r, o)
+	return b.String()
+}
+
+func (p *page) diagnostics(b *block, r *report.Report, o Options) {
+	for i, d := range r.Diagnostics {
+		if i == maxDiagnostics && p.screen.Interactive {
+			b.blank()
+			b.more(len(r.Diagnostics)-i, o)
+			return
+		}
+		if d.File != "" && !path.IsAbs(d.File) {
+			// As seen from where the command was typed, so that an editor or a click opens it.
+			d.File = path.Join(r.Submission.Dir, d.File)
+		}
+		if !p.screen.Interactive {
+			b.add("error: %s", strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+			continue
+		}
+		b.blank()
+		if position := d.Position(); position != "" {
+			// Never wrapped: it is there to be clicked or copied.
+			b.line(p.command.Render(position))
+			b.text("  ", p.normal, d.Message)
+		} else {
+			b.text("", p.normal, d.Message)
+		}
+	}
+}
+
+// log shows the end of the operator's log, or where it panicked: what follows the first line of a panic matters less than it.
+func (p *page) log(b *block, r *report.Report, o Options) {
+	lines := r.OperatorLog
+	if len(lines) == 0 {
+		return
+	}
+	start := slices.IndexFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:")
+	})
+	if start < 0 {
+		start = max(0, len(lines)-maxLogLines)
+	}
+	shown := lines[start:min(len(lines), start+maxLogLines)]
+	if !p.screen.Interactive {
+		for _, line := range lines {
+			b.add("log: %s", line)
+		}
+		return
+	}
+	b.blank()
+	for _, line := range shown {
+		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			b.text("", p.bad, line)
+			continue
+		}
+		wrapped := wrap(line, b.width())
+		if len(wrapped) > 2 {
+			wrapped = []string{wrapped[0], p.truncate(wrapped[1]+" "+wrapped[2], b.width())}
+		}
+		for _, part := range wrapped {
+			b.line(p.faint.Render(part))
+		}
+	}
+	if more := len(lines) - len(shown); more > 0 {
+		b.more(more, o)
+	}
+}
+
+// failure is the first failed check: what was expected, what was seen, and where to read on.
+func (p *page) failure(c *report.Check, o Options) string {
+	b := p.block(p.bad)
+	if !p.screen.Interactive {
+		b.add("first failed: %s: %s", c.ID, c.Title)
+		b.add("expected: %s", c.Expected)
+		b.add("observed: %s", c.Observed)
+		for _, line := range c.Evidence {
+			b.add("evidence: %s", line)
+		}
+		if c.Lecture != "" {
+			b.add("lecture: %s", c.Lecture)
+		}
+		for _, h := range o.help() {
+			b.add("%s: %s", h.word, h.command)
+		}
+		return b.String()
+	}
+	b.title(p.failed, c.ID+": "+c.Title)
+	b.field("expected", p.normal, c.Expected)
+	b.field("observed", p.strong, c.Observed)
+	if len(c.Evidence) > 0 {
+		shown := c.Evidence[:min(len(c.Evidence), maxEvidence)]
+		b.field("evidence", p.normal, strings.Join(shown, "\n"))
+		if more := len(c.Evidence) - len(shown); more > 0 {
+			b.field("", p.faint, p.leftOut(more, o))
+		}
+	}
+	if c.Lecture != "" {
+		b.field("lecture", p.normal, c.Lecture)
+	}
+	label, column := "next", max(lipgloss.Width(o.Commands.Hint), lipgloss.Width(o.Commands.Read))
+	for _, h := range o.help() {
+		b.raw(label, p.command.Render(h.command)+spaces(column+2, h.command)+h.meaning)
+		label = ""
+	}
+	return b.String()
+}
+
+// help is a command that helps with a failed check.
+type help struct{ word, command, meaning string }
+
+func (o Options) help() []help {
+	return slices.DeleteFunc([]help{
+		{"hint", o.Commands.Hint, "a hint"},
+		{"read", o.Commands.Read, "the lecture on it"},
+	}, func(h help) bool { return h.command == "" })
+}
+
+// permissions are the markers that are missing, as lines to paste.
+func (p *page) permissions(forbidden []report.Forbidden) string {
+	if len(forbidden) == 0 {
+		return ""
+	}
+	var markers, requests []string
+	for _, f := range forbidden {
+		if !slices.Contains(markers, f.Marker) {
+			markers = append(markers, f.Marker)
+		}
+		resource := f.Resource
+		if f.Subresource != "" {
+			resource += "/" + f.Subresource
+		}
+		requests = append(requests, fmt.Sprintf("%s %s (%d times)", f.Verb, resource, f.Count))
+	}
+	if !p.screen.Interactive {
+		b := p.block(p.warn)
+		for i, f := range forbidden {
+			b.add("forbidden: %s: %s", requests[i], f.Marker)
+		}
+		return b.String()
+	}
+	out := "\n" + p.remark("The operator was forbidden to "+enumerate(requests)+". Above its Reconcile method is missing:") + "\n"
+	for _, marker := range markers {
+		// Neither wrapped nor behind a bar: these lines are there to be copied.
+		out += margin + p.command.Render(marker) + "\n"
+	}
+	return out
+}
+
+func (p *page) notices(notices []string) string {
+	if len(notices) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	out.WriteString("\n")
+	for _, notice := range notices {
+		if !p.screen.Interactive {
+			out.WriteString("notice: " + notice + "\n")
+			continue
+		}
+		out.WriteString(p.remark(notice))
+	}
+	return out.String()
+}
+
+// remark is a sentence that is no failure.
+func (p *page) remark(text string) string {
+	var out strings.Builder
+	mark := p.warn.Render(p.note)
+	for _, line := range wrap(text, p.width()-2) {
+		out.WriteString(margin + mark + " " + line + "\n")
+		mark = " "
+	}
+	return out.String()
+}
+
+// score is the last line: points, a bar, and what to do next.
+func (p *page) score(r *report.Report, o Options) string {
+	points := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
+	next := nextStep(r, o)
+	if !p.screen.Interactive {
+		return "\n" + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
+	}
+	const columns = 20
+	line := p.strong.Render(points) + "  " + p.bar(r.Score, r.MaxScore, columns)
+	out := "\n" + margin + p.faint.Render(counts(r)) + "\n"
+	switch {
+	case next == "":
+		out += margin + line + "\n"
+	case lipgloss.Width(line)+2+lipgloss.Width(next) <= p.width():
+		out += margin + line + "  " + next + "\n"
+	default:
+		out += margin + line + "\n" + margin + next + "\n"
+	}
+	return out + "\n"
+}
+
+func counts(r *report.Report) string {
+	if cameToNoCheck(r) {
+		return fmt.Sprintf("none of the %d checks ran; it took %s", len(r.Checks), duration(r.Seconds))
+	}
+	var parts []string
+	for _, status := range []report.Status{report.Passed, report.Failed, report.Skipped} {
+		if n := r.Count(status); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	return strings.Join(parts, ", ") + " in " + duration(r.Seconds)
+}
+
+// nextStep is one instruction: the most useful one.
+func nextStep(r *report.Report, o Options) string {
+	then := func(what string) string {
+		if o.Commands.Grade == "" {
+			return what
+		}
+		return what + ", then " + o.Commands.Grade
+	}
+	failed := r.FirstFailed()
+	switch {
+	case r.FullMarks() && o.Commands.Next != "":
+		return "all done; next: " + o.Commands.Next
+	case r.FullMarks():
+		return "all done"
+	case r.Outcome == report.Interrupted || r.Outcome == report.Error:
+		if o.Commands.Grade == "" {
+			return "try again"
+		}
+		return "try again: " + o.Commands.Grade
+	case r.Outcome == report.NotBuilt && len(r.Diagnostics) > 0:
+		return then("mend the first error")
+	case r.Outcome != report.Graded || failed == nil:
+		return then("mend this")
+	default:
+		return then("mend " + failed.ID)
+	}
+}
+
+func (p *page) leftOut(n int, o Options) string {
+	text := fmt.Sprintf("%s and %d more", p.ellipsis(), n)
+	if o.File != "" {
+		text += " in " + o.File
+	}
+	return text
+}
+
+func enumerate(items []string) string {
+	if len(items) < 2 {
+		return strings.Join(items, "")
+	}
+	last := len(items) - 1
+	return strings.Join(items[:last], ", ") + " and " + items[last]
+}
