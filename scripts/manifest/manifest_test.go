@@ -113,7 +113,7 @@ func TestBlocked(t *testing.T) {
 		statuses    map[string]report.Status
 		want        string
 	}{
-		{"needs nothing", "cold-pan", nil, ""},
+		{"needs nothing", "flips", nil, ""},
 		{"all passed", "never-drops", map[string]report.Status{"flips": report.Passed, "once": report.Passed}, ""},
 		{"one failed", "once", map[string]report.Status{"flips": report.Failed}, "skipped: it needs flips, which failed"},
 		{
@@ -147,7 +147,7 @@ func TestDependents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[string][]string{
-		"flips": {"once", "never-drops"}, "once": {"never-drops"}, "never-drops": nil, "cold-pan": nil,
+		"flips": {"once", "never-drops", "cold-pan"}, "once": {"never-drops", "cold-pan"}, "never-drops": {"cold-pan"}, "cold-pan": nil,
 	} {
 		if diff := cmp.Diff(want, lab.Dependents(id)); diff != "" {
 			t.Errorf("dependents of %s (-want +got):\n%s", id, diff)
@@ -207,12 +207,13 @@ func TestLoadRefuses(t *testing.T) {
 func TestLoadTellsAllProblemsAtOnceInTheOrderOfTheFile(t *testing.T) {
 	t.Parallel()
 	list := readFile(t, "testdata/repository/labs/labs.yaml")
-	list = strings.NewReplacer("points: 60", "points: 61", "number: 2", "number: 1", "startsFrom: 01-pancake", "startsFrom: 01-x").Replace(list)
+	list = strings.NewReplacer("points: 60", "points: 61", "number: 2", "number: 1", "startsFrom: 01-pancake", "startsFrom: 01-x",
+		"points: 50", "points: 51", "needs: [flips]", "needs: [flop]").Replace(list)
 	root := t.TempDir()
 	writeFile(t, root, manifest.File, list)
 	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
 	_, err := manifest.Load(root)
-	wantError(t, err, `(?s)^labs/labs.yaml:10: .*\nlabs/labs.yaml:24: .*\nlabs/labs.yaml:25: .*\nlabs/labs.yaml:28: [^\n]*$`)
+	wantError(t, err, `(?s)^labs/labs.yaml:10: .*\nlabs/labs.yaml:24: .*\nlabs/labs.yaml:25: .*\nlabs/labs.yaml:28: .*\nlabs/labs.yaml:32: .*\nlabs/labs.yaml:41: [^\n]*$`)
 }
 
 func TestLoadOutsideARepository(t *testing.T) {

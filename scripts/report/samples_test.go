@@ -49,6 +49,10 @@ func samples() map[string]report.Report {
 			Marker: "//+kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=get;update;patch",
 		},
 		{
+			Verb: "get", Group: "demo.lva.io", Resource: "icecreams", Subresource: "status", Count: 1,
+			Marker: "//+kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=get;update;patch",
+		},
+		{
 			Verb: "create", Group: "", Resource: "events", Count: 3,
 			Marker: "//+kubebuilder:rbac:groups=\"\",resources=events,verbs=create;patch",
 		},

@@ -277,7 +277,7 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 		if f.Subresource != "" {
 			resource += "/" + f.Subresource
 		}
-		requests = append(requests, fmt.Sprintf("%s %s (%d times)", f.Verb, resource, f.Count))
+		requests = append(requests, fmt.Sprintf("%s %s (%s)", f.Verb, resource, times(f.Count)))
 	}
 	if !p.screen.Interactive {
 		b := p.block(p.warn)
@@ -292,6 +292,13 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 		out += margin + p.command.Render(marker) + "\n"
 	}
 	return out
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func (p *page) notices(notices []string) string {

@@ -279,7 +279,11 @@ func TestLiveLastLine(t *testing.T) {
 	if strings.Contains(lastLine(), "⠋") {
 		t.Errorf("the spinner turns for nothing: %q", lastLine())
 	}
+	before := out.Len()
 	live.CheckStarted(report.Check{ID: "burst", Title: "Thirty end right"})
+	if strings.Contains(out.String()[before:], clearLine) {
+		t.Error("a line was cleared that was not drawn")
+	}
 	now = now.Add(2 * time.Second)
 	live.print("")
 	want("⠋ burst ", "Thirty end right", "2.0 s")
@@ -287,13 +291,13 @@ func TestLiveLastLine(t *testing.T) {
 	if got := lastLine(); got != "" {
 		t.Errorf("after Close the last line is %q", got)
 	}
-	before := out.String()
+	closed := out.String()
 	live.Close()
 	live.StepStarted("late")
 	live.StepDone("late", time.Second, "")
 	live.CheckDone(report.Check{ID: "late", Title: "late", Status: report.Passed})
-	if out.String() != before {
-		t.Errorf("after Close it printed %q", out.String()[len(before):])
+	if out.String() != closed {
+		t.Errorf("after Close it printed %q", out.String()[len(closed):])
 	}
 }
 
