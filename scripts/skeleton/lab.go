@@ -56,9 +56,16 @@ func (g Generator) compare(ctx context.Context, runner *command.Runner, lab stri
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	visible, err := g.visible(ctx, runner, lab)
+	if err != nil {
+		return nil, err
+	}
 	changes := map[string]Change{}
 	for _, f := range have {
-		changes[f.name] = Change{Have: append([]byte{}, f.content...)}
+		// What git ignores is nobody's mistake, and must not be deleted as if it were committed.
+		if visible[path.Join("labs", lab, f.name)] {
+			changes[f.name] = Change{Have: append([]byte{}, f.content...)}
+		}
 	}
 	for _, f := range want {
 		change := changes[f.name]
@@ -76,6 +83,19 @@ func (g Generator) compare(ctx context.Context, runner *command.Runner, lab stri
 	}
 	slices.SortFunc(sorted, func(a, b Change) int { return strings.Compare(a.File, b.File) })
 	return sorted, nil
+}
+
+// visible are the files of a lab that git tracks, or would with the next `git add`.
+func (g Generator) visible(ctx context.Context, runner *command.Runner, lab string) (map[string]bool, error) {
+	list, err := runner.Run(ctx, g.Root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "labs/"+lab)
+	if err != nil {
+		return nil, fmt.Errorf("asking git for the files of the lab: %w", err)
+	}
+	visible := map[string]bool{}
+	for name := range strings.SplitSeq(list, "\x00") {
+		visible[name] = true
+	}
+	return visible, nil
 }
 
 // Update brings labs/ up to date with a solution and returns the files that changed. It refuses to overwrite a file with
@@ -200,12 +220,14 @@ func (g Generator) Reset(ctx context.Context, lab string) (kept string, err erro
 	if err != nil || same {
 		return "", err
 	}
-	kept, err = keptFolder(out, lab)
-	if err != nil {
-		return "", err
-	}
-	if err := moveEntries(dir, kept); err != nil {
-		return "", fmt.Errorf("keeping the old work (it is still in %s): %w", dir, err)
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		kept, err = keptFolder(out, lab)
+		if err != nil {
+			return "", err
+		}
+		if err := moveEntries(dir, kept); err != nil {
+			return "", fmt.Errorf("keeping the old work (it is still in %s): %w", dir, err)
+		}
 	}
 	if err := moveEntries(fresh, dir); err != nil {
 		return kept, fmt.Errorf("laying the new skeleton (the old work is in %s): %w", kept, err)

@@ -84,7 +84,7 @@ func commit(t *testing.T, dir string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
 		run(t, dir, "git", "init", "-q")
-		write(t, filepath.Join(dir, ".gitignore"), "/out/\n/labs/*/bin/\n")
+		write(t, filepath.Join(dir, ".gitignore"), "/out/\n/labs/*/bin/\n*.log\n")
 	}
 	run(t, dir, "git", "add", "-A")
 	run(t, dir, "git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "test")
@@ -161,6 +161,18 @@ func TestMistakesInSolutions(t *testing.T) {
 	}
 }
 
+func TestASymbolicLinkInASolutionIsAMistake(t *testing.T) {
+	t.Parallel()
+	dir, _ := repository(t, "shop.txtar")
+	if err := os.Symlink("main.go", filepath.Join(dir, "solutions/01-shop/other.go")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Regions(dir, "01-shop")
+	if err == nil || !strings.HasPrefix(err.Error(), "solutions/01-shop/other.go:1: this is a symbolic link") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestRegionsListsTheTasks(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
@@ -215,6 +227,7 @@ func TestUpdate(t *testing.T) {
 	// A student's edit and a student's file are kept; what is built there and ignored is not in the way.
 	commit(t, dir)
 	write(t, filepath.Join(lab, "bin/manager"), "built")
+	write(t, filepath.Join(lab, "sub/bin.log"), "ignored")
 	write(t, filepath.Join(lab, "main.go"), "package main // my work\n")
 	write(t, filepath.Join(lab, "notes.txt"), "my notes")
 	before := contents(t, lab)
@@ -233,7 +246,7 @@ func TestUpdate(t *testing.T) {
 	if _, err := generator.Update(t.Context(), "01-shop"); err != nil {
 		t.Fatal(err)
 	}
-	want["PROJECT"] = "repo: other\n"
+	want["PROJECT"], want["sub/bin.log"] = "repo: other\n", "ignored"
 	if diff := cmp.Diff(want, contents(t, lab)); diff != "" {
 		t.Errorf("lab (-want +got):\n%s", diff)
 	}
@@ -277,6 +290,18 @@ func TestResetKeepsTheOldWork(t *testing.T) {
 	}
 	if len(entries) != 2 {
 		t.Errorf("out/kept has %v, want the two kept works and nothing else", entries)
+	}
+}
+
+func TestResetOfALabThatIsGone(t *testing.T) {
+	t.Parallel()
+	dir, want := repository(t, "shop.txtar")
+	kept, err := Generator{Root: dir, ControllerGen: nothing}.Reset(t.Context(), "01-shop")
+	if err != nil || kept != "" {
+		t.Errorf("kept %q, error %v; want nothing to keep", kept, err)
+	}
+	if diff := cmp.Diff(want, contents(t, filepath.Join(dir, "labs/01-shop"))); diff != "" {
+		t.Errorf("lab (-want +got):\n%s", diff)
 	}
 }
 

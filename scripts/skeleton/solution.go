@@ -49,6 +49,13 @@ func parseAll(lab string, files []file) (map[string]*Source, []Region, error) {
 	var regions []Region
 	var problems []error
 	for _, f := range files {
+		if !f.mode.IsRegular() {
+			problems = append(problems, &Problem{
+				File: where(lab, f.name), Line: 1,
+				Message: "this is a symbolic link or the like: a lab has plain files only, so copy what it leads to",
+			})
+			continue
+		}
 		if isBinary(f) {
 			if !isPicture(f.name) {
 				problems = append(problems, &Problem{
@@ -135,8 +142,8 @@ func checkDocComments(source *Source, content []byte) error {
 	return errors.Join(problems...)
 }
 
-// readFolder reads the files of a solution's or lab's folder, sorted by name. What is built there (bin, out), hidden
-// folders and symbolic links are no part of it.
+// readFolder reads the files of a solution's or lab's folder, sorted by name. What is built there (bin, out) and hidden
+// folders are no part of it. Symbolic links and the like are listed without their content.
 func readFolder(dir string) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -149,22 +156,22 @@ func readFolder(dir string) ([]file, error) {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() || entry.Name() == ".DS_Store" {
-			return nil
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
 		relative, err := filepath.Rel(dir, name)
-		if err != nil {
+		if err != nil || entry.Name() == ".DS_Store" {
 			return err
 		}
-		files = append(files, file{name: filepath.ToSlash(relative), content: content, mode: info.Mode().Perm()})
+		f := file{name: filepath.ToSlash(relative), mode: entry.Type()}
+		if f.mode.IsRegular() {
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			f.mode = info.Mode().Perm()
+			if f.content, err = os.ReadFile(name); err != nil {
+				return err
+			}
+		}
+		files = append(files, f)
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
