@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/zip"
 	"golang.org/x/tools/txtar"
 
+	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/command"
 )
 
@@ -390,6 +391,49 @@ func TestProblemsAreFoundAndMended(t *testing.T) {
 				t.Errorf("after the fix: %v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// With the real controller-gen and the first lab of the course.
+func TestStaleGeneratedFilesAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	ours, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	controllerGen := gobuild.Target{
+		Package: "sigs.k8s.io/controller-tools/cmd/controller-gen",
+		Module:  filepath.Join(ours, "scripts", "tools"),
+		Output:  filepath.Join(ours, ".cache", "bin", "controller-gen"),
+	}
+	if err := controllerGen.Ensure(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "solutions/01-icecream"), os.DirFS(filepath.Join(ours, "solutions/01-icecream"))); err != nil {
+		t.Fatal(err)
+	}
+	run(t, root, "git", "init", "-q")
+	options := Options{Root: root, ControllerGen: controllerGen.Output, Only: []string{"generated"}}
+	if out, err := shown(t, options, Verify); err != nil {
+		t.Fatalf("before: %v\n%s", err, out)
+	}
+	before := tree(t, root)
+
+	const crd, copies = "solutions/01-icecream/config/crd/bases/demo.lva.io_icecreams.yaml", "solutions/01-icecream/api/v1/zz_generated.deepcopy.go"
+	edit(t, root, crd, "scope: Cluster", "scope: Namespaced")
+	if err := os.Remove(filepath.Join(root, copies)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := shown(t, options, Verify)
+	if err == nil || !strings.Contains(out, copies+": is missing") || !strings.Contains(out, "-  scope: Namespaced\n    +  scope: Cluster") {
+		t.Errorf("error %v, output\n%s", err, out)
+	}
+	if out, err := shown(t, options, Fix); err != nil {
+		t.Fatalf("fix: %v\n%s", err, out)
+	}
+	if diff := cmp.Diff(before, tree(t, root)); diff != "" {
+		t.Errorf("after the fix (-want +got):\n%s", diff)
 	}
 }
 
