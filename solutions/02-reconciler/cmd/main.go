@@ -51,6 +51,7 @@ func run(options ctrl.Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
+	//lab:differs this operator also reads past the cache
 	reconciler := &controller.IcecreamReconciler{
 		Client:    manager.GetClient(),
 		APIReader: manager.GetAPIReader(),
