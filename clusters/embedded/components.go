@@ -46,7 +46,7 @@ func apiServer(port int) component {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=service-account.pub", "--service-account-signing-key-file=service-account.key",
 		"--service-cluster-ip-range=" + serviceNetwork, "--endpoint-reconciler-type=none",
-		"--allow-privileged",
+		"--allow-privileged", "--feature-gates=WatchList=false",
 		// Blocking: an answered request is in the log.
 		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=audit.log", "--audit-log-mode=blocking",
 	}}

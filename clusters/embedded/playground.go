@@ -9,10 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -135,7 +132,7 @@ func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	}
 	status := &PlaygroundStatus{Version: state.Version, Started: state.Started, Programs: map[string]bool{}}
 	for name, pid := range state.PIDs {
-		status.Programs[name] = isControlPlane(pid)
+		status.Programs[name] = process.Belongs(pid, state.Scope)
 	}
 	config, err := p.Config()
 	if err != nil {
@@ -163,22 +160,13 @@ func (s *PlaygroundStatus) running() bool {
 // end ends what an earlier Up started, also one that was interrupted.
 func (p *Playground) end(state playgroundState) {
 	for _, pid := range state.PIDs {
-		if isControlPlane(pid) {
+		if process.Belongs(pid, state.Scope) {
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
 		}
 	}
 	if state.Scope != "" {
 		process.KillMarked(state.Scope)
 	}
-}
-
-// isControlPlane tells our process from another that got its number later.
-func isControlPlane(pid int) bool {
-	if pid <= 0 {
-		return false
-	}
-	command, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(pid)).Output()
-	return err == nil && strings.Contains(string(command), "controlplane")
 }
 
 func (p *Playground) stateFile() string { return filepath.Join(p.Dir, "playground.json") }

@@ -213,14 +213,14 @@ func (t Target) stamp() (string, error) {
 		sources = []string{t.Module}
 	}
 	for _, folder := range sources {
-		if err := addFolder(digest, folder); err != nil {
+		if err := addFolder(digest, folder, t.Test); err != nil {
 			return "", fmt.Errorf("reading the sources of %s: %w", filepath.Base(t.Output), err)
 		}
 	}
 	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
-func addFolder(digest io.Writer, folder string) error {
+func addFolder(digest io.Writer, folder string, tests bool) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -234,6 +234,9 @@ func addFolder(digest io.Writer, folder string) error {
 			if nested == nil || strings.HasPrefix(name, ".") || name == "testdata" {
 				return filepath.SkipDir
 			}
+			return nil
+		}
+		if strings.HasSuffix(name, "_test.go") && !tests {
 			return nil
 		}
 		switch filepath.Ext(name) {

@@ -46,6 +46,12 @@ func killMarked(id string) {
 	}
 }
 
+// Belongs reports whether the process runs and is one of the scope's: its number may be another's by now.
+func Belongs(pid int, id string) bool {
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	return err == nil && marked(environment, id)
+}
+
 // EndWithParent asks for a SIGTERM when the process that started us dies, for commands that are part of a larger one
 // (make): kill -9 of that must end them, too.
 func EndWithParent() {

@@ -21,6 +21,11 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 // killMarked does nothing: without /proc no process's environment can be read. Groups are ended all the same.
 func killMarked(string) {}
 
+// Belongs reports whether the process runs. Whose it is can't be known without /proc.
+func Belongs(pid int, _ string) bool {
+	return syscall.Kill(pid, 0) == nil
+}
+
 // EndWithParent sends us a SIGTERM when the process that started us has died.
 func EndWithParent() {
 	parent := os.Getppid()

@@ -1,0 +1,86 @@
+# The map of everything a person can do here: `make help`. Each recipe is one call of the lab command, which is built
+# when it is missing or old; there is no logic in this file.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+.PHONY: labs grade up status down test unit certify soak verify fix bench clean
+
+LAB := .cache/bin/lab
+GO := GOWORK=off CGO_ENABLED=0 go
+SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name '*.yaml' 2>/dev/null)
+
+.PHONY: help
+help: ## Show this map
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
+
+##@ Labs (N is a lab's number, as in make lab-2)
+
+labs: $(LAB) ## List the labs, and how far you have got
+	@$(LAB) labs
+
+read-%: $(LAB) ## Read the lecture
+	@$(LAB) read $*
+
+lab-%: $(LAB) ## Grade your lab
+	@$(LAB) grade $*
+
+hint-%: $(LAB) ## The next hint for the first check that failed
+	@$(LAB) hint $*
+
+watch-%: $(LAB) ## Grade again each time you save a file
+	@$(LAB) watch $*
+
+run-%: $(LAB) ## Run your operator at the playground, with its own role
+	@$(LAB) run $*
+
+reset-%: $(LAB) ## Begin a lab again; your work is kept
+	@$(LAB) reset $*
+
+solution-%: $(LAB) ## Grade the solution instead
+	@$(LAB) grade $* --solution
+
+grade: $(LAB) ## Grade all labs; reports go into out/
+	@$(LAB) grade --all
+
+##@ The playground: a cluster that stays
+
+up: $(LAB) ## Start it, and say how kubectl gets there
+	@$(LAB) up
+
+status: $(LAB) ## Say what of it runs
+	@$(LAB) status
+
+down: $(LAB) ## End it, and remove all that it holds
+	@$(LAB) down
+
+##@ For those who build the course
+
+test: unit certify ## Unit tests, then certification of every lab
+
+unit: $(LAB) ## Unit tests
+	@$(LAB) test
+
+certify: $(LAB) ## Prove the graders: skeleton, solution and every mutant get the grade they must
+	@$(LAB) certify --parallel 2
+
+soak: $(LAB) ## The solutions pass twenty times in a row while all cores are busy
+	@$(LAB) certify --only solution --repeat 20 --busy
+
+verify: $(LAB) ## Generated files, skeletons, pages, modules, lint; never edits the tree
+	@$(LAB) verify
+
+fix: $(LAB) ## Mend what verify finds, as far as a program can
+	@$(LAB) fix
+
+bench: $(LAB) ## Measure the budgets; figures go to docs/benchmarks.md
+	@$(LAB) bench
+
+clean: ## Remove what was built, but no work of yours
+	@rm -rf .cache/bin .cache/checks .cache/controlplane
+
+# The lab command builds all else by itself. What builds it imports so little that it is there within seconds.
+$(LAB): $(SOURCES)
+	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
+	@.cache/bin/bootstrap

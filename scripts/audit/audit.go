@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package audit reads the API server's audit log while it grows: who asked for what, and what came of it. It is where
+// the grader's evidence comes from, and how it decides that an operator has nothing more to do. It judges nothing.
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// readInterval is how often the log is read. The server writes a request before it answers it, so what a client has
+// seen is there at the next read.
+const readInterval = 10 * time.Millisecond
+
+// Log is a growing audit log. All methods are safe for concurrent use.
+type Log struct {
+	file *os.File
+
+	mutex   sync.Mutex
+	rest    []byte // the beginning of a line whose end is not written yet
+	events  []Event
+	changed chan struct{} // closed and replaced when events come
+	err     error
+}
+
+// Open opens a log, and reads it until the context ends.
+func Open(ctx context.Context, path string) (*Log, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	l := &Log{file: file, changed: make(chan struct{})}
+	go l.follow(ctx)
+	return l, nil
+}
+
+func (l *Log) follow(ctx context.Context) {
+	defer l.file.Close()
+	ticker := time.NewTicker(readInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			l.read()
+		}
+	}
+}
+
+// read takes in what was written since the last time.
+func (l *Log) read() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.err != nil {
+		return
+	}
+	more, err := io.ReadAll(l.file)
+	if err != nil {
+		// Closed: the run is over.
+		if !errors.Is(err, os.ErrClosed) {
+			l.err = fmt.Errorf("reading the audit log: %w", err)
+		}
+		return
+	}
+	if len(more) == 0 {
+		return
+	}
+	lines := bytes.Split(append(l.rest, more...), []byte("\n"))
+	l.rest = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		var event auditv1.Event
+		if err := json.Unmarshal(line, &event); err != nil {
+			l.err = fmt.Errorf("reading the audit log: a line is not an audit event: %w", err)
+			return
+		}
+		l.events = append(l.events, newEvent(&event))
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Mark is a place in the log: its present end.
+type Mark int
+
+// Now is the log's present end.
+func (l *Log) Now() Mark {
+	l.read()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return Mark(len(l.events))
+}
+
+// Since returns what was logged after the mark, for which match is true.
+func (l *Log) Since(mark Mark, match Match) []Event {
+	l.read()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	var events []Event
+	for _, event := range l.events[min(int(mark), len(l.events)):] {
+		if match(event) {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+// Changed is closed when the log has grown.
+func (l *Log) Changed() <-chan struct{} {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.changed
+}
+
+// Err is what keeps the log from being read.
+func (l *Log) Err() error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.err
+}
+
+// Last is the time of the newest event for which match is true; the zero time if there is none.
+func (l *Log) Last(match Match) time.Time {
+	l.read()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for i := len(l.events) - 1; i >= 0; i-- {
+		if match(l.events[i]) {
+			return l.events[i].Time
+		}
+	}
+	return time.Time{}
+}
+
+// Quiet waits until nothing that matches has been logged for the length of the window, counted from now.
+func (l *Log) Quiet(ctx context.Context, window time.Duration, match Match) error {
+	since := time.Now()
+	for {
+		if last := l.Last(match); last.After(since) {
+			since = last
+		}
+		left := time.Until(since.Add(window))
+		if left <= 0 {
+			return l.Err()
+		}
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s without a request: %w", window, context.Cause(ctx))
+		}
+	}
+}

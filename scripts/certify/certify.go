@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package certify proves the graders of a lab: the skeleton fails where it must, the solution has full marks, and every
+// mutant is found out by exactly the checks that it names, for the reason that it names.
+package certify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/mutant"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/skeleton"
+)
+
+// Options say what to certify.
+type Options struct {
+	*checkout.Checkout
+	Lab *manifest.Lab
+	// ControllerGen and Checks are as in grade.Options.
+	ControllerGen, Checks string
+	// Only grades the submissions with these names; "skeleton" and "solution" are two. Default: all.
+	Only []string
+	// Repeat grades each so many times. Default: once.
+	Repeat int
+	// Parallel is how many are graded at once. Default: one.
+	Parallel int
+	// Busy keeps all cores busy meanwhile: a solution must pass on a slow machine, too.
+	Busy bool
+	// Out gets a line for each.
+	Out io.Writer
+}
+
+// candidate is a submission whose grade is known before.
+type candidate struct {
+	name string
+	// misconception is what a mutant believes; empty for skeleton and solution.
+	misconception string
+	fails         map[string]string
+	// lay puts the submission into an empty folder.
+	lay func(ctx context.Context, dir string) error
+}
+
+// Lab certifies the graders of one lab. The error says how many submissions were not graded as they must be; each was
+// explained in a line of Out.
+func Lab(ctx context.Context, options Options) (err error) {
+	candidates, err := options.candidates()
+	if err != nil {
+		return err
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	if options.Busy {
+		defer keepBusy()()
+	}
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	var problems []error
+	wrong, graded := 0, 0
+	slots := make(chan struct{}, max(1, options.Parallel))
+	for n := range max(1, options.Repeat) {
+		for _, candidate := range candidates {
+			slots <- struct{}{}
+			if ctx.Err() != nil {
+				break
+			}
+			group.Go(func() {
+				defer func() { <-slots }()
+				started := time.Now()
+				deviations, err := options.grade(ctx, candidate, filepath.Join(scope.Dir, fmt.Sprintf("%s-%d", candidate.name, n)))
+				mutex.Lock()
+				defer mutex.Unlock()
+				graded++
+				if err != nil {
+					problems = append(problems, err)
+					return
+				}
+				if len(deviations) > 0 {
+					wrong++
+				}
+				options.tell(candidate, time.Since(started), deviations)
+			})
+		}
+	}
+	group.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(problems) > 0:
+		return errors.Join(problems...)
+	case wrong > 0:
+		return fmt.Errorf("lab %s is not certified: %d of %d submissions were not graded as they must be", options.Lab.Name, wrong, graded)
+	}
+	return nil
+}
+
+func (o *Options) tell(c candidate, took time.Duration, deviations []string) {
+	result := "ok  "
+	if len(deviations) > 0 {
+		result = "FAIL"
+	}
+	expected := "full marks"
+	if len(c.fails) > 0 {
+		expected = "fails " + strings.Join(slices.Sorted(maps.Keys(c.fails)), ", ")
+	}
+	fmt.Fprintf(o.Out, "%s %5.1fs  %s %s: %s\n", result, took.Seconds(), o.Lab.Name, c.name, expected)
+	for _, deviation := range deviations {
+		fmt.Fprintf(o.Out, "             %s\n", strings.ReplaceAll(deviation, "\n", "\n             "))
+	}
+	if len(deviations) > 0 && c.misconception != "" {
+		fmt.Fprintf(o.Out, "             its misconception: %s\n", c.misconception)
+	}
+}
+
+// candidates are skeleton, solution and mutants, or those of them that were asked for.
+func (o *Options) candidates() ([]candidate, error) {
+	solution := o.SolutionDir(o.Lab)
+	list, err := mutant.Load(solution)
+	if err != nil {
+		return nil, err
+	}
+	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(solution)) }
+	candidates := []candidate{
+		{name: "skeleton", fails: list.Skeleton.Fails, lay: func(ctx context.Context, dir string) error {
+			// Generated, not taken from labs/: a student may have worked there.
+			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
+		}},
+		{name: "solution", lay: copySolution},
+	}
+	for _, m := range list.Mutants {
+		candidates = append(candidates, candidate{
+			name: m.Name, misconception: m.Misconception, fails: m.Fails, lay: func(ctx context.Context, dir string) error {
+				return errors.Join(copySolution(ctx, dir), m.Apply(dir))
+			},
+		})
+	}
+	if len(o.Only) == 0 {
+		return candidates, nil
+	}
+	var names []string
+	for _, c := range candidates {
+		names = append(names, c.name)
+	}
+	for _, name := range o.Only {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("lab %s has no submission %q to certify; there are %s", o.Lab.Name, name, strings.Join(names, ", "))
+		}
+	}
+	return slices.DeleteFunc(candidates, func(c candidate) bool { return !slices.Contains(o.Only, c.name) }), nil
+}
+
+// grade grades one and says how the report deviates from what it must be.
+func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string, error) {
+	if err := c.lay(ctx, dir); err != nil {
+		return nil, fmt.Errorf("laying out %s: %w", c.name, err)
+	}
+	result := grade.Run(ctx, grade.Options{
+		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, OperatorLog: dir + ".log",
+		Start: func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) },
+	})
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return deviations(result, c.fails), nil
+}
+
+// deviations compares a report with the checks that must fail: those and no others, for their reasons.
+func deviations(result *report.Report, fails map[string]string) []string {
+	var all []string
+	if result.Outcome != report.Graded {
+		all = append(all, fmt.Sprintf("the outcome is %s: %s", result.Outcome, result.Reason))
+		for _, d := range result.Diagnostics {
+			all = append(all, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+		}
+		return append(all, result.OperatorLog...)
+	}
+	if len(fails) == 0 && !result.FullMarks() {
+		all = append(all, "it has "+result.Summary())
+	}
+	for _, check := range result.Checks {
+		pattern, must := fails[check.ID]
+		switch {
+		case must && check.Status == report.Failed:
+			if !regexp.MustCompile(pattern).MatchString(check.Observed) {
+				all = append(all, fmt.Sprintf("%s fails for another reason than %q:\n%s", check.ID, pattern, explain(check)))
+			}
+		case must:
+			all = append(all, fmt.Sprintf("%s must fail and was %s %s", check.ID, check.Status, check.Reason))
+		case check.Status == report.Failed:
+			all = append(all, fmt.Sprintf("%s must not fail:\n%s", check.ID, explain(check)))
+		}
+	}
+	return all
+}
+
+func explain(check report.Check) string {
+	return "  expected: " + check.Expected + "\n  observed: " + check.Observed + "\n  evidence: " + strings.Join(check.Evidence, "\n            ")
+}
+
+// keepBusy keeps all cores busy until the returned function is called.
+func keepBusy() (stop func()) {
+	end := make(chan struct{})
+	for range runtime.NumCPU() {
+		go func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	return func() { close(end) }
+}

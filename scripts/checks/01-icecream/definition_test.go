@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package icecream_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+func served() types.Feature {
+	const expected = "the API server serves the kind Icecream of demo.lva.io/v1 as icecreams, cluster-scoped"
+	return features.New("icecreams are served").
+		Assess("established", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+			name := icecream.Resource.Resource + "." + icecream.Resource.Group
+			definition, err := k.kinds.Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				c.Fail(t, expected, "there is no CustomResourceDefinition "+name, installed(ctx, k)...)
+			}
+			c.OK(t, "reading the CustomResourceDefinition", err)
+			if condition(definition, "Established") != "True" {
+				c.Fail(t, expected, "the CustomResourceDefinition is not established", conditions(definition)...)
+			}
+		}))).
+		Assess("with the right names and scope", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+			list, err := k.discovery.ServerResourcesForGroupVersion(icecream.Resource.GroupVersion().String())
+			if err != nil {
+				c.Fail(t, expected, "it does not serve the version: "+err.Error(), installed(ctx, k)...)
+			}
+			i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == icecream.Resource.Resource })
+			if i < 0 {
+				c.Fail(t, expected, "the version does not have the resource icecreams", installed(ctx, k)...)
+			}
+			if kind := list.APIResources[i].Kind; kind != icecream.Kind.Kind {
+				c.Fail(t, expected, "the kind is "+kind)
+			}
+			if list.APIResources[i].Namespaced {
+				c.Fail(t, expected, "icecreams are namespaced", "a Get of one needs a namespace: that is the default scope of a kind")
+			}
+		}))).Feature()
+}
+
+// installed lists what the submission's definitions define, as evidence for what is not there.
+func installed(ctx context.Context, k clients) []string {
+	list, err := k.kinds.List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) == 0 {
+		return []string{"your types define no kind at all"}
+	}
+	var lines []string
+	for _, definition := range list.Items {
+		kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+		scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
+		versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+		var names []string
+		for _, version := range versions {
+			if version, ok := version.(map[string]any); ok {
+				names = append(names, fmt.Sprint(version["name"]))
+			}
+		}
+		lines = append(lines, fmt.Sprintf("your types define %s: kind %s, versions %s, scope %s",
+			definition.GetName(), kind, strings.Join(names, ", "), scope))
+	}
+	return lines
+}
+
+func condition(object *unstructured.Unstructured, kind string) string {
+	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range all {
+		if c, ok := c.(map[string]any); ok && c["type"] == kind {
+			return fmt.Sprint(c["status"])
+		}
+	}
+	return ""
+}
+
+func conditions(object *unstructured.Unstructured) []string {
+	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	var lines []string
+	for _, c := range all {
+		if c, ok := c.(map[string]any); ok {
+			lines = append(lines, fmt.Sprintf("%v=%v: %v", c["type"], c["status"], c["message"]))
+		}
+	}
+	return lines
+}
+
+// columns looks at the table that kubectl get prints: the API server makes it, kubectl only asks for it.
+func columns() types.Feature {
+	return features.New("print columns").
+		Assess("SoldOut, ToppingsCount and Age", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+			const expected = "`kubectl get icecreams` has the columns SoldOut and ToppingsCount, with the values of the status, and Age"
+			created, err := k.icecreams.Create(ctx, icecream.New("sundae", []string{"vanilla"}, []string{"cream"}), metav1.CreateOptions{})
+			c.OK(t, "creating an icecream", err)
+			created.Object["status"] = map[string]any{"soldOut": true, "toppingsCount": int64(1)}
+			_, statusErr := k.icecreams.UpdateStatus(ctx, created, metav1.UpdateOptions{})
+			raw, err := k.discovery.RESTClient().Get().AbsPath("/apis/demo.lva.io/v1/icecreams").
+				SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
+			c.OK(t, "asking for a table", err)
+			var table metav1.Table
+			c.OK(t, "reading the table", json.Unmarshal(raw, &table))
+			shown := tableLine(&table)
+			for _, want := range []struct{ name, kind, value string }{
+				{"SoldOut", "boolean", "true"},
+				{"ToppingsCount", "integer", "1"},
+				{"Age", "date", ""},
+			} {
+				at := slices.IndexFunc(table.ColumnDefinitions, func(d metav1.TableColumnDefinition) bool { return d.Name == want.name })
+				if at < 0 {
+					c.Fail(t, expected, "the table has no column "+want.name, shown...)
+				}
+				if kind := table.ColumnDefinitions[at].Type; kind != want.kind {
+					c.Fail(t, expected, fmt.Sprintf("the column %s has the type %s instead of %s", want.name, kind, want.kind), shown...)
+				}
+				// Without a status subresource there is no status to show: another check says so.
+				if got := fmt.Sprint(table.Rows[0].Cells[at]); want.value != "" && statusErr == nil && got != want.value {
+					c.Fail(t, expected, fmt.Sprintf("the column %s shows %s where the status says %s", want.name, got, want.value), shown...)
+				}
+			}
+		}))).Feature()
+}
+
+func tableLine(table *metav1.Table) []string {
+	var names, cells []string
+	for i, column := range table.ColumnDefinitions {
+		names = append(names, column.Name)
+		if len(table.Rows) > 0 {
+			cells = append(cells, fmt.Sprint(table.Rows[0].Cells[i]))
+		}
+	}
+	return []string{"columns: " + strings.Join(names, " | "), "first row: " + strings.Join(cells, " | ")}
+}
+
+// explained reads the OpenAPI document from which kubectl explain takes its text.
+func explained() types.Feature {
+	return features.New("every field is explained").
+		Assess("in the OpenAPI document", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+			definition, err := k.kinds.Get(ctx, "icecreams.demo.lva.io", metav1.GetOptions{})
+			c.OK(t, "reading the CustomResourceDefinition", err)
+			versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+			var silent []string
+			for _, version := range versions {
+				version, ok := version.(map[string]any)
+				if !ok || version["name"] != icecream.Resource.Version {
+					continue
+				}
+				root, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+				silent = unexplained("icecream", root)
+			}
+			for i, field := range silent {
+				silent[i] = fmt.Sprintf("`kubectl explain %s` has no description", field)
+			}
+			if len(silent) > 0 {
+				c.Fail(t, "every field has a description, and so has the kind itself",
+					fmt.Sprintf("%d have none", len(silent)), silent...)
+			}
+		}))).
+		Assess("the fields are there", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+			definition, err := k.kinds.Get(ctx, "icecreams.demo.lva.io", metav1.GetOptions{})
+			c.OK(t, "reading the CustomResourceDefinition", err)
+			versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+			version := versions[0].(map[string]any)
+			for _, field := range [][]string{
+				{"spec", "flavour"},
+				{"spec", "topping"},
+				{"status", "soldOut"},
+				{"status", "toppingsCount"},
+				{"status", "conditions"},
+			} {
+				path := []string{"schema", "openAPIV3Schema", "properties", field[0], "properties", field[1], "description"}
+				if text, _, _ := unstructured.NestedString(version, path...); text == "" {
+					c.Fail(t, "`kubectl explain icecream."+strings.Join(field, ".")+"` explains the field", "there is no such field")
+				}
+			}
+		}))).Feature()
+}
+
+// unexplained are the paths of all fields without a description, below the schema and itself.
+func unexplained(path string, schema map[string]any) []string {
+	var silent []string
+	if text, _ := schema["description"].(string); strings.TrimSpace(text) == "" {
+		silent = append(silent, path)
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		// apiVersion, kind and metadata are Kubernetes' own; metadata has its text from the API server.
+		if property, ok := property.(map[string]any); ok && name != "metadata" {
+			silent = append(silent, unexplained(path+"."+name, property)...)
+		}
+	}
+	// The items of a list have no text of their own, but their fields do.
+	if items, ok := schema["items"].(map[string]any); ok {
+		if fields, ok := items["properties"].(map[string]any); ok {
+			for name, field := range fields {
+				if field, ok := field.(map[string]any); ok {
+					silent = append(silent, unexplained(path+"."+name, field)...)
+				}
+			}
+		}
+	}
+	slices.Sort(silent)
+	return silent
+}

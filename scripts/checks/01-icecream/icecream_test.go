@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package icecream_test holds the checks of lab 01: what the API server makes of the student's types. No operator runs.
+package icecream_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+func TestIcecream(t *testing.T) {
+	check.Run(t, check.Features{
+		"served":             served(),
+		"sample":             sample(),
+		"toppings-max":       toppingsMax(),
+		"toppings-unique":    toppingsUnique(),
+		"flavour-required":   flavourRequired(),
+		"status-subresource": statusSubresource(),
+		"columns":            columns(),
+		"explained":          explained(),
+	}, check.Options{Prepare: prepare, CleanUp: cleanUp})
+}
+
+// clients are how these checks talk to the API server: without types, as kubectl does.
+type clients struct {
+	icecreams dynamic.ResourceInterface
+	kinds     dynamic.ResourceInterface
+	discovery *discovery.DiscoveryClient
+}
+
+type clientsKey struct{}
+
+func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
+	client, err := dynamic.NewForConfig(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return context.WithValue(ctx, clientsKey{}, clients{
+		icecreams: client.Resource(icecream.Resource),
+		kinds:     client.Resource(definitions),
+		discovery: discoveryClient,
+	}), nil
+}
+
+// cleanUp leaves no icecream to the next check. Where the kind is not served there is none.
+func cleanUp(ctx context.Context) error {
+	_ = ctx.Value(clientsKey{}).(clients).icecreams.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return nil
+}
+
+// assess makes a step of a feature from a function that has a check and the clients.
+func assess(step func(context.Context, *testing.T, *check.Check, clients)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		step(ctx, t, c, ctx.Value(clientsKey{}).(clients))
+	}
+}

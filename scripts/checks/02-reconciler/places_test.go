@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package reconciler_test
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// places is how many icecreams there may be of a flavour.
+const places = 3
+
+func threeStay() types.Feature {
+	return features.New("three of a flavour stay").
+		Assess("after three were made", check.Assess(assess(func(v visit) {
+			v.make("hazel-1", "hazelnut")
+			v.make("hazel-2", "hazelnut")
+			v.make("hazel-3", "hazelnut")
+			v.remain("the three hazelnut icecreams stay: hazel-1, hazel-2, hazel-3", "hazel-1", "hazel-2", "hazel-3")
+		}))).Feature()
+}
+
+func newestGoes() types.Feature {
+	return features.New("of four the newest goes").
+		Assess("though its name sorts first", check.Assess(assess(func(v visit) {
+			v.make("mango-b", "mango")
+			v.make("mango-c", "mango")
+			v.nextSecond(v.make("mango-d", "mango"))
+			v.make("mango-a", "mango")
+			v.remain("of four mango icecreams the newest, mango-a, goes: mango-b, mango-c and mango-d stay",
+				"mango-b", "mango-c", "mango-d")
+		}))).Feature()
+}
+
+func tiesByName() types.Feature {
+	return features.New("of equal age the last name goes").
+		Assess("though it was made first", check.Assess(assess(func(v visit) {
+			// All four must be of one second. The clock may tick between them: then they are tried again.
+			for attempt := range 10 {
+				name := func(n int) string { return fmt.Sprintf("lemon-%d-%d", attempt, n) }
+				first := v.make(name(4), "lemon")
+				last := first
+				for n := 1; n < 4; n++ {
+					last = v.make(name(n), "lemon")
+				}
+				if last.Created.Equal(first.Created) {
+					v.remain(fmt.Sprintf("of four lemon icecreams made in the same second %s goes, whose name sorts last", name(4)),
+						name(1), name(2), name(3))
+					return
+				}
+				v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+			}
+			v.Fail(v.t, "four icecreams can be made within a second", "ten times they could not: the machine is too busy")
+		}))).Feature()
+}
+
+func perFlavour() types.Feature {
+	return features.New("each flavour is counted on its own").
+		Assess("three of one and two of another stay", check.Assess(assess(func(v visit) {
+			names := []string{"date-1", "date-2", "date-3", "olive-1", "olive-2"}
+			for _, name := range names {
+				v.make(name, name[:len(name)-2])
+			}
+			v.remain("three icecreams of date and two of olive stay, since each flavour is counted on its own", names...)
+		}))).Feature()
+}
+
+func twoFlavours() types.Feature {
+	return features.New("an icecream of two flavours counts for both").
+		Assess("it takes a place of each", check.Assess(assess(func(v visit) {
+			v.make("a-plum", "plum")
+			v.make("b-plum", "plum")
+			v.make("c-plum-fig", "plum", "fig")
+			v.make("d-fig", "fig")
+			v.make("e-fig", "fig")
+			v.remain("two of plum, two of fig and one of both stay", "a-plum", "b-plum", "c-plum-fig", "d-fig", "e-fig")
+			// The new ones are the last by name, too: whether a second has passed or not, they are the ones to go.
+			v.make("y-plum", "plum")
+			v.make("z-fig", "fig")
+			v.remain("another plum and another fig go, since the icecream of both flavours takes a place of each",
+				"a-plum", "b-plum", "c-plum-fig", "d-fig", "e-fig")
+		}))).Feature()
+}
+
+func burst() types.Feature {
+	const icecreams, flavours = 30, 5
+	return features.New("thirty at once end right").
+		Assess("three of each flavour are left", check.Assess(assess(func(v visit) {
+			made := make([]icecream.Icecream, icecreams)
+			var all errgroup.Group
+			for n := range icecreams {
+				all.Go(func() (err error) {
+					// Names that sort in another order than they are made in.
+					name := fmt.Sprintf("burst-%02d", (n*7)%icecreams)
+					made[n], err = v.shop.Create(v.ctx, name, []string{fmt.Sprintf("burst-flavour-%d", n%flavours)}, "sprinkles")
+					return err
+				})
+			}
+			v.OK(v.t, "creating thirty icecreams at once", all.Wait())
+			v.remain("of six icecreams of each of five flavours the three oldest stay (of the same second, by name)",
+				oldest(made)...)
+		}))).Feature()
+}
+
+// oldest are the names of those that have a place, of icecreams with one flavour each.
+func oldest(icecreams []icecream.Icecream) []string {
+	slices.SortFunc(icecreams, icecream.Older)
+	taken := map[string]int{}
+	var names []string
+	for _, i := range icecreams {
+		if taken[i.Flavour[0]]++; taken[i.Flavour[0]] <= places {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}

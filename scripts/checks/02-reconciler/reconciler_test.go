@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package reconciler_test holds the checks of lab 02. A flavour has three places; see the lab's README for the rules.
+// Each check has flavours of its own and begins with an empty shop.
+package reconciler_test
+
+import (
+	"context"
+	"testing"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+func TestReconciler(t *testing.T) {
+	check.Run(t, check.Features{
+		"toppings-count":     toppingsCount(),
+		"three-stay":         threeStay(),
+		"newest-goes":        newestGoes(),
+		"ties-by-name":       tiesByName(),
+		"per-flavour":        perFlavour(),
+		"two-flavours":       twoFlavours(),
+		"sold-out":           soldOut(),
+		"place-frees":        placeFrees(),
+		"burst":              burst(),
+		"restart":            restart(),
+		"settles":            settles(),
+		"status-subresource": statusSubresource(),
+		"least-privilege":    leastPrivilege(),
+	}, check.Options{
+		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
+			shop, err := icecream.Open(ctx, suite.Config)
+			return context.WithValue(ctx, shopKey{}, shop), err
+		},
+		CleanUp: func(ctx context.Context) error { return shopOf(ctx).Empty(ctx) },
+	})
+}
+
+type shopKey struct{}
+
+func shopOf(ctx context.Context) *icecream.Shop { return ctx.Value(shopKey{}).(*icecream.Shop) }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// visit is a check in the shop: the words in which the checks of this lab are written.
+type visit struct {
+	*check.Check
+	ctx  context.Context
+	t    *testing.T
+	shop *icecream.Shop
+}
+
+// assess makes a step of a feature from what a visitor of the shop does.
+func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		step(visit{Check: c, ctx: ctx, t: t, shop: shopOf(ctx)})
+	}
+}
+
+// make creates an icecream without toppings, of the given flavours.
+func (v visit) make(name string, flavours ...string) icecream.Icecream {
+	v.t.Helper()
+	made, err := v.shop.Create(v.ctx, name, flavours, "sprinkles")
+	v.OK(v.t, "creating an icecream", err)
+	return made
+}
+
+// nextSecond waits until icecreams made from now on are younger than this one: creation times have whole seconds.
+func (v visit) nextSecond(than icecream.Icecream) {
+	v.t.Helper()
+	select {
+	case <-time.After(time.Until(than.Created.Add(time.Second))):
+	case <-v.ctx.Done():
+		v.OK(v.t, "waiting for the next second", context.Cause(v.ctx))
+	}
+}
+
+// remain waits until the shop has exactly these icecreams, each of them reconciled, and then for a while during which
+// nothing more may go.
+func (v visit) remain(expected string, names ...string) {
+	v.t.Helper()
+	slices.Sort(names)
+	look := func() (string, bool) {
+		for _, i := range v.shop.All() {
+			if i.ToppingsCount != int64(len(i.Topping)) {
+				return fmt.Sprintf("%s has toppingsCount %d and %d toppings", i.Name, i.ToppingsCount, len(i.Topping)), false
+			}
+		}
+		there := namesOf(v.shop.All())
+		slices.Sort(there)
+		return "there are " + list(there), slices.Equal(there, names)
+	}
+	v.Eventually(v.ctx, v.t, expected, v.shop.Changed, look)
+	v.Settle(v.ctx, v.t)
+	if observed, ok := look(); !ok {
+		v.Fail(v.t, expected+", and it stays so", observed)
+	}
+}
+
+// soldOut waits until soldOut is as wanted on each of these icecreams.
+func (v visit) soldOut(expected string, want bool, names ...string) {
+	v.t.Helper()
+	v.Eventually(v.ctx, v.t, expected, v.shop.Changed, func() (string, bool) {
+		for _, name := range names {
+			i, there := v.shop.Get(name)
+			if !there {
+				return name + " is gone", false
+			}
+			if i.SoldOut != want {
+				return fmt.Sprintf("%s (%s) has soldOut %t", name, strings.Join(i.Flavour, ", "), i.SoldOut), false
+			}
+		}
+		return "", true
+	})
+}
+
+func namesOf(icecreams []icecream.Icecream) []string {
+	var names []string
+	for _, i := range icecreams {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "no icecreams"
+	}
+	return strings.Join(names, ", ")
+}

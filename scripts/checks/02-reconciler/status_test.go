@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package reconciler_test
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+)
+
+func toppingsCount() types.Feature {
+	return features.New("status.toppingsCount is the number of toppings").
+		Assess("of a new icecream", check.Assess(assess(func(v visit) {
+			_, err := v.shop.Create(v.ctx, "sundae", []string{"vanilla"}, "cream", "cherry")
+			v.OK(v.t, "creating an icecream", err)
+			v.toppingsCount("sundae", 2)
+		}))).
+		Assess("of one whose toppings change", check.Assess(assess(func(v visit) {
+			v.OK(v.t, "adding a topping", v.shop.Patch(v.ctx, "sundae", `{"spec":{"topping":["cream","cherry","nuts"]}}`))
+			v.toppingsCount("sundae", 3)
+		}))).
+		Assess("of one that has no toppings any more", check.Assess(assess(func(v visit) {
+			v.OK(v.t, "removing all toppings", v.shop.Patch(v.ctx, "sundae", `{"spec":{"topping":null}}`))
+			v.toppingsCount("sundae", 0)
+		}))).Feature()
+}
+
+func (v visit) toppingsCount(name string, want int64) {
+	v.t.Helper()
+	v.Eventually(v.ctx, v.t, fmt.Sprintf("status.toppingsCount of %s becomes %d", name, want), v.shop.Changed,
+		func() (string, bool) {
+			i, there := v.shop.Get(name)
+			if !there {
+				return name + " is gone", false
+			}
+			return fmt.Sprintf("status.toppingsCount is %d", i.ToppingsCount), i.ToppingsCount == want
+		})
+}
+
+func soldOut() types.Feature {
+	return features.New("soldOut is true when no place is left").
+		Assess("not while there are two", check.Assess(assess(func(v visit) {
+			v.make("kiwi-1", "kiwi")
+			v.make("kiwi-2", "kiwi")
+			v.make("lime-1", "lime")
+			v.remain("two icecreams of kiwi and one of lime stay", "kiwi-1", "kiwi-2", "lime-1")
+			v.soldOut("soldOut is false while a flavour has a place left", false, "kiwi-1", "kiwi-2", "lime-1")
+		}))).
+		Assess("on all three, also on one of two flavours", check.Assess(assess(func(v visit) {
+			v.make("kiwi-lime", "kiwi", "lime")
+			v.soldOut("with three icecreams of kiwi, soldOut is true on all of them, the one of kiwi and lime included",
+				true, "kiwi-1", "kiwi-2", "kiwi-lime")
+			v.soldOut("lime has a place left, so soldOut is false on the icecream of lime alone", false, "lime-1")
+		}))).
+		Assess("on the three that remain when a fourth went", check.Assess(assess(func(v visit) {
+			v.make("z-kiwi", "kiwi")
+			v.remain("the fourth icecream of kiwi goes", "kiwi-1", "kiwi-2", "kiwi-lime", "lime-1")
+			v.soldOut("soldOut is true on the three that remain", true, "kiwi-1", "kiwi-2", "kiwi-lime")
+		}))).Feature()
+}
+
+func placeFrees() types.Feature {
+	return features.New("soldOut is false again when a place frees").
+		Assess("after one of three was deleted", check.Assess(assess(func(v visit) {
+			for _, name := range []string{"melon-1", "melon-2", "melon-3"} {
+				v.make(name, "melon")
+			}
+			v.soldOut("with three icecreams of melon, soldOut is true", true, "melon-1", "melon-2", "melon-3")
+			v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, "melon-2"))
+			v.soldOut("when one of three is deleted, soldOut is false on the other two", false, "melon-1", "melon-3")
+		}))).
+		Assess("and the place can be taken", check.Assess(assess(func(v visit) {
+			v.make("melon-4", "melon")
+			v.remain("the new third icecream stays", "melon-1", "melon-3", "melon-4")
+			v.soldOut("soldOut is true again on all three", true, "melon-1", "melon-3", "melon-4")
+		}))).Feature()
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+)
+
+// How long checks wait. deadline is for a busy machine; patience ends the wait for an operator that does nothing any
+// more: it has no more to say, so that a wrong submission gets its verdict soon.
+const (
+	deadline = 20 * time.Second
+	patience = 3 * time.Second
+)
+
+// Quiet windows: how long an operator must have been silent to count as done. The window grows with the latency that was
+// seen, since on a busy machine silence means less.
+const (
+	minimalWindow = 150 * time.Millisecond
+	maximalWindow = 2 * time.Second
+	latencyFactor = 4
+)
+
+// evidenceLines is how many requests a failed check shows: the last ones.
+const evidenceLines = 8
+
+type checkKey struct{}
+
+type failure struct {
+	expected, observed string
+	evidence           []string
+}
+
+// Check is a check while it runs.
+type Check struct {
+	*Suite
+	ID string
+
+	began    audit.Mark
+	assessed bool
+	failure  *failure
+	// latency is the longest that the operator has taken in this check.
+	latency time.Duration
+}
+
+// Assess makes a step of a feature from a function of the check that runs it.
+func Assess(step func(context.Context, *testing.T, *Check)) types.StepFunc {
+	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		check := ctx.Value(checkKey{}).(*Check)
+		if check.failure != nil {
+			// The framework goes on with the next step after one that failed.
+			t.Skip("an earlier step failed")
+		}
+		check.assessed = true
+		step(ctx, t, check)
+		return ctx
+	}
+}
+
+// Teardown makes the last step of a feature, which runs also when the check failed: it restores what later checks need.
+func Teardown(step func(context.Context, *Check) error) types.StepFunc {
+	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		check := ctx.Value(checkKey{}).(*Check)
+		if err := step(ctx, check); err != nil {
+			t.Errorf("tearing down %s: %v", check.ID, err)
+		}
+		return ctx
+	}
+}
+
+// Fail ends the check: expected and observed are sentences for the student. Evidence defaults to the operator's last
+// requests since the check began.
+func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string) {
+	t.Helper()
+	if len(evidence) == 0 {
+		evidence = c.requests()
+	}
+	c.failure = &failure{expected: expected, observed: observed, evidence: evidence}
+	t.Fatalf("expected: %s\nobserved: %s\nevidence: %q", expected, observed, evidence)
+}
+
+// OK ends the check if a request of our own failed, which should not.
+func (c *Check) OK(t *testing.T, doing string, err error) {
+	t.Helper()
+	if err != nil {
+		c.Fail(t, doing+" works", err.Error())
+	}
+}
+
+func (c *Check) requests() []string {
+	if c.operatorUser == "" {
+		return nil
+	}
+	events := c.Audit.Since(c.began, c.OperatorRequests())
+	if len(events) == 0 {
+		return []string{"the operator has sent no request since this check began"}
+	}
+	var lines []string
+	if skipped := len(events) - evidenceLines; skipped > 0 {
+		lines = append(lines, fmt.Sprintf("(%d earlier requests)", skipped))
+		events = events[skipped:]
+	}
+	for _, event := range events {
+		lines = append(lines, event.String())
+	}
+	return lines
+}
+
+// Look is a look at the cluster: whether it is as expected, and if not, what is seen instead, as a sentence.
+type Look func() (observed string, ok bool)
+
+// Eventually waits until the cluster is as expected, looking again whenever changed is closed. The check fails when the
+// operator has done nothing for a while, since then nothing more will come.
+func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{}, look Look) {
+	t.Helper()
+	began := time.Now()
+	giveUp := time.After(deadline)
+	lastChange := began
+	for {
+		again := changed()
+		requests := c.Audit.Changed()
+		observed, ok := look()
+		if ok {
+			c.latency = max(c.latency, time.Since(began))
+			return
+		}
+		since := lastChange
+		if last := c.Audit.Last(c.OperatorRequests()); last.After(since) {
+			since = last
+		}
+		left := time.Until(since.Add(patience))
+		if left <= 0 {
+			c.Fail(t, expected, fmt.Sprintf("%s (and the operator has been silent for %s)", observed, patience))
+		}
+		select {
+		case <-again:
+			lastChange = time.Now()
+		case <-requests:
+		case <-time.After(left):
+		case <-giveUp:
+			c.Fail(t, expected, fmt.Sprintf("%s (after %s, while the operator goes on sending requests)", observed, deadline))
+		case <-ctx.Done():
+			c.Fail(t, expected, observed+": "+context.Cause(ctx).Error())
+		}
+	}
+}
+
+// Settle waits until the operator has been silent for a quiet window. It reports false if it never is: it sends requests
+// without end. What did not happen until then does not happen.
+func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
+	t.Helper()
+	limited, cancel := context.WithTimeoutCause(ctx, 3*maximalWindow, errRestless)
+	defer cancel()
+	err := c.Audit.Quiet(limited, c.window(), c.OperatorRequests())
+	if errors.Is(err, errRestless) {
+		return false
+	}
+	c.OK(t, "waiting for the operator to settle", err)
+	return true
+}
+
+var errRestless = errors.New("the operator does not stop sending requests")
+
+func (c *Check) window() time.Duration {
+	return min(max(minimalWindow, latencyFactor*c.latency), maximalWindow)
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/e2e-framework/pkg/env"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/report"
+)
+
+// Features are the checks of a lab: the id in labs.yaml, and the code.
+type Features map[string]types.Feature
+
+// Suite is one grading run of a lab's checks.
+type Suite struct {
+	Lab *manifest.Lab
+	// Config is an administrator's access to the cluster.
+	Config *rest.Config
+	// Audit is the API server's audit log.
+	Audit *audit.Log
+	// Operator stops and starts the operator. Nil in a lab without one.
+	Operator *Operator
+
+	operatorUser string
+	environment  env.Environment
+	events       *json.Encoder
+	statuses     map[string]report.Status
+}
+
+// Options are what a lab's checks need besides the features.
+type Options struct {
+	// Prepare runs once before the first check and returns the context of all of them.
+	Prepare func(context.Context, *Suite) (context.Context, error)
+	// CleanUp runs after each check, whatever came of it, so that the next begins with an empty cluster.
+	CleanUp func(context.Context) error
+}
+
+// Run runs the checks of the lab in whose folder the test stands. The grader calls it with a run; without one it checks
+// that labs.yaml and the code agree.
+func Run(t *testing.T, features Features, options Options) {
+	t.Helper()
+	file := os.Getenv(protocol.RunVariable)
+	if file == "" {
+		agree(t, features)
+		return
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	suite, err := open(ctx, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if options.Prepare != nil {
+		if ctx, err = options.Prepare(ctx, suite); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, listed := range suite.Lab.Checks {
+		feature, ok := features[listed.ID]
+		if !ok {
+			t.Fatalf("labs.yaml lists the check %s, which has no code in %s", listed.ID, suite.Lab.Name)
+		}
+		t.Run(listed.ID, func(t *testing.T) {
+			suite.run(ctx, t, listed, feature)
+		})
+		if options.CleanUp != nil {
+			if err := options.CleanUp(ctx); err != nil {
+				t.Fatalf("cleaning up after %s: %v", listed.ID, err)
+			}
+		}
+	}
+}
+
+// agree is the test of the checks that needs no cluster: one list, one code.
+func agree(t *testing.T, features Features) {
+	t.Helper()
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := manifest.Load(filepath.Join(folder, "..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab, err := all.Lab(filepath.Base(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, check := range lab.Checks {
+		listed = append(listed, check.ID)
+	}
+	slices.Sort(listed)
+	if coded := slices.Sorted(maps.Keys(features)); !slices.Equal(listed, coded) {
+		t.Errorf("labs.yaml lists the checks %v, the code has %v", listed, coded)
+	}
+}
+
+func open(ctx context.Context, file string) (*Suite, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the run: %w", err)
+	}
+	var run protocol.Run
+	if err := json.Unmarshal(content, &run); err != nil {
+		return nil, fmt.Errorf("reading the run: %w", err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", run.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of the run: %w", err)
+	}
+	config.QPS, config.Burst = -1, -1 // a burst of requests is one of the things that we test
+	log, err := audit.Open(ctx, run.AuditLog)
+	if err != nil {
+		return nil, err
+	}
+	suite := &Suite{
+		Lab: &run.Lab, Config: config, Audit: log, operatorUser: run.OperatorUser,
+		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
+		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
+		statuses:    map[string]report.Status{},
+	}
+	if run.Control != "" {
+		suite.Operator = newOperator(run.Control)
+	}
+	return suite, nil
+}
+
+// run runs one check and tells the grader.
+func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature) {
+	if reason := s.Lab.Blocked(listed.ID, s.statuses); reason != "" {
+		s.statuses[listed.ID] = report.Skipped
+		s.tell(t, protocol.Event{Check: listed.ID, Status: string(report.Skipped), Reason: reason})
+		t.Skip(reason)
+	}
+	s.tell(t, protocol.Event{Check: listed.ID})
+	check := &Check{Suite: s, ID: listed.ID, began: s.Audit.Now()}
+	started := time.Now()
+	// Nothing that goes wrong may count as passed, whatever the feature or the framework makes of it.
+	status := report.Failed
+	defer func() {
+		event := protocol.Event{Check: listed.ID, Status: string(status), Seconds: time.Since(started).Seconds()}
+		if status == report.Failed {
+			if check.failure == nil {
+				check.failure = &failure{expected: listed.Title, observed: "the check ended without a verdict"}
+			}
+			event.Expected, event.Observed, event.Evidence = check.failure.expected, check.failure.observed, check.failure.evidence
+		}
+		s.statuses[listed.ID] = status
+		s.tell(t, event)
+	}()
+	passed := t.Run("feature", func(t *testing.T) {
+		s.environment.WithContext(context.WithValue(ctx, checkKey{}, check)).Test(t, feature)
+	})
+	if passed && check.failure == nil && check.assessed {
+		status = report.Passed
+	}
+}
+
+func (s *Suite) tell(t *testing.T, event protocol.Event) {
+	t.Helper()
+	if err := s.events.Encode(event); err != nil {
+		t.Fatal(fmt.Errorf("telling the grader: %w", err))
+	}
+}
+
+// ByOperator matches all requests of the operator.
+func (s *Suite) ByOperator() audit.Match { return audit.By(s.operatorUser) }
+
+// OperatorRequests matches the operator's requests, but for its standing watches and its leader election, which go on
+// when it has nothing to do.
+func (s *Suite) OperatorRequests() audit.Match {
+	return s.ByOperator().And(func(e audit.Event) bool {
+		return !audit.Watching(e) && e.Resource != "leases" && e.Resource != "events"
+	})
+}
+
+// ErrNoOperator is returned to checks that would stop or start an operator where none runs.
+var ErrNoOperator = errors.New("this lab runs no operator")

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package icecream is how checks see the kind Icecream: through the API server only, without the student's types. It
+// creates, changes and deletes icecreams and keeps a view of all that there are, from a watch. It checks nothing.
+package icecream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// The kind's identity is the lectures'.
+var (
+	Resource = schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}
+	Kind     = Resource.GroupVersion().WithKind("Icecream")
+)
+
+// Icecream is what a check looks at of one.
+type Icecream struct {
+	Name             string
+	Created          time.Time
+	Flavour, Topping []string
+	// SoldOut and ToppingsCount are the status; what is not there is false and 0.
+	SoldOut       bool
+	ToppingsCount int64
+}
+
+// New makes an icecream's object. Nil toppings are left out.
+func New(name string, flavour, topping []string) *unstructured.Unstructured {
+	spec := map[string]any{"flavour": list(flavour)}
+	if topping != nil {
+		spec["topping"] = list(topping)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(Kind)
+	object.SetName(name)
+	return object
+}
+
+func list(items []string) []any {
+	values := make([]any, len(items))
+	for i, item := range items {
+		values[i] = item
+	}
+	return values
+}
+
+func view(object *unstructured.Unstructured) Icecream {
+	flavour, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "flavour")
+	topping, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "topping")
+	soldOut, _, _ := unstructured.NestedBool(object.Object, "status", "soldOut")
+	count, _, _ := unstructured.NestedInt64(object.Object, "status", "toppingsCount")
+	return Icecream{
+		Name: object.GetName(), Created: object.GetCreationTimestamp().Time, Flavour: flavour, Topping: topping,
+		SoldOut: soldOut, ToppingsCount: count,
+	}
+}
+
+// Shop is all icecreams of a cluster.
+type Shop struct {
+	Client dynamic.ResourceInterface
+
+	informer cache.SharedIndexInformer
+	mutex    sync.Mutex
+	changed  chan struct{}
+}
+
+// Open begins to watch all icecreams, until the context ends.
+func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for icecreams: %w", err)
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	s := &Shop{Client: client.Resource(Resource), informer: informer, changed: make(chan struct{})}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { s.notify() },
+		UpdateFunc: func(any, any) { s.notify() },
+		DeleteFunc: func(any) { s.notify() },
+	}); err != nil {
+		return nil, fmt.Errorf("watching icecreams: %w", err)
+	}
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil, errors.New("watching icecreams: the API server did not list them")
+	}
+	return s, nil
+}
+
+func (s *Shop) notify() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Changed is closed when an icecream has come, changed or gone.
+func (s *Shop) Changed() <-chan struct{} {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.changed
+}
+
+// All are the icecreams that live, oldest first, those of one second by name. One that is being deleted is gone.
+func (s *Shop) All() []Icecream {
+	var all []Icecream
+	for _, object := range s.informer.GetStore().List() {
+		if object := object.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil {
+			all = append(all, view(object))
+		}
+	}
+	slices.SortFunc(all, Older)
+	return all
+}
+
+// Older orders by age, those of the same second by name: the order in which places are given.
+func Older(a, b Icecream) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+}
+
+// Get is the living icecream of that name.
+func (s *Shop) Get(name string) (Icecream, bool) {
+	object, there, err := s.informer.GetStore().GetByKey(name)
+	if err != nil || !there || object.(*unstructured.Unstructured).GetDeletionTimestamp() != nil {
+		return Icecream{}, false
+	}
+	return view(object.(*unstructured.Unstructured)), true
+}
+
+// Create creates an icecream.
+func (s *Shop) Create(ctx context.Context, name string, flavour []string, topping ...string) (Icecream, error) {
+	object, err := s.Client.Create(ctx, New(name, flavour, topping), metav1.CreateOptions{})
+	if err != nil {
+		return Icecream{}, fmt.Errorf("creating the icecream %s: %w", name, err)
+	}
+	return view(object), nil
+}
+
+// Patch changes an icecream by a JSON merge patch.
+func (s *Shop) Patch(ctx context.Context, name, patch string) error {
+	if _, err := s.Client.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("patching the icecream %s: %w", name, err)
+	}
+	return nil
+}
+
+// Delete deletes an icecream.
+func (s *Shop) Delete(ctx context.Context, name string) error {
+	if err := s.Client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the icecream %s: %w", name, err)
+	}
+	return nil
+}
+
+// emptyPatience is how long an operator may take over its finalizers before Empty removes them itself.
+const emptyPatience = 3 * time.Second
+
+// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that nobody removes.
+func (s *Shop) Empty(ctx context.Context) error {
+	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("deleting all icecreams: %w", err)
+	}
+	force := time.After(emptyPatience)
+	giveUp := time.After(3 * emptyPatience)
+	for {
+		changed := s.Changed()
+		left := s.informer.GetStore().ListKeys()
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-force:
+			for _, name := range left {
+				if err := s.Patch(ctx, name, `{"metadata":{"finalizers":null}}`); err != nil && !apierrors.IsNotFound(errors.Unwrap(err)) {
+					return err
+				}
+			}
+		case <-giveUp:
+			return fmt.Errorf("the icecreams %v could not be deleted", left)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

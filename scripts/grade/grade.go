@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission"
+)
+
+// Options say what to grade, and with what.
+type Options struct {
+	Lab *manifest.Lab
+	// Dir is the folder of the submission's module.
+	Dir string
+	// ControllerGen is the program that makes manifests from markers, Checks the test binary of the lab's checks.
+	ControllerGen, Checks string
+	// Start starts the cluster. It may hand out one that was started before; the run stops it.
+	Start func(context.Context) (*embedded.Cluster, error)
+	// Fetch lets the go command download the modules that the submission needs, before it is built.
+	Fetch bool
+	// OperatorLog is the file into which the operator's output goes.
+	OperatorLog string
+	// View is told how the run goes on. Default: nobody is.
+	View View
+}
+
+// View is told how a run goes on, as it does.
+type View interface {
+	StepStarted(name string)
+	StepDone(name string, took time.Duration, note string)
+	CheckStarted(report.Check)
+	CheckDone(report.Check)
+}
+
+// run is a grading run while it goes on.
+type run struct {
+	Options
+	report   *report.Report
+	workshop *submission.Workshop
+	cluster  *embedded.Cluster
+
+	mutex sync.Mutex // of report, while steps run side by side
+}
+
+// verdict is what ends a run before all checks have run. It is a result, not an error of ours.
+type verdict struct {
+	outcome     report.Outcome
+	reason      string
+	diagnostics []report.Diagnostic
+}
+
+func (v *verdict) Error() string { return v.reason }
+
+// Run grades. It always returns a report; cancelling the context makes it one of an interrupted run.
+func Run(ctx context.Context, options Options) *report.Report {
+	if options.View == nil {
+		options.View = silent{}
+	}
+	started := time.Now()
+	r := &run{Options: options, report: Blank(options, started)}
+	err := r.grade(ctx)
+	r.conclude(ctx, err)
+	r.report.Seconds = time.Since(started).Seconds()
+	return r.report
+}
+
+// Blank is the report of a run that has just begun.
+func Blank(options Options, started time.Time) *report.Report {
+	dir, err := filepath.Abs(options.Dir)
+	if err != nil {
+		dir = options.Dir
+	}
+	r := &report.Report{
+		Schema: report.Schema, Lab: options.Lab.Name, Title: options.Lab.Title, Submission: report.Submission{Dir: dir},
+		Outcome: report.Graded, Started: started, MaxScore: options.Lab.MaxScore(),
+		Environment: report.Environment{Cluster: "embedded", OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()},
+	}
+	for _, check := range options.Lab.Checks {
+		r.Checks = append(r.Checks, report.Check{
+			ID: check.ID, Title: check.Title, MaxPoints: check.Points, Lecture: check.Lecture, Status: report.Skipped,
+			Reason: "skipped: the run ended before it",
+		})
+	}
+	return r
+}
+
+// grade is the run, step by step.
+func (r *run) grade(ctx context.Context) (err error) {
+	opened, err := submission.Open(r.Dir)
+	if err != nil {
+		return &verdict{outcome: report.NotBuilt, reason: err.Error()}
+	}
+	r.report.Submission.Module = opened.Module
+	r.report.Submission.Go = opened.Go
+	r.report.Submission.ControllerRuntime = opened.ControllerRuntime
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen}
+	if r.Fetch {
+		if err := r.step(ctx, "fetch modules", r.fetch); err != nil {
+			return err
+		}
+	}
+	manifests, err := r.prepare(ctx)
+	if r.cluster != nil {
+		defer func() { err = errors.Join(err, r.cluster.Stop()) }()
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.step(ctx, "install the API", func(ctx context.Context) (string, error) {
+		return "", asVerdict(manifests.Install(ctx, r.cluster.Config(), r.kubeconfig()), report.NotGenerated)
+	}); err != nil {
+		return err
+	}
+	if !r.Lab.Operator {
+		return r.check(ctx, nil)
+	}
+	operator, err := r.newOperator()
+	if err != nil {
+		return err
+	}
+	defer operator.close()
+	if err := r.step(ctx, "start the operator", func(ctx context.Context) (string, error) {
+		return "", operator.firstStart(ctx)
+	}); err != nil {
+		r.report.OperatorLog = operator.lastWords()
+		return err
+	}
+	defer func() { r.report.OperatorLog = operator.lastWords() }()
+	return r.check(ctx, operator)
+}
+
+// kubeconfig is the file of the operator's access to the cluster.
+func (r *run) kubeconfig() string { return filepath.Join(r.workshop.Scope.Dir, "operator.kubeconfig") }
+
+func (r *run) fetch(ctx context.Context) (string, error) {
+	return "", asVerdict(r.workshop.Fetch(ctx), report.NotBuilt)
+}
+
+// asVerdict makes what is wrong with the submission the outcome of the run.
+func asVerdict(err error, outcome report.Outcome) error {
+	var problem *submission.Problem
+	if errors.As(err, &problem) {
+		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
+	}
+	return err
+}
+
+// prepare does side by side what can be: a cluster is started while the submission is built and its manifests are
+// generated. The first that fails ends the others.
+func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var manifests *submission.Manifests
+	steps := []struct {
+		name string
+		do   func(context.Context) (string, error)
+	}{
+		{"build", func(ctx context.Context) (string, error) {
+			return "", asVerdict(r.workshop.Build(ctx), report.NotBuilt)
+		}},
+		{"generate manifests", func(ctx context.Context) (note string, err error) {
+			manifests, err = r.workshop.Generate(ctx)
+			return "", asVerdict(err, report.NotGenerated)
+		}},
+		{"start a cluster", func(ctx context.Context) (note string, err error) {
+			if r.cluster, err = r.Start(ctx); err != nil {
+				return "", err
+			}
+			r.report.Environment.Kubernetes = r.cluster.Version
+			return "Kubernetes " + r.cluster.Version, nil
+		}},
+	}
+	errs := make([]error, len(steps))
+	var wait sync.WaitGroup
+	for i, step := range steps {
+		wait.Go(func() {
+			if errs[i] = r.step(ctx, step.name, step.do); errs[i] != nil {
+				cancel(errAborted)
+			}
+		})
+	}
+	wait.Wait()
+	// In the order of the list: what does not build matters more than what can't be generated from it.
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errAborted) {
+			return nil, err
+		}
+	}
+	r.report.Notices = manifests.Notices
+	return manifests, nil
+}
+
+var errAborted = errors.New("ended because another step failed")
+
+// step runs one step, shows it and times it.
+func (r *run) step(ctx context.Context, name string, do func(context.Context) (note string, err error)) error {
+	r.View.StepStarted(name)
+	started := time.Now()
+	note, err := do(ctx)
+	took := time.Since(started)
+	if err != nil {
+		note = "failed"
+		if ctx.Err() != nil {
+			// Whatever the step says of it: it was ended.
+			err, note = context.Cause(ctx), "ended"
+		}
+	}
+	r.View.StepDone(name, took, note)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.report.Steps = append(r.report.Steps, report.Step{Name: name, Seconds: took.Seconds()})
+	return err
+}
+
+// conclude turns what ended the run into its outcome, and adds up the points.
+func (r *run) conclude(ctx context.Context, err error) {
+	var v *verdict
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		r.report.Outcome, r.report.Reason = report.Interrupted, "the run was interrupted before all checks had run"
+	case errors.As(err, &v):
+		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
+	default:
+		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
+	}
+	r.report.Score = 0
+	for i := range r.report.Checks {
+		check := &r.report.Checks[i]
+		check.Points = 0
+		if check.Status == report.Passed {
+			check.Points = check.MaxPoints
+			r.report.Score += check.Points
+		}
+	}
+}
+
+type silent struct{}
+
+func (silent) StepStarted(string)                     {}
+func (silent) StepDone(string, time.Duration, string) {}
+func (silent) CheckStarted(report.Check)              {}
+func (silent) CheckDone(report.Check)                 {}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission"
+)
+
+const (
+	// startTimeout is how long an operator may take from its start to its first request.
+	startTimeout = 20 * time.Second
+	// logLimit is how much an operator may write into its log in a run, in bytes: what a reconcile loop that never ends
+	// writes in a second.
+	logLimit = 8 << 20
+	// lastLines of the log go into the report.
+	lastLines = 20
+)
+
+// operator is the submission's program while it is graded. It is stopped and started by the checks.
+type operator struct {
+	run *run
+	log *operatorLog
+	// gone carries the verdict on an operator that ended by itself, or floods its log.
+	gone chan *verdict
+
+	mutex    sync.Mutex
+	process  *process.Process
+	expected bool // it was us who ended it
+}
+
+func (r *run) newOperator() (*operator, error) {
+	file, err := os.Create(r.OperatorLog)
+	if err != nil {
+		return nil, fmt.Errorf("making the operator's log: %w", err)
+	}
+	o := &operator{run: r, gone: make(chan *verdict, 1)}
+	o.log = &operatorLog{file: file, flooded: func() {
+		o.report(&verdict{outcome: report.Flooded, reason: fmt.Sprintf(
+			"it wrote more than %d MB into its log: it does the same thing over and over", logLimit>>20)})
+	}}
+	return o, nil
+}
+
+// report says why the operator can't be graded any more. The first reason counts.
+func (o *operator) report(v *verdict) {
+	select {
+	case o.gone <- v:
+	default:
+	}
+}
+
+// start starts the operator if it does not run.
+func (o *operator) start() error {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.process != nil {
+		return nil
+	}
+	p, err := o.run.workshop.StartOperator(o.run.kubeconfig(), o.log)
+	if err != nil {
+		return err
+	}
+	o.process, o.expected = p, false
+	go o.watch(p)
+	return nil
+}
+
+// watch reports an operator that ends without having been asked to.
+func (o *operator) watch(p *process.Process) {
+	<-p.Done()
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if !o.expected {
+		o.report(&verdict{outcome: report.Crashed, reason: "it ended by itself: " + submission.Ending(p.Err())})
+	}
+	if o.process == p {
+		o.process = nil
+	}
+}
+
+// stop ends the operator: gracefully, or as a power failure does.
+func (o *operator) stop(graceful bool) {
+	o.mutex.Lock()
+	p := o.process
+	o.expected = true
+	o.mutex.Unlock()
+	if p == nil {
+		return
+	}
+	if graceful {
+		p.Stop(submission.StopGrace)
+	} else {
+		p.Kill()
+	}
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.process = nil
+}
+
+// firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
+func (o *operator) firstStart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSilent)
+	defer cancel()
+	log, err := audit.Open(ctx, o.run.cluster.AuditLog)
+	if err != nil {
+		return err
+	}
+	if err := o.start(); err != nil {
+		return err
+	}
+	for {
+		changed := log.Changed()
+		if err := log.Err(); err != nil {
+			return err
+		}
+		if !log.Last(begins).IsZero() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case v := <-o.gone:
+			if v.outcome == report.Crashed {
+				v = &verdict{outcome: report.NotStarted, reason: "it ended before it sent a request to the API server: " +
+					strings.TrimPrefix(v.reason, "it ended by itself: ")}
+			}
+			return v
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errSilent) {
+				return &verdict{outcome: report.NotStarted, reason: errSilent.Error()}
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var errSilent = fmt.Errorf("it ran for %s without watching anything: does main start the manager, "+
+	"and is the controller set up with it?", startTimeout)
+
+// begins matches the requests by which an operator begins its work: it lists and watches what it is about. That those
+// may be forbidden to it is for the checks to say.
+func begins(e audit.Event) bool {
+	return e.User == submission.User && (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
+}
+
+func (o *operator) lastWords() []string { return o.log.last(lastLines) }
+
+func (o *operator) close() {
+	o.stop(false)
+	o.log.close()
+}
+
+// operatorLog is the operator's output: in a file, as much as is allowed.
+type operatorLog struct {
+	flooded func()
+
+	mutex   sync.Mutex
+	file    *os.File
+	written int64
+}
+
+func (l *operatorLog) Write(p []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.written += int64(len(p))
+	if l.written > logLimit {
+		l.flooded()
+		return len(p), nil // a full pipe would only hang it
+	}
+	return l.file.Write(p)
+}
+
+// last are the last lines that were written.
+func (l *operatorLog) last(lines int) []string {
+	const enough = 16 << 10
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	size, err := l.file.Seek(0, 2)
+	if err != nil || size == 0 {
+		return nil
+	}
+	tail := make([]byte, min(size, enough))
+	if _, err := l.file.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return nil
+	}
+	all := strings.Split(strings.TrimRight(string(tail), "\n"), "\n")
+	return all[max(0, len(all)-lines):]
+}
+
+func (l *operatorLog) close() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.file.Close()
+}

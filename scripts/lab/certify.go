@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/certify"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/manifest"
+)
+
+func certifyCommand() *cobra.Command {
+	options := certify.Options{Out: os.Stdout}
+	command := &cobra.Command{
+		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution and every mutant get the grade they must",
+		Example: "  lab certify\n  lab certify 2 --only deletes-the-oldest\n  lab certify --only solution --repeat 20 --busy",
+		RunE: func(command *cobra.Command, args []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			options.Checkout = here
+			var labs []*manifest.Lab
+			for _, ref := range args {
+				lab, err := here.Labs.Lab(ref)
+				if err != nil {
+					return err
+				}
+				labs = append(labs, lab)
+			}
+			for i := range here.Labs.Labs {
+				if len(args) == 0 {
+					labs = append(labs, &here.Labs.Labs[i])
+				}
+			}
+			for _, lab := range labs {
+				tools, err := tools(command.Context(), &choice{Checkout: here, Lab: lab})
+				if err != nil {
+					return err
+				}
+				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
+				if err := certify.Lab(command.Context(), options); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	command.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of mutants")
+	command.Flags().IntVar(&options.Repeat, "repeat", 1, "grade each so many times")
+	command.Flags().IntVar(&options.Parallel, "parallel", 1, "grade so many at once")
+	command.Flags().BoolVar(&options.Busy, "busy", false, "keep all cores busy meanwhile")
+	return command
+}

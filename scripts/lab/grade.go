@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/terminal"
+)
+
+const operatorLogFile = "operator.log"
+
+func gradeCommand() *cobra.Command {
+	var flags choiceFlags
+	var fetch, all bool
+	command := &cobra.Command{
+		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
+		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
+			"The reports are in out/. The exit code is 0 only for full marks.",
+		Example: "  lab grade 2\n  lab grade 2 --dir ~/src/icecream-operator --fetch\n  lab grade --all",
+		Args: func(command *cobra.Command, args []string) error {
+			if !all {
+				return exactlyOneLab(command, args)
+			}
+			if len(args) > 0 || flags.dir != "" {
+				return errors.New("--all grades all labs: leave out the lab and --dir")
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			if all {
+				return gradeAll(command.Context(), flags)
+			}
+			chosen, err := flags.choose(args[0])
+			if err != nil {
+				return err
+			}
+			result, err := gradeOne(command.Context(), chosen, fetch, coldStart(chosen.Checkout))
+			return verdict(result, err)
+		},
+	}
+	flags.register(command)
+	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
+	command.Flags().BoolVar(&all, "all", false, "grade all labs")
+	return command
+}
+
+func verdict(result *report.Report, err error) error {
+	if err == nil && !result.FullMarks() {
+		return errSaid
+	}
+	return err
+}
+
+// coldStart starts a cluster when the run wants it.
+func coldStart(here *checkout.Checkout) func(context.Context) (*embedded.Cluster, error) {
+	return func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, here.ControlPlane) }
+}
+
+// gradeOne grades what was chosen, shows it as it goes on, and writes the reports.
+func gradeOne(
+	ctx context.Context, c *choice, fetch bool, start func(context.Context) (*embedded.Cluster, error),
+) (*report.Report, error) {
+	options, err := tools(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	options.Fetch, options.Start = fetch, start
+	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
+	live := terminal.NewLive(os.Stdout, grade.Blank(options, time.Now()), screen)
+	options.View = live
+	result := grade.Run(ctx, options)
+	live.Close()
+	if err := report.Write(c.Out, *result); err != nil {
+		return nil, err
+	}
+	return result, terminal.Verdict(os.Stdout, result, screen)
+}
+
+// tools builds what a grading run needs besides the submission: on a fresh machine that takes minutes.
+func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
+	options = grade.Options{Lab: c.Lab, Dir: c.Dir, OperatorLog: filepath.Join(c.Out, operatorLogFile)}
+	if err = c.EnsureControlPlane(ctx); err != nil {
+		return options, err
+	}
+	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
+		return options, err
+	}
+	options.Checks, err = c.Checks(ctx, c.Lab)
+	return options, err
+}
+
+// gradeAll grades all labs one after the other, each on a cluster that was started while the one before was graded.
+func gradeAll(ctx context.Context, flags choiceFlags) error {
+	here, err := checkout.Find()
+	if err != nil {
+		return err
+	}
+	if err := here.EnsureControlPlane(ctx); err != nil {
+		return err
+	}
+	var reports []*report.Report
+	full := true
+	for i := range here.Labs.Labs {
+		chosen, err := flags.of(here, &here.Labs.Labs[i])
+		if err != nil {
+			return err
+		}
+		result, err := gradeOne(ctx, chosen, false, coldStart(here))
+		if err != nil {
+			return err
+		}
+		reports = append(reports, result)
+		full = full && result.FullMarks()
+		if ctx.Err() != nil {
+			return errSaid
+		}
+		fmt.Println()
+	}
+	if err := writeJUnit(here, reports); err != nil {
+		return err
+	}
+	for _, result := range reports {
+		fmt.Printf("%-20s %s\n", result.Lab, result.Summary())
+	}
+	if !full {
+		return errSaid
+	}
+	return nil
+}
+
+// writeJUnit writes the one file in which CI looks for all labs.
+func writeJUnit(here *checkout.Checkout, reports []*report.Report) error {
+	dir, err := here.Out("")
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(dir, "junit.xml"))
+	if err != nil {
+		return fmt.Errorf("writing the JUnit report: %w", err)
+	}
+	return errors.Join(report.WriteJUnit(file, reports...), file.Close())
+}

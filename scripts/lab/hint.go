@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/report"
+)
+
+func hintCommand() *cobra.Command {
+	var flags choiceFlags
+	command := &cobra.Command{
+		Use: "hint N", GroupID: groupStudents, Short: "Give the next hint for the first check that failed in your last run",
+		Args: exactlyOneLab,
+		RunE: func(_ *cobra.Command, args []string) error {
+			chosen, err := flags.choose(args[0])
+			if err != nil {
+				return err
+			}
+			return hint(chosen)
+		},
+	}
+	flags.register(command)
+	return command
+}
+
+// hint prints one hint more than the last time, for as long as the same check is the first that fails.
+func hint(c *choice) error {
+	last, err := report.Read(filepath.Join(c.Out, report.JSONFile))
+	if err != nil {
+		return err
+	}
+	options := c.screen("")
+	failed := last.FirstFailed()
+	switch {
+	case last.FullMarks():
+		fmt.Println("There is nothing to hint at: your last run has full marks.")
+		return nil
+	case failed == nil:
+		return fmt.Errorf("no check failed in your last run, it ended before: %s; mend that and run `%s`", last.Reason, options.Commands.Grade)
+	}
+	check, err := c.Lab.Check(failed.ID)
+	if err != nil {
+		return err
+	}
+	given, err := readHints(c.Out)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %s\n", check.ID, check.Title)
+	n := given[check.ID]
+	if n >= len(check.Hints) {
+		fmt.Printf("\nYou have had all %d hints:\n", n)
+		for i, text := range check.Hints {
+			fmt.Printf("\n%d. %s\n", i+1, text)
+		}
+		fmt.Printf("\nThe lecture explains it (`%s`: %s), and solutions/%s shows one way.\n", options.Commands.Read, check.Lecture, c.Lab.Name)
+		return nil
+	}
+	fmt.Printf("\nHint %d of %d: %s\n", n+1, len(check.Hints), check.Hints[n])
+	given[check.ID] = n + 1
+	return writeHints(c.Out, given)
+}
+
+// Hints that were given are remembered beside the reports, by check.
+const hintsFile = "hints.json"
+
+func readHints(dir string) (map[string]int, error) {
+	given := map[string]int{}
+	content, err := os.ReadFile(filepath.Join(dir, hintsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return given, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &given)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading which hints you had: %w; remove the file to begin again", err)
+	}
+	return given, nil
+}
+
+func writeHints(dir string, given map[string]int) error {
+	content, err := json.Marshal(given)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, hintsFile), content, 0o644); err != nil {
+		return fmt.Errorf("remembering which hints you had: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command lab is what students and CI run: it grades labs, gives hints, and keeps a playground. It parses and wires; the
+// work is done by the packages beside it. It links neither Helm nor kind, so that it builds fast.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/process"
+)
+
+// errSaid ends a command that has already said what is wrong: a verdict, a list of problems.
+var errSaid = errors.New("said")
+
+func main() {
+	if os.Getenv("MAKELEVEL") != "" {
+		// make does not end its recipes when it is killed.
+		process.EndWithParent()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	// After the first signal everything is being ended; a second one need not wait for that.
+	context.AfterFunc(ctx, stop)
+	if err := root().ExecuteContext(ctx); err != nil {
+		if !errors.Is(err, errSaid) {
+			fmt.Fprintln(os.Stderr, "lab:", err)
+		}
+		stop()
+		os.Exit(1)
+	}
+}
+
+const (
+	groupStudents    = "students"
+	groupPlayground  = "playground"
+	groupMaintainers = "maintainers"
+)
+
+func root() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "lab",
+		Short: "Grade operators: build a lab, run it against a real Kubernetes, say what is right and what is not",
+		Long: "lab grades operators. N is a lab's number, as in `lab grade 2`; `lab labs` lists them.\n" +
+			"Most people type `make lab-2` instead: `make help` is the map.",
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	command.CompletionOptions.HiddenDefaultCmd = true
+	command.AddGroup(
+		&cobra.Group{ID: groupStudents, Title: "Labs:"},
+		&cobra.Group{ID: groupPlayground, Title: "The playground:"},
+		&cobra.Group{ID: groupMaintainers, Title: "For those who build the course:"},
+	)
+	command.AddCommand(
+		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(),
+		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(),
+		certifyCommand(), verifyCommand(), fixCommand(), controllerGenCommand(),
+	)
+	return command
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/grade"
+)
+
+// saveWindow is how long the folder must be quiet before it is graded: editors write a file in several steps.
+const saveWindow = 100 * time.Millisecond
+
+func watchCommand() *cobra.Command {
+	var flags choiceFlags
+	command := &cobra.Command{
+		Use: "watch N", GroupID: groupStudents, Short: "Grade a lab again each time one of its files is saved", Args: exactlyOneLab,
+		RunE: func(command *cobra.Command, args []string) error {
+			chosen, err := flags.choose(args[0])
+			if err != nil {
+				return err
+			}
+			return watch(command.Context(), chosen)
+		},
+	}
+	flags.register(command)
+	return command
+}
+
+// watch grades until the context ends. While the student types, the next cluster is being started or waits. A save
+// during a run ends the run: its verdict would be about what is no longer there.
+func watch(ctx context.Context, c *choice) error {
+	if _, err := tools(ctx, c); err != nil {
+		return err
+	}
+	saves, err := watchFolder(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	for {
+		warm := grade.NewWarm(ctx, c.ControlPlane)
+		if err := gradeUntilSaved(ctx, c, warm, saves); err != nil {
+			warm.Close()
+			return err
+		}
+		warm.Close()
+	}
+}
+
+// gradeUntilSaved grades once and returns when something was saved, with an error when the watch is over.
+func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-chan string) error {
+	if progress.IsTerminal(os.Stdout) {
+		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
+	}
+	run, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := gradeOne(run, c, false, warm.Take)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if ctx.Err() != nil {
+			return errSaid
+		}
+		if err != nil {
+			return err
+		}
+	case file := <-saves:
+		cancel()
+		<-done
+		fmt.Printf("\n%s was saved: grading again\n", file)
+		return nil
+	}
+	fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))
+	// From now on the next cluster starts, while the student types.
+	next := grade.NewWarm(ctx, c.ControlPlane)
+	defer next.Close()
+	select {
+	case file := <-saves:
+		fmt.Printf("%s was saved\n", file)
+		return gradeUntilSaved(ctx, c, next, saves)
+	case <-ctx.Done():
+		return errSaid
+	}
+}
+
+// watchFolder tells of files that were saved below a folder: what a submission is made of, not what tools leave there.
+func watchFolder(ctx context.Context, root string) (<-chan string, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching %s: %w", root, err)
+	}
+	if err := addFolders(watcher, root); err != nil {
+		watcher.Close()
+		return nil, err
+	}
+	saves := make(chan string)
+	go func() {
+		defer watcher.Close()
+		var saved string
+		var settled <-chan time.Time
+		for {
+			select {
+			case event := <-watcher.Events:
+				if info, err := os.Stat(event.Name); err == nil && info.IsDir() {
+					_ = addFolders(watcher, event.Name)
+					continue
+				}
+				if event.Op == fsnotify.Chmod || !part(event.Name) {
+					continue
+				}
+				saved, settled = filepath.Base(event.Name), time.After(saveWindow)
+			case <-settled:
+				select {
+				case saves <- saved:
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return saves, nil
+}
+
+func addFolders(watcher *fsnotify.Watcher, root string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if name := entry.Name(); path != root && (strings.HasPrefix(name, ".") || name == "bin") {
+			return filepath.SkipDir
+		}
+		if err := watcher.Add(path); err != nil {
+			return fmt.Errorf("watching %s: %w", path, err)
+		}
+		return nil
+	})
+}
+
+// part reports whether a file belongs to the submission: not an editor's swap file or backup.
+func part(name string) bool {
+	switch filepath.Ext(name) {
+	case ".go", ".mod", ".sum", ".yaml", ".yml":
+		return !strings.HasPrefix(filepath.Base(name), ".")
+	}
+	return false
+}

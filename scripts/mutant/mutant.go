@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package mutant reads the wrong solutions of a lab: each is the solution with a small edit, a named misconception, and
+// the checks that must find it. It grades none of them.
+package mutant
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"sigs.k8s.io/yaml"
+)
+
+// File is the name of the list in a solution's folder.
+const File = "mutants.yaml"
+
+// List is what a lab's graders are certified against, besides the solution.
+type List struct {
+	Skeleton Expectation `json:"skeleton"`
+	Mutants  []Mutant    `json:"mutants"`
+}
+
+// Expectation says which checks fail: exactly these, each with a regular expression that matches what it observed.
+// Checks that are skipped because of them are not listed.
+type Expectation struct {
+	Fails map[string]string `json:"fails"`
+}
+
+// Mutant is a wrong solution.
+type Mutant struct {
+	// Name is in kebab-case, Misconception one sentence: what somebody who wrote this believes.
+	Name          string `json:"name"`
+	Misconception string `json:"misconception"`
+	Edits         []Edit `json:"edits"`
+	Expectation
+}
+
+// Edit replaces a text that occurs exactly once in a file of the solution.
+type Edit struct {
+	File    string `json:"file"`
+	Find    string `json:"find"`
+	Replace string `json:"replace"`
+}
+
+// Load reads the list in a solution's folder.
+func Load(solution string) (*List, error) {
+	file := filepath.Join(solution, File)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the mutants: %w", err)
+	}
+	list := &List{}
+	if err := yaml.UnmarshalStrict(content, list); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	if err := list.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return list, nil
+}
+
+func (l *List) check() error {
+	problems := []error{l.Skeleton.check("the skeleton")}
+	seen := map[string]bool{}
+	for _, m := range l.Mutants {
+		if seen[m.Name] {
+			problems = append(problems, fmt.Errorf("the mutant %s is there twice", m.Name))
+		}
+		seen[m.Name] = true
+		if m.Misconception == "" {
+			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: say in one sentence what somebody gets wrong", m.Name))
+		}
+		problems = append(problems, m.Expectation.check("the mutant "+m.Name))
+	}
+	return errors.Join(problems...)
+}
+
+func (e Expectation) check(who string) error {
+	if len(e.Fails) == 0 {
+		return fmt.Errorf("%s fails no check: then it proves nothing", who)
+	}
+	var problems []error
+	for id, pattern := range e.Fails {
+		if _, err := regexp.Compile(pattern); err != nil {
+			problems = append(problems, fmt.Errorf("%s: the expression for %s: %w", who, id, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Apply edits the copy of the solution in a folder. A text that is not there exactly once is an error: then the solution
+// has changed, and the mutant must, too.
+func (m *Mutant) Apply(dir string) error {
+	if len(m.Edits) == 0 {
+		return fmt.Errorf("the mutant %s has no edits", m.Name)
+	}
+	for i, edit := range m.Edits {
+		file := filepath.Join(dir, filepath.FromSlash(edit.File))
+		before, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
+		}
+		if n := bytes.Count(before, []byte(edit.Find)); edit.Find == "" || n != 1 {
+			return fmt.Errorf("the mutant %s, edit %d: its text to find is in %s %d times and must be there once; has the solution changed?",
+				m.Name, i+1, edit.File, n)
+		}
+		after := bytes.Replace(before, []byte(edit.Find), []byte(edit.Replace), 1)
+		if err := os.WriteFile(file, after, 0o644); err != nil {
+			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/report"
+)
+
+// Limits of what a submission may take. A cold build of controller-runtime takes about a minute.
+const (
+	buildTimeout = 5 * time.Minute
+	fetchTimeout = 5 * time.Minute
+	outputLimit  = 1 << 20 // bytes of a tool's output that are kept
+)
+
+// offline is the environment in which a submission is built: nothing is downloaded, no workspace, no C, no toolchain
+// but the one that is there, and no flags that the user set for other work.
+func offline() []string { return append(gobuild.Environment(), "GOPROXY=off") }
+
+// Problem is an error of the submission, not of ours.
+type Problem struct {
+	// Reason is a sentence that says what is wrong and, where that is known, what to do.
+	Reason string
+	// Diagnostics are the messages of the compiler or of controller-gen.
+	Diagnostics []report.Diagnostic
+}
+
+func (p *Problem) Error() string {
+	text := p.Reason
+	for _, d := range p.Diagnostics {
+		text += "\n" + strings.TrimPrefix(d.Position()+": "+d.Message, ": ")
+	}
+	return text
+}
+
+// Workshop is where a submission is built: what is made goes into the scope's folder.
+type Workshop struct {
+	*Submission
+	Scope *process.Scope
+	// ControllerGen is the program that makes manifests from markers.
+	ControllerGen string
+}
+
+// Program is the file of the built program.
+func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operator") }
+
+// Build compiles the submission's program. What is wrong with the submission is a *Problem.
+func (w *Workshop) Build(ctx context.Context) error {
+	args := append([]string{"build"}, gobuild.Flags...)
+	// Without debug information it links in half the time, and panics name file and line all the same.
+	args = append(args, "-ldflags=-s -w", "-o", w.Program(), w.Main)
+	output, err := w.tool(ctx, buildTimeout, offline(), "go", args...)
+	if reason := missingModule(output); err != nil && reason != "" {
+		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}
+	}
+	return problem(err, output, "it does not compile", fmt.Sprintf("building took longer than %s", buildTimeout))
+}
+
+// Fetch downloads the modules that the submission's go.mod names, as far as they are not on this machine: into the
+// module cache only, go.mod and go.sum stay as they were handed in.
+func (w *Workshop) Fetch(ctx context.Context) error {
+	output, err := w.tool(ctx, fetchTimeout, gobuild.Environment(), "go", "list", "-deps", "-f", "{{.ImportPath}}", "./...")
+	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder",
+		fmt.Sprintf("downloading its modules took longer than %s", fetchTimeout))
+}
+
+// problem tells what is wrong with the submission from what is wrong with us.
+func problem(err error, output, reason, tooLong string) error {
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(err, errTooLong):
+		return &Problem{Reason: tooLong}
+	case errors.As(err, &exit):
+		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}
+	default:
+		return err
+	}
+}
+
+var errTooLong = errors.New("it took too long")
+
+// tool runs a program of ours in the submission's folder and returns what it printed.
+func (w *Workshop) tool(ctx context.Context, timeout time.Duration, environment []string, name string, args ...string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", name, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTooLong)
+	defer cancel()
+	output := &limitedBuffer{limit: outputLimit}
+	p, err := w.Scope.Start(process.Spec{
+		Path: path, Args: args, Dir: w.Dir, Env: environment, Stdout: output, Stderr: output,
+	})
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-p.Done():
+		return output.String(), p.Err()
+	case <-ctx.Done():
+		p.Kill()
+		return output.String(), context.Cause(ctx)
+	}
+}
+
+// position is how compilers begin a message: file:line:column: or file:line:.
+var position = regexp.MustCompile(`^(?:vet: )?(\S[^:]*\.go|go\.mod):(\d+)(?::(\d+))?: (.*)$`)
+
+// diagnostics reads the messages of the go command. Lines that name no place are kept as they are.
+func diagnostics(output string) []report.Diagnostic {
+	const most = 20
+	var all []report.Diagnostic
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || strings.HasPrefix(line, "# ") {
+			continue
+		}
+		d := report.Diagnostic{Message: line}
+		if found := position.FindStringSubmatch(line); found != nil {
+			d.File = filepath.ToSlash(filepath.Clean(found[1]))
+			d.Line, _ = strconv.Atoi(found[2])
+			d.Column, _ = strconv.Atoi(found[3])
+			d.Message = found[4]
+		}
+		all = append(all, d)
+		if len(all) == most {
+			break
+		}
+	}
+	return all
+}
+
+// missingModule recognises a build that failed for want of a module, and says what helps.
+func missingModule(output string) string {
+	switch {
+	case strings.Contains(output, "module lookup disabled by GOPROXY=off"), strings.Contains(output, "cannot find module providing package"):
+		return "modules that it needs are not on this machine: grade it with --fetch, which downloads what its go.mod names"
+	case strings.Contains(output, "missing go.sum entry"), strings.Contains(output, "updates to go.mod needed"):
+		return "its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder"
+	case strings.Contains(output, "GOTOOLCHAIN=local"):
+		return "its go.mod asks for a newer Go than the one that is installed"
+	}
+	return ""
+}
+
+// limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct {
+	bytes.Buffer
+	limit int
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if room := b.limit - b.Len(); room > 0 {
+		b.Buffer.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}

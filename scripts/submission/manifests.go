@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const generateTimeout = 2 * time.Minute
+
+// versionAnnotation is where controller-gen says which it is.
+const versionAnnotation = "controller-gen.kubebuilder.io/version"
+
+// Manifests are what a submission brings into a cluster before it runs.
+type Manifests struct {
+	// Notices say where what is committed in config/ differs from what the markers say.
+	Notices []string
+
+	definitions  []*unstructured.Unstructured // CustomResourceDefinitions
+	clusterRoles []rbacv1.ClusterRole
+	roles        []rbacv1.Role
+}
+
+// Generate makes the manifests from the submission's markers. What it committed below config/ is used only where the
+// markers give nothing; where the two differ, a notice says so. What is wrong with the submission is a *Problem.
+func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
+	out := filepath.Join(w.Scope.Dir, "manifests")
+	crd, rbac := filepath.Join(out, "crd"), filepath.Join(out, "rbac")
+	output, err := w.tool(ctx, generateTimeout, offline(), w.ControllerGen,
+		"rbac:roleName=manager-role", "crd", "paths=./...", "output:crd:dir="+crd, "output:rbac:dir="+rbac)
+	err = problem(err, output, "no manifests can be generated from its markers",
+		fmt.Sprintf("generating manifests took longer than %s", generateTimeout))
+	committed, committedErr := readManifests(filepath.Join(w.Dir, "config", "crd", "bases"), filepath.Join(w.Dir, "config", "rbac"))
+	if err != nil {
+		var wrong *Problem
+		if !errors.As(err, &wrong) || committedErr != nil || len(committed.definitions) == 0 {
+			return nil, err
+		}
+		committed.notice("controller-gen fails on the markers, so what is committed in config/ was used: %s", firstLine(output))
+		return committed, nil
+	}
+	generated, err := readManifests(crd, rbac)
+	if err != nil {
+		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
+	}
+	if committedErr != nil {
+		generated.notice("config/ holds YAML that can't be read: %v", committedErr)
+		return generated, nil
+	}
+	generated.compare(committed)
+	return generated, nil
+}
+
+func (m *Manifests) notice(format string, args ...any) {
+	m.Notices = append(m.Notices, fmt.Sprintf(format, args...))
+}
+
+// compare fills what the markers do not give from what is committed, and says where the two differ.
+func (m *Manifests) compare(committed *Manifests) {
+	if len(m.definitions) == 0 {
+		m.definitions = committed.definitions
+	}
+	for _, definition := range m.definitions {
+		old := find(committed.definitions, definition.GetName())
+		if old != nil && old.GetAnnotations()[versionAnnotation] == definition.GetAnnotations()[versionAnnotation] &&
+			!reflect.DeepEqual(old.Object["spec"], definition.Object["spec"]) {
+			m.notice("config/crd/bases is older than the types: run `make manifests` (the types were graded)")
+		}
+	}
+	if len(m.clusterRoles)+len(m.roles) == 0 {
+		m.clusterRoles, m.roles = committed.clusterRoles, committed.roles
+	} else if len(committed.clusterRoles) > 0 && !sameRights(m.clusterRoles, committed.clusterRoles) {
+		m.notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
+	}
+}
+
+func find(objects []*unstructured.Unstructured, name string) *unstructured.Unstructured {
+	for _, object := range objects {
+		if object.GetName() == name {
+			return object
+		}
+	}
+	return nil
+}
+
+// sameRights compares what roles allow, however their rules are grouped.
+func sameRights(a, b []rbacv1.ClusterRole) bool {
+	return slices.Equal(rights(a), rights(b))
+}
+
+func rights(roles []rbacv1.ClusterRole) []string {
+	var all []string
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			for _, verb := range rule.Verbs {
+				for _, url := range rule.NonResourceURLs {
+					all = append(all, verb+" "+url)
+				}
+				for _, group := range rule.APIGroups {
+					for _, resource := range rule.Resources {
+						all = append(all, strings.Join(append([]string{verb, group, resource}, rule.ResourceNames...), " "))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// readManifests reads the CustomResourceDefinitions of one folder and the roles of another. Of the roles only the
+// manager's count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
+func readManifests(definitionsDir, rolesDir string) (*Manifests, error) {
+	m := &Manifests{}
+	definitions, err := readYAML(filepath.Join(definitionsDir, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range definitions {
+		if object.GetKind() == "CustomResourceDefinition" {
+			m.definitions = append(m.definitions, object)
+		}
+	}
+	roles, err := readYAML(filepath.Join(rolesDir, "role.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range roles {
+		switch object.GetKind() {
+		case "ClusterRole":
+			var role rbacv1.ClusterRole
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
+			m.clusterRoles = append(m.clusterRoles, role)
+		case "Role":
+			var role rbacv1.Role
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
+			m.roles = append(m.roles, role)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the role %s: %w", object.GetName(), err)
+		}
+	}
+	return m, nil
+}
+
+func readYAML(pattern string) ([]*unstructured.Unstructured, error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			err := documents.Decode(&object.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
+			}
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects, nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
