@@ -82,7 +82,7 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	if err := os.MkdirAll(filepath.Dir(t.Output), 0o755); err != nil {
 		return fmt.Errorf("making the folder for %s: %w", filepath.Base(t.Output), err)
 	}
-	unlock, err := lock(ctx, t.Output+".lock")
+	unlock, err := Lock(ctx, t.Output+".lock")
 	if err != nil {
 		return fmt.Errorf("waiting for another build of %s: %w", filepath.Base(t.Output), err)
 	}
@@ -129,7 +129,7 @@ func (t Target) build(ctx context.Context, progress Progress) error {
 	if _, err := t.goCommand(ctx, scope, progress, total, append(args, t.Package)...); err != nil {
 		return err
 	}
-	return install(temporary, t.Output)
+	return Install(temporary, t.Output)
 }
 
 // goCommand runs the go command and returns what it prints. Its messages are counted for progress, or kept for the error.
@@ -258,8 +258,8 @@ func addFolder(digest io.Writer, folder string, tests bool) error {
 	})
 }
 
-// install puts a built file in its place at once, though the place may be on another disk or in use.
-func install(from, to string) error {
+// Install puts a built file in its place at once, though the place may be on another disk or in use.
+func Install(from, to string) error {
 	beside := fmt.Sprintf("%s.%d", to, os.Getpid())
 	defer os.Remove(beside)
 	source, err := os.Open(from)
@@ -278,8 +278,8 @@ func install(from, to string) error {
 	return os.Rename(beside, to)
 }
 
-// lock waits until it holds the file's lock alone. A lock dies with its holder, so a killed build blocks nobody.
-func lock(ctx context.Context, name string) (unlock func(), err error) {
+// Lock waits until it holds the file's lock alone. A lock dies with its holder, so a killed build blocks nobody.
+func Lock(ctx context.Context, name string) (unlock func(), err error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ package checkout
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -80,6 +82,12 @@ func (c *Checkout) Out(name string) (string, error) {
 		return "", fmt.Errorf("making the folder for reports: %w", err)
 	}
 	return dir, nil
+}
+
+// BuildCache is the folder that keeps the built program of the submission in a folder.
+func (c *Checkout) BuildCache(submission string) string {
+	digest := sha256.Sum256([]byte(submission))
+	return filepath.Join(c.Root, ".cache", "submissions", hex.EncodeToString(digest[:6]))
 }
 
 // Playground is the checkout's cluster to play in.

@@ -31,6 +31,8 @@ type Options struct {
 	Fetch bool
 	// OperatorLog is the file into which the operator's output goes.
 	OperatorLog string
+	// BuildCache is as in submission.Workshop.
+	BuildCache string
 	// View is told how the run goes on. Default: nobody is.
 	View View
 }
@@ -109,7 +111,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen}
+	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache}
 	if r.Fetch {
 		if err := r.step(ctx, "fetch modules", r.fetch); err != nil {
 			return err

@@ -91,7 +91,9 @@ func gradeOne(
 
 // tools builds what a grading run needs besides the submission: on a fresh machine that takes minutes.
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
-	options = grade.Options{Lab: c.Lab, Dir: c.Dir, OperatorLog: filepath.Join(c.Out, operatorLogFile)}
+	options = grade.Options{
+		Lab: c.Lab, Dir: c.Dir, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
+	}
 	if err = c.EnsureControlPlane(ctx); err != nil {
 		return options, err
 	}

@@ -64,7 +64,7 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 		return err
 	}
 	defer scope.Close()
-	workshop := &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: controllerGen}
+	workshop := &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir)}
 	if err := workshop.Build(ctx); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -53,6 +54,9 @@ type Workshop struct {
 	Scope *process.Scope
 	// ControllerGen is the program that makes manifests from markers.
 	ControllerGen string
+	// Cache is a folder that keeps the program from run to run, so that what has not changed is not linked again.
+	// Default: none.
+	Cache string
 }
 
 // Program is the file of the built program.
@@ -60,9 +64,28 @@ func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operato
 
 // Build compiles the submission's program. What is wrong with the submission is a *Problem.
 func (w *Workshop) Build(ctx context.Context) error {
+	if w.Cache == "" {
+		return w.build(ctx, w.Program())
+	}
+	if err := os.MkdirAll(w.Cache, 0o755); err != nil {
+		return fmt.Errorf("making the folder for built submissions: %w", err)
+	}
+	kept := filepath.Join(w.Cache, "operator")
+	unlock, err := gobuild.Lock(ctx, kept+".lock")
+	if err != nil {
+		return fmt.Errorf("waiting for another build of the submission: %w", err)
+	}
+	defer unlock()
+	if err := w.build(ctx, kept); err != nil {
+		return err
+	}
+	return gobuild.Install(kept, w.Program())
+}
+
+func (w *Workshop) build(ctx context.Context, program string) error {
 	args := append([]string{"build"}, gobuild.Flags...)
 	// Without debug information it links in half the time, and panics name file and line all the same.
-	args = append(args, "-ldflags=-s -w", "-o", w.Program(), w.Main)
+	args = append(args, "-ldflags=-s -w", "-o", program, w.Main)
 	output, err := w.tool(ctx, buildTimeout, offline(), "go", args...)
 	if reason := missingModule(output); err != nil && reason != "" {
 		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}

@@ -28,7 +28,7 @@ const (
 const (
 	minimalWindow = 150 * time.Millisecond
 	maximalWindow = 2 * time.Second
-	latencyFactor = 4
+	latencyFactor = 2
 )
 
 // evidenceLines is how many requests a failed check shows: the last ones.
