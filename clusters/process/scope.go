@@ -126,7 +126,12 @@ type Spec struct {
 	Stderr io.Writer
 	// Files are given to it as descriptors 3 and up.
 	Files []*os.File
+	// Background makes it give way to others when the processor is wanted.
+	Background bool
 }
+
+// backgroundNice is the niceness of processes in the background: they get what is left.
+const backgroundNice = 10
 
 // Process is a program started in a scope, in a process group of its own.
 type Process struct {
@@ -165,6 +170,9 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)
 	}
 	s.tellGuard("group", cmd.Process.Pid)
+	if spec.Background {
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, backgroundNice) // it only would be slower
+	}
 	p := &Process{Name: spec.Name, scope: s, cmd: cmd, done: make(chan struct{})}
 	s.processes[p] = struct{}{}
 	go p.wait()

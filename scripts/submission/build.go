@@ -127,6 +127,8 @@ func (w *Workshop) tool(ctx context.Context, timeout time.Duration, environment 
 	output := &limitedBuffer{limit: outputLimit}
 	p, err := w.Scope.Start(process.Spec{
 		Path: path, Args: args, Dir: w.Dir, Env: environment, Stdout: output, Stderr: output,
+		// Meanwhile a cluster starts, which takes longer: it must not wait for us.
+		Background: true,
 	})
 	if err != nil {
 		return "", err

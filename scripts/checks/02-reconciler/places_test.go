@@ -80,9 +80,9 @@ func twoFlavours() types.Feature {
 			v.make("b-plum", "plum")
 			v.make("c-plum-fig", "plum", "fig")
 			v.make("d-fig", "fig")
-			v.make("e-fig", "fig")
+			last := v.make("e-fig", "fig")
 			v.remain("two of plum, two of fig and one of both stay", "a-plum", "b-plum", "c-plum-fig", "d-fig", "e-fig")
-			// The new ones are the last by name, too: whether a second has passed or not, they are the ones to go.
+			v.nextSecond(last)
 			v.make("y-plum", "plum")
 			v.make("z-fig", "fig")
 			v.remain("another plum and another fig go, since the icecream of both flavours takes a place of each",

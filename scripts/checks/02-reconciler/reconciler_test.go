@@ -31,7 +31,11 @@ func TestReconciler(t *testing.T) {
 	}, check.Options{
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			shop, err := icecream.Open(ctx, suite.Config)
-			return context.WithValue(ctx, shopKey{}, shop), err
+			if err != nil {
+				return nil, err
+			}
+			suite.Lag = shop.Lag
+			return context.WithValue(ctx, shopKey{}, shop), nil
 		},
 		CleanUp: func(ctx context.Context) error { return shopOf(ctx).Empty(ctx) },
 	})

@@ -53,15 +53,27 @@ func (v visit) nextSecond(than icecream.Icecream) {
 func (v visit) remain(expected string, names ...string) {
 	v.t.Helper()
 	slices.Sort(names)
+	v.hold(expected, func(there []string) bool { return slices.Equal(there, names) })
+}
+
+// remainCount is remain where it does not matter which icecreams they are.
+func (v visit) remainCount(expected string, count int) {
+	v.t.Helper()
+	v.hold(expected, func(there []string) bool { return len(there) == count })
+}
+
+func (v visit) hold(expected string, want func(there []string) bool) {
+	v.t.Helper()
 	look := func() (string, bool) {
+		var there []string
 		for _, i := range v.shop.All() {
 			if i.ToppingsCount != int64(len(i.Topping)) {
 				return fmt.Sprintf("%s has toppingsCount %d and %d toppings", i.Name, i.ToppingsCount, len(i.Topping)), false
 			}
+			there = append(there, i.Name)
 		}
-		there := namesOf(v.shop.All())
 		slices.Sort(there)
-		return "there are " + list(there), slices.Equal(there, names)
+		return "there are " + list(there), want(there)
 	}
 	v.Eventually(v.ctx, v.t, expected, v.shop.Changed, look)
 	v.Settle(v.ctx, v.t)
@@ -85,14 +97,6 @@ func (v visit) soldOut(expected string, want bool, names ...string) {
 		}
 		return "", true
 	})
-}
-
-func namesOf(icecreams []icecream.Icecream) []string {
-	var names []string
-	for _, i := range icecreams {
-		names = append(names, i.Name)
-	}
-	return names
 }
 
 func list(names []string) string {

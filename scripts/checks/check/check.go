@@ -23,12 +23,12 @@ const (
 	patience = 3 * time.Second
 )
 
-// Quiet windows: how long an operator must have been silent to count as done. The window grows with the latency that was
-// seen, since on a busy machine silence means less.
+// Quiet windows: how long an operator must have been silent to count as done. The window grows with the lag that the
+// lab's checks see, since on a busy machine silence means less.
 const (
-	minimalWindow = 150 * time.Millisecond
+	minimalWindow = 100 * time.Millisecond
 	maximalWindow = 2 * time.Second
-	latencyFactor = 2
+	lagFactor     = 10
 )
 
 // evidenceLines is how many requests a failed check shows: the last ones.
@@ -49,8 +49,6 @@ type Check struct {
 	began    audit.Mark
 	assessed bool
 	failure  *failure
-	// latency is the longest that the operator has taken in this check.
-	latency time.Duration
 }
 
 // Assess makes a step of a feature from a function of the check that runs it.
@@ -123,15 +121,13 @@ type Look func() (observed string, ok bool)
 // operator has done nothing for a while, since then nothing more will come.
 func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{}, look Look) {
 	t.Helper()
-	began := time.Now()
 	giveUp := time.After(deadline)
-	lastChange := began
+	lastChange := time.Now()
 	for {
 		again := changed()
 		requests := c.Audit.Changed()
 		observed, ok := look()
 		if ok {
-			c.latency = max(c.latency, time.Since(began))
 			return
 		}
 		since := lastChange
@@ -172,5 +168,9 @@ func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 var errRestless = errors.New("the operator does not stop sending requests")
 
 func (c *Check) window() time.Duration {
-	return min(max(minimalWindow, latencyFactor*c.latency), maximalWindow)
+	var lag time.Duration
+	if c.Lag != nil {
+		lag = c.Lag()
+	}
+	return min(max(minimalWindow, lagFactor*lag), maximalWindow)
 }

@@ -39,6 +39,9 @@ type Suite struct {
 	Audit *audit.Log
 	// Operator stops and starts the operator. Nil in a lab without one.
 	Operator *Operator
+	// Lag says how long it takes at present until a watch tells of a change: how busy the machine is. Options.Prepare
+	// may set it.
+	Lag func() time.Duration
 
 	operatorUser string
 	environment  env.Environment

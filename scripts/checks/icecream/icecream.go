@@ -79,6 +79,8 @@ type Shop struct {
 	informer cache.SharedIndexInformer
 	mutex    sync.Mutex
 	changed  chan struct{}
+	sent     map[string]time.Time // creates that the watch has not told of yet
+	lag      time.Duration
 }
 
 // Open begins to watch all icecreams, until the context ends.
@@ -88,9 +90,9 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 		return nil, fmt.Errorf("making a client for icecreams: %w", err)
 	}
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	s := &Shop{Client: client.Resource(Resource), informer: informer, changed: make(chan struct{})}
+	s := &Shop{Client: client.Resource(Resource), informer: informer, changed: make(chan struct{}), sent: map[string]time.Time{}}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { s.notify() },
+		AddFunc:    func(object any) { s.arrived(object); s.notify() },
 		UpdateFunc: func(any, any) { s.notify() },
 		DeleteFunc: func(any) { s.notify() },
 	}); err != nil {
@@ -101,6 +103,24 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 		return nil, errors.New("watching icecreams: the API server did not list them")
 	}
 	return s, nil
+}
+
+// arrived measures the lag of an icecream that we made.
+func (s *Shop) arrived(object any) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	name := object.(*unstructured.Unstructured).GetName()
+	if sent, ours := s.sent[name]; ours {
+		s.lag = time.Since(sent)
+		delete(s.sent, name)
+	}
+}
+
+// Lag is how long it took from sending the last create until the watch told of it.
+func (s *Shop) Lag() time.Duration {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.lag
 }
 
 func (s *Shop) notify() {
@@ -145,6 +165,9 @@ func (s *Shop) Get(name string) (Icecream, bool) {
 
 // Create creates an icecream.
 func (s *Shop) Create(ctx context.Context, name string, flavour []string, topping ...string) (Icecream, error) {
+	s.mutex.Lock()
+	s.sent[name] = time.Now()
+	s.mutex.Unlock()
 	object, err := s.Client.Create(ctx, New(name, flavour, topping), metav1.CreateOptions{})
 	if err != nil {
 		return Icecream{}, fmt.Errorf("creating the icecream %s: %w", name, err)
