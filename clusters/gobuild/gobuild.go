@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -138,7 +139,7 @@ func (t Target) goCommand(ctx context.Context, scope *process.Scope, progress Pr
 	if err != nil {
 		return "", err
 	}
-	args = append([]string{args[0]}, append(Flags[:len(Flags):len(Flags)], args[1:]...)...)
+	args = append([]string{args[0]}, append(slices.Clip(Flags), args[1:]...)...)
 	messagesRead, messagesWrite, err := os.Pipe()
 	if err != nil {
 		return "", err

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -156,7 +157,7 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 	}
 	cmd := &exec.Cmd{
 		Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir,
-		Env: append(spec.Env[:len(spec.Env):len(spec.Env)], markerVariable+"="+s.ID), Stdout: spec.Stdout, Stderr: spec.Stderr,
+		Env: append(slices.Clip(spec.Env), markerVariable+"="+s.ID), Stdout: spec.Stdout, Stderr: spec.Stderr,
 		ExtraFiles: spec.Files, SysProcAttr: groupAttributes(s.options.Detachable),
 		// A grandchild that keeps the output open must not keep us waiting for it.
 		WaitDelay: time.Second,

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,9 +136,9 @@ func (l *Log) Last(match Match) time.Time {
 	l.read()
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	for i := len(l.events) - 1; i >= 0; i-- {
-		if match(l.events[i]) {
-			return l.events[i].Time
+	for _, v := range slices.Backward(l.events) {
+		if match(v) {
+			return v.Time
 		}
 	}
 	return time.Time{}

@@ -229,7 +229,6 @@ func keepBusy() (stop func()) {
 				select {
 				case <-end:
 					return
-				default:
 				}
 			}
 		}()

@@ -156,8 +156,7 @@ func (r *run) fetch(ctx context.Context) (string, error) {
 
 // asVerdict makes what is wrong with the submission the outcome of the run.
 func asVerdict(err error, outcome report.Outcome) error {
-	var problem *submission.Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
 	}
 	return err

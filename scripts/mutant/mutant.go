@@ -75,7 +75,7 @@ func (l *List) check() error {
 		if m.Misconception == "" {
 			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: say in one sentence what somebody gets wrong", m.Name))
 		}
-		problems = append(problems, m.Expectation.check("the mutant "+m.Name))
+		problems = append(problems, m.check("the mutant "+m.Name))
 	}
 	return errors.Join(problems...)
 }

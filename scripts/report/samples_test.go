@@ -137,8 +137,11 @@ func base() report.Report {
 		Seconds: 7.4214, MaxScore: 100,
 		Environment: report.Environment{Cluster: "embedded", Kubernetes: "v1.36.3", OS: "linux", Arch: "amd64", CPUs: 2},
 		Steps: []report.Step{
-			{Name: "build", Seconds: 1.204}, {Name: "manifests", Seconds: 0.31}, {Name: "cluster", Seconds: 2.8123},
-			{Name: "CRDs", Seconds: 0.052}, {Name: "operator", Seconds: 0.4},
+			{Name: "build", Seconds: 1.204},
+			{Name: "manifests", Seconds: 0.31},
+			{Name: "cluster", Seconds: 2.8123},
+			{Name: "CRDs", Seconds: 0.052},
+			{Name: "operator", Seconds: 0.4},
 		},
 		Checks: []report.Check{
 			check("toppings-count", 10, "status.toppingsCount is the number of toppings"),

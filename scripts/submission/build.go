@@ -41,11 +41,12 @@ type Problem struct {
 }
 
 func (p *Problem) Error() string {
-	text := p.Reason
+	var text strings.Builder
+	text.WriteString(p.Reason)
 	for _, d := range p.Diagnostics {
-		text += "\n" + strings.TrimPrefix(d.Position()+": "+d.Message, ": ")
+		text.WriteString("\n" + strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
 	}
-	return text
+	return text.String()
 }
 
 // Workshop is where a submission is built: what is made goes into the scope's folder.

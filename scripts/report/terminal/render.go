@@ -286,12 +286,13 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 		}
 		return b.String()
 	}
-	out := "\n" + p.remark("The operator was forbidden to "+enumerate(requests)+". Above its Reconcile method is missing:") + "\n"
+	var out strings.Builder
+	out.WriteString("\n" + p.remark("The operator was forbidden to "+enumerate(requests)+". Above its Reconcile method is missing:") + "\n")
 	for _, marker := range markers {
 		// Neither wrapped nor behind a bar: these lines are there to be copied.
-		out += margin + p.command.Render(marker) + "\n"
+		out.WriteString(margin + p.command.Render(marker) + "\n")
 	}
-	return out
+	return out.String()
 }
 
 func times(n int) string {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	demov1 "lva.io/operators/labs/01-icecream/api/v1"
+)
+
+// IcecreamReconciler reconciles icecreams.
+type IcecreamReconciler struct {
+	client.Client
+}
+
+// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. So far it
+// only watches; who watches must list first.
+
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch
+
+// Reconcile is called with the name of an icecream whenever something about it may have changed. It does nothing yet:
+// that is the next lab.
+func (r *IcecreamReconciler) Reconcile(_ context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	return ctrl.Result{}, nil
+}
+
+// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&demov1.Icecream{}).
+		Named("icecream").
+		Complete(r)
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	demov1 "lva.io/operators/labs/02-reconciler/api/v1"
+)
+
+// IcecreamReconciler keeps the rule of the shop: each flavour is sold three times, and no more.
+type IcecreamReconciler struct {
+	// Client reads from a cache, which may be a moment behind, and writes to the API server.
+	client.Client
+	// APIReader reads from the API server itself: dearer, but up to date.
+	APIReader client.Reader
+}
+
+// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
+// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch.
+
+// TODO(lab): 1. and 3. The operator may only list and watch so far. Add what you need, and nothing else: another verb
+// to this marker, or a marker for another resource (a subresource is one: icecreams/status).
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch
+
+// Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
+// things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
+// Whether it is called once or ten times, early or late, makes no difference to where it ends.
+func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var icecream demov1.Icecream
+	if err := r.Get(ctx, req.NamespacedName, &icecream); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime: nothing is left to do.
+	}
+	if !icecream.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+
+	// TODO(lab): 3. List all icecreams, and let assignPlaces (places.go) say who has a place. Delete this one if it has
+	// none, but ask the API server itself first (r.APIReader): the cache may be behind, and there is no way back.
+
+	// TODO(lab): 1. Count the toppings: set status.toppingsCount on a DeepCopy of the icecream.
+	// TODO(lab): 4. Set status.soldOut: is no place left in one of its flavours?
+	// TODO(lab): 1. Write the status (not the icecream), and only if it differs from the one that was read. Hand an
+	// error back, so that you are called again; only "not found" is none.
+	return ctrl.Result{}, nil
+}
+
+// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&demov1.Icecream{}).
+		// TODO(lab): 5. When one icecream comes, goes or changes its flavours, the others have to look again too. Watch
+		// icecreams a second time, with handler.EnqueueRequestsFromMapFunc and a function that names the others.
+		Named("icecream").
+		Complete(r)
+}
