@@ -150,7 +150,11 @@ func (o *Options) candidates() ([]candidate, error) {
 	for _, m := range list.Mutants {
 		candidates = append(candidates, candidate{
 			name: m.Name, misconception: m.Misconception, fails: m.Fails, lay: func(ctx context.Context, dir string) error {
-				return errors.Join(copySolution(ctx, dir), m.Apply(dir))
+				if err := errors.Join(copySolution(ctx, dir), m.Apply(dir)); err != nil {
+					return err
+				}
+				// Whoever changed the types would have run `make generate manifests`.
+				return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
 			},
 		})
 	}
