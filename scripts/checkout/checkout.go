@@ -12,7 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+
+	"golang.org/x/mod/modfile"
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/gobuild"
@@ -65,6 +68,24 @@ func open(root string) (*Checkout, error) {
 		return nil, err
 	}
 	return &Checkout{Root: root, ControlPlane: program, Labs: labs}, nil
+}
+
+// Modules are the folders of the workspace's modules, slash-separated, as go.work lists them.
+func (c *Checkout) Modules() ([]string, error) {
+	file := filepath.Join(c.Root, "go.work")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the workspace: %w", err)
+	}
+	work, err := modfile.ParseWork(file, content, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading the workspace: %w", err)
+	}
+	var modules []string
+	for _, use := range work.Use {
+		modules = append(modules, path.Clean(use.Path))
+	}
+	return modules, nil
 }
 
 // Dir is the folder of a student's lab, SolutionDir that of its solution.

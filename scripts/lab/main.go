@@ -63,7 +63,7 @@ func root() *cobra.Command {
 	command.AddCommand(
 		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(),
-		certifyCommand(), verifyCommand(), fixCommand(), controllerGenCommand(),
+		testCommand(), certifyCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(),
 	)
 	return command
 }
