@@ -78,6 +78,11 @@ func (l *Log) read() {
 	if len(more) == 0 {
 		return
 	}
+	// Also for a line that can't be read: who waits must learn of the error.
+	defer func() {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}()
 	lines := bytes.Split(append(l.rest, more...), []byte("\n"))
 	l.rest = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
@@ -88,8 +93,6 @@ func (l *Log) read() {
 		}
 		l.events = append(l.events, newEvent(&event))
 	}
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // Mark is a place in the log: its present end.
@@ -117,7 +120,7 @@ func (l *Log) Since(mark Mark, match Match) []Event {
 	return events
 }
 
-// Changed is closed when the log has grown.
+// Changed is closed when the log has grown, or can't be read any more.
 func (l *Log) Changed() <-chan struct{} {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

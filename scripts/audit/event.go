@@ -133,7 +133,7 @@ func Writes(e Event) bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
 }
 
-// Deniedly matches requests that were forbidden (403) by the account's role.
+// Denied matches requests that were forbidden (403) by the account's role.
 func Denied(e Event) bool {
 	return e.Code == http.StatusForbidden && strings.Contains(e.Message, "cannot")
 }

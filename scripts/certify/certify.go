@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lva.io/operators/clusters/embedded"
@@ -80,9 +81,10 @@ func Lab(ctx context.Context, options Options) (err error) {
 	slots := make(chan struct{}, max(1, options.Parallel))
 	for n := range max(1, options.Repeat) {
 		for _, candidate := range candidates {
-			slots <- struct{}{}
-			if ctx.Err() != nil {
-				break
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				continue // a slot that is free at the same moment may win: the run then ends at once
 			}
 			group.Go(func() {
 				defer func() { <-slots }()
@@ -226,16 +228,12 @@ func explain(check report.Check) string {
 
 // keepBusy keeps all cores busy until the returned function is called.
 func keepBusy() (stop func()) {
-	end := make(chan struct{})
+	var end atomic.Bool
 	for range runtime.NumCPU() {
 		go func() {
-			for {
-				select {
-				case <-end:
-					return
-				}
+			for !end.Load() {
 			}
 		}()
 	}
-	return func() { close(end) }
+	return func() { end.Store(true) }
 }

@@ -58,13 +58,13 @@ func Load(solution string) (*List, error) {
 	if err := yaml.UnmarshalStrict(content, list); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
-	if err := list.check(); err != nil {
+	if err := errors.Join(list.problems()...); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return list, nil
 }
 
-func (l *List) check() error {
+func (l *List) problems() []error {
 	problems := []error{l.Skeleton.check("the skeleton")}
 	seen := map[string]bool{}
 	for _, m := range l.Mutants {
@@ -75,9 +75,12 @@ func (l *List) check() error {
 		if m.Misconception == "" {
 			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: say in one sentence what somebody gets wrong", m.Name))
 		}
+		if len(m.Edits) == 0 {
+			problems = append(problems, fmt.Errorf("the mutant %s has no edits: then it is the solution", m.Name))
+		}
 		problems = append(problems, m.check("the mutant "+m.Name))
 	}
-	return errors.Join(problems...)
+	return problems
 }
 
 func (e Expectation) check(who string) error {
@@ -93,26 +96,30 @@ func (e Expectation) check(who string) error {
 	return errors.Join(problems...)
 }
 
-// Apply edits the copy of the solution in a folder. A text that is not there exactly once is an error: then the solution
-// has changed, and the mutant must, too.
+// Apply edits the copy of the solution in a folder.
 func (m *Mutant) Apply(dir string) error {
-	if len(m.Edits) == 0 {
-		return fmt.Errorf("the mutant %s has no edits", m.Name)
-	}
 	for i, edit := range m.Edits {
 		file := filepath.Join(dir, filepath.FromSlash(edit.File))
 		before, err := os.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
 		}
-		if n := bytes.Count(before, []byte(edit.Find)); edit.Find == "" || n != 1 {
-			return fmt.Errorf("the mutant %s, edit %d: its text to find is in %s %d times and must be there once; has the solution changed?",
-				m.Name, i+1, edit.File, n)
+		after, err := edit.Apply(before)
+		if err != nil {
+			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
 		}
-		after := bytes.Replace(before, []byte(edit.Find), []byte(edit.Replace), 1)
 		if err := os.WriteFile(file, after, 0o644); err != nil {
 			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
 		}
 	}
 	return nil
+}
+
+// Apply edits the content of the edit's file. A text that is not there exactly once is an error: then the solution has
+// changed, and the mutant must, too.
+func (e Edit) Apply(content []byte) ([]byte, error) {
+	if n := bytes.Count(content, []byte(e.Find)); e.Find == "" || n != 1 {
+		return nil, fmt.Errorf("its text to find is in %s %d times and must be there once; has the solution changed?", e.File, n)
+	}
+	return bytes.Replace(content, []byte(e.Find), []byte(e.Replace), 1), nil
 }

@@ -8,11 +8,10 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
-
-	"sigs.k8s.io/yaml"
+	"path/filepath"
 
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/skeleton"
 )
 
@@ -40,78 +39,41 @@ var mutants = Check{
 	},
 }
 
-// mutantsFile is the part of a mutants.yaml that can be checked without grading.
-type mutantsFile struct {
-	Skeleton struct {
-		Fails map[string]string `json:"fails"`
-	} `json:"skeleton"`
-	Mutants []struct {
-		Name          string            `json:"name"`
-		Misconception string            `json:"misconception"`
-		Edits         []mutantEdit      `json:"edits"`
-		Fails         map[string]string `json:"fails"`
-	} `json:"mutants"`
-}
-
-type mutantEdit struct {
-	File    string `json:"file"`
-	Find    string `json:"find"`
-	Replace string `json:"replace"`
-}
-
 func (r *Repository) findMutants(lab string, list *manifest.Manifest) ([]Finding, error) {
-	name := path.Join("solutions", lab, "mutants.yaml")
-	content, err := r.read(name)
-	if err != nil || content == nil {
+	name := path.Join("solutions", lab, mutant.File)
+	if content, err := r.read(name); err != nil || content == nil {
 		return nil, err
-	}
-	var file mutantsFile
-	if err := yaml.UnmarshalStrict(content, &file); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	var findings []Finding
 	found := func(format string, args ...any) {
 		findings = append(findings, Finding{Where: name, Message: fmt.Sprintf(format, args...), ByHand: true})
 	}
+	wrong, err := mutant.Load(filepath.Join(r.Root, "solutions", lab))
+	if err != nil {
+		found("%v", err)
+		return findings, nil
+	}
 	fails := func(who string, fails map[string]string) {
-		if len(fails) == 0 {
-			found("%s fails no check: then it proves nothing", who)
-		}
-		for id, pattern := range fails {
+		for id := range fails {
 			if known, err := list.Lab(lab); err != nil {
 				found("%v", err)
 			} else if _, err := known.Check(id); err != nil {
 				found("%s: %v", who, err)
 			}
-			if _, err := regexp.Compile(pattern); err != nil {
-				found("%s: the expression for %s: %v", who, id, err)
-			}
 		}
 	}
-	fails("the skeleton", file.Skeleton.Fails)
-	seen := map[string]bool{}
-	for _, mutant := range file.Mutants {
-		who := "the mutant " + mutant.Name
-		if seen[mutant.Name] {
-			found("%s is there twice", who)
-		}
-		seen[mutant.Name] = true
-		if mutant.Misconception == "" {
-			found("%s has no misconception: say in one sentence what somebody gets wrong", who)
-		}
-		fails(who, mutant.Fails)
-		if err := r.applyMutant(lab, mutant.Edits); err != nil {
-			found("%s does not apply: %v", who, err)
+	fails("the skeleton", wrong.Skeleton.Fails)
+	for _, m := range wrong.Mutants {
+		fails("the mutant "+m.Name, m.Fails)
+		if err := r.applyMutant(lab, m.Edits); err != nil {
+			found("the mutant %s does not apply: %v", m.Name, err)
 		}
 	}
 	return findings, nil
 }
 
-// applyMutant applies the edits to copies of the solution's files, and sees that the solution changes.
-func (r *Repository) applyMutant(lab string, edits []mutantEdit) error {
-	if len(edits) == 0 {
-		return fmt.Errorf("it has no edits")
-	}
+// applyMutant applies the edits to copies of the solution's files, and sees that each of them changes the solution.
+func (r *Repository) applyMutant(lab string, edits []mutant.Edit) error {
 	edited := map[string][]byte{}
 	for i, edit := range edits {
 		content, ok := edited[edit.File]
@@ -124,10 +86,10 @@ func (r *Repository) applyMutant(lab string, edits []mutantEdit) error {
 				return fmt.Errorf("edit %d: there is no file %s", i+1, edit.File)
 			}
 		}
-		if n := bytes.Count(content, []byte(edit.Find)); edit.Find == "" || n != 1 {
-			return fmt.Errorf("edit %d: its text to find is in %s %d times and must be there once; has the solution changed?", i+1, edit.File, n)
+		after, err := edit.Apply(content)
+		if err != nil {
+			return fmt.Errorf("edit %d: %w", i+1, err)
 		}
-		after := bytes.Replace(content, []byte(edit.Find), []byte(edit.Replace), 1)
 		same, err := sameSolution(edit.File, content, after)
 		if err != nil {
 			return err

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package audit
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// The lines are as the API server of a cluster of ours wrote them, shortened.
+func TestAnEventAsALineOfEvidence(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, line, want string }{
+		{
+			"a write of the status, with what was written",
+			`{"verb":"update","user":{"username":"me"},"requestReceivedTimestamp":"2026-03-01T12:13:14.056789Z",
+			"objectRef":{"resource":"icecreams","name":"sundae","apiGroup":"demo.lva.io","subresource":"status"},
+			"requestObject":{"status":{"toppingsCount":2,"soldOut":true,"conditions":[{"type":"Ready"}]}},"responseStatus":{"code":409}}`,
+			"12:13:14.056 update icecreams/status sundae → 409 Conflict soldOut=true toppingsCount=2",
+		},
+		{
+			"a create, whose name is in the answer only",
+			`{"verb":"create","requestReceivedTimestamp":"2026-03-01T12:13:14.000000Z","objectRef":{"resource":"configmaps"},
+			"responseObject":{"metadata":{"name":"menu-x7k2"}},"responseStatus":{"code":201}}`,
+			"12:13:14.000 create configmaps menu-x7k2 → 201 Created",
+		},
+		{
+			"a list",
+			`{"verb":"list","requestReceivedTimestamp":"2026-03-01T12:13:14.000000Z","objectRef":{"resource":"icecreams","apiGroup":"demo.lva.io"},
+			"responseStatus":{"code":403,"message":"icecreams.demo.lva.io is forbidden: User \"me\" cannot list resource"}}`,
+			"12:13:14.000 list icecreams → 403 Forbidden",
+		},
+		{
+			"a request that is about no resource",
+			`{"verb":"get","requestReceivedTimestamp":"2026-03-01T12:13:14.000000Z","requestURI":"/metrics","responseStatus":{"code":200}}`,
+			"12:13:14.000 get /metrics → 200 OK",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := parse(t, test.line).String(); got != test.want {
+				t.Errorf("it reads\n%s\nand must read\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func parse(t *testing.T, line string) Event {
+	t.Helper()
+	var from auditv1.Event
+	if err := json.Unmarshal([]byte(line), &from); err != nil {
+		t.Fatal(err)
+	}
+	event := newEvent(&from)
+	event.Time = event.Time.In(time.UTC)
+	return event
+}
+
+func TestWhatMatches(t *testing.T) {
+	t.Parallel()
+	event := Event{User: "me", Verb: "patch", Group: "demo.lva.io", Resource: "icecreams", Code: 403, Message: `User "me" cannot patch`}
+	for _, test := range []struct {
+		name  string
+		match Match
+		want  bool
+	}{
+		{"by the user", By("me"), true},
+		{"by another", By("you"), false},
+		{"on the resource", On("demo.lva.io", "icecreams"), true},
+		{"on one of the same name in another group", On("", "icecreams"), false},
+		{"a write", Writes, true},
+		{"a watch", Watching, false},
+		{"denied", Denied, true},
+		{"all of several", By("me").And(Writes, Denied), true},
+		{"not all of several", By("me").And(Writes, Watching), false},
+	} {
+		if got := test.match(event); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
+	}
+	// Admission says 403, too: it is no missing right.
+	event.Message = "namespace is being terminated"
+	if Denied(event) {
+		t.Error("a request that admission refused counts as a missing right")
+	}
+}
+
+func TestForbiddenRequestsBecomeMarkers(t *testing.T) {
+	t.Parallel()
+	forbidden := func(verb, group, resource, subresource, url string) Event {
+		return Event{
+			Verb: verb, Group: group, Resource: resource, Subresource: subresource, URL: url, Code: 403, Message: "cannot",
+			Name: "differs", Time: time.Now(),
+		}
+	}
+	list := forbidden("list", "demo.lva.io", "icecreams", "", "")
+	allowed := Event{Verb: "delete", Group: "demo.lva.io", Resource: "icecreams", Code: 200}
+	other := list
+	other.Name = "another"
+	rights := ForbiddenRights([]Event{
+		forbidden("get", "", "", "", "/metrics"),
+		forbidden("update", "demo.lva.io", "icecreams", "status", ""), allowed, list,
+		forbidden("watch", "demo.lva.io", "icecreams", "", ""),
+		forbidden("create", "", "pods", "exec", ""),
+		forbidden("create", "", "configmaps", "", ""), other,
+	})
+	var markers []string
+	for _, right := range rights {
+		markers = append(markers, right.Marker())
+		if want := map[bool]int{true: 2, false: 1}[right.Verb == "list"]; right.Count != want {
+			t.Errorf("%s was forbidden %d times, not %d", right.Marker(), want, right.Count)
+		}
+	}
+	want := []string{
+		"// +kubebuilder:rbac:urls=/metrics,verbs=get",
+		`// +kubebuilder:rbac:groups="",resources=configmaps,verbs=create`,
+		`// +kubebuilder:rbac:groups="",resources=pods/exec,verbs=create`,
+		"// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list",
+		"// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=watch",
+		"// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update",
+	}
+	if !slices.Equal(markers, want) {
+		t.Errorf("the markers are\n%q\nand must be\n%q", markers, want)
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certify
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/report"
+)
+
+func TestDeviations(t *testing.T) {
+	t.Parallel()
+	graded := func(first, second report.Status, observed string) *report.Report {
+		r := &report.Report{Lab: "01-shop", Outcome: report.Graded, MaxScore: 100}
+		for i, status := range []report.Status{first, second} {
+			check := report.Check{ID: []string{"open", "clean"}[i], Status: status, MaxPoints: 50, Reason: "skipped: it needs open, which failed"}
+			if status == report.Passed {
+				check.Points, r.Score = 50, r.Score+50
+			}
+			if status == report.Failed {
+				check.Expected, check.Observed, check.Evidence = "the shop is open", observed, []string{"GET /door"}
+			}
+			r.Checks = append(r.Checks, check)
+		}
+		return r
+	}
+	broken := graded(report.Passed, report.Skipped, "")
+	broken.Outcome, broken.Reason = report.NotBuilt, "it does not compile"
+	broken.Diagnostics = []report.Diagnostic{{File: "shop.go", Line: 3, Message: "undefined: door"}}
+	crashed := graded(report.Failed, report.Passed, "it is closed")
+	crashed.Outcome, crashed.Reason, crashed.OperatorLog = report.Crashed, "it ended by itself", []string{"panic: closed"}
+
+	for _, test := range []struct {
+		name   string
+		report *report.Report
+		fails  map[string]string
+		// want are words of each deviation, in their order.
+		want []string
+	}{
+		{"full marks as they must be", graded(report.Passed, report.Passed, ""), nil, nil},
+		{"a solution that fails", graded(report.Passed, report.Failed, "dust"), nil, []string{"50 of 100 points", "clean must not fail:\n  expected: the shop is open\n  observed: dust\n  evidence: GET /door"}},
+		{"a mutant that is found for its reason", graded(report.Failed, report.Passed, "it is closed"), map[string]string{"open": "closed$"}, nil},
+		{"its dependent is skipped", graded(report.Failed, report.Skipped, "it is closed"), map[string]string{"open": "closed$"}, nil},
+		{"a mutant that is found for another reason", graded(report.Failed, report.Passed, "it burnt down"), map[string]string{"open": "closed$"}, []string{`open fails for another reason than "closed$"`}},
+		{"a mutant that survives", graded(report.Passed, report.Passed, ""), map[string]string{"open": "closed"}, []string{"open must fail and was passed"}},
+		{"a mutant whose check never ran", graded(report.Failed, report.Skipped, "x"), map[string]string{"open": "x", "clean": "dust"}, []string{"clean must fail and was skipped skipped: it needs open"}},
+		{"a mutant that fails more than it must", graded(report.Failed, report.Failed, "it is closed"), map[string]string{"open": "closed"}, []string{"clean must not fail"}},
+		{"one that does not compile", broken, map[string]string{"open": "closed"}, []string{"the outcome is not-built: it does not compile", "shop.go:3: undefined: door"}},
+		{"one that crashes, though the right check fails", crashed, map[string]string{"open": "closed"}, []string{"the outcome is crashed", "panic: closed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := deviations(test.report, test.fails)
+			if !slices.EqualFunc(got, test.want, strings.Contains) {
+				t.Errorf("the deviations are %q and must say %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsCertified(t *testing.T) {
+	t.Parallel()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range here.Labs.Labs {
+		options := Options{Checkout: here, Lab: &here.Labs.Labs[i]}
+		all, err := options.candidates()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) < 2+8 || all[0].name != "skeleton" || all[1].name != "solution" {
+			t.Errorf("lab %s: skeleton, solution and eight mutants or more are certified, not %d", options.Lab.Name, len(all))
+		}
+		options.Only = []string{all[2].name, "skeleton"}
+		some, err := options.candidates()
+		if err != nil || len(some) != 2 || some[0].name != "skeleton" || some[1].name != all[2].name {
+			t.Errorf("of lab %s only %v must be certified, and these are: %v, %v", options.Lab.Name, options.Only, some, err)
+		}
+		options.Only = []string{"soluton"}
+		if _, err := options.candidates(); err == nil || !strings.Contains(err.Error(), `no submission "soluton" to certify; there are skeleton, solution, `) {
+			t.Errorf("there is no soluton, and the error is %v", err)
+		}
+	}
+}
+
+// With one slot and several rounds, a slot that is not given back would keep the next round waiting for ever.
+func TestAnInterruptedCertificationEnds(t *testing.T) {
+	t.Parallel()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("Ctrl-C")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	done := make(chan error, 1)
+	go func() {
+		done <- Lab(ctx, Options{Checkout: here, Lab: &here.Labs.Labs[0], Only: []string{"solution"}, Repeat: 5, Out: io.Discard})
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, why) {
+			t.Errorf("it was ended by %v and says %v", why, err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it was interrupted half a minute ago and goes on")
+	}
+}
+
+func TestBusyCoresAreBusy(t *testing.T) {
+	t.Parallel()
+	used := func() time.Duration {
+		var usage syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(usage.Utime.Nano())
+	}
+	before := used()
+	stop := keepBusy()
+	defer stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	giveUp := time.After(20 * time.Second)
+	for used() < before+200*time.Millisecond {
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatalf("in 20 s it used %s of the processors", used()-before)
+		}
+	}
+}

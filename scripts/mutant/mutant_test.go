@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package mutant
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const good = `
+skeleton:
+  fails: {served: "no such kind"}
+mutants:
+- name: no-toppings
+  misconception: Toppings count themselves.
+  edits: [{file: shop.go, find: "len(toppings)", replace: "0"}, {file: shop.go, find: "+1", replace: ""}]
+  fails: {toppings: "is 0$"}
+`
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatMakesAListWrong(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, find, replace, want string }{
+		{name: "nothing"},
+		{"a field that nobody knows", "misconception:", "idea:", `unknown field "idea"`},
+		{"no misconception", "Toppings count themselves.", `""`, "the mutant no-toppings has no misconception"},
+		{"no edits", `[{file: shop.go, find: "len(toppings)", replace: "0"}, {file: shop.go, find: "+1", replace: ""}]`, "[]", "the mutant no-toppings has no edits"},
+		{"a mutant that no check finds", `{toppings: "is 0$"}`, "{}", "the mutant no-toppings fails no check"},
+		{"a skeleton that no check finds", `{served: "no such kind"}`, "{}", "the skeleton fails no check"},
+		{"an expression that is none", "is 0$", "is (0", "the expression for toppings"},
+		{"two of a name", "mutants:", `mutants:
+- {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`, "the mutant no-toppings is there twice"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if strings.Count(good, test.find) != 1 && test.find != "" {
+				t.Fatalf("the test is wrong: %q is not there once", test.find)
+			}
+			dir := t.TempDir()
+			write(t, dir, File, strings.Replace(good, test.find, test.replace, 1))
+			_, err := Load(dir)
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error must say %q and is %v", test.want, err)
+			}
+		})
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "reading the mutants") {
+		t.Errorf("there is no list, and the error is %v", err)
+	}
+}
+
+func TestAMutantIsAppliedAsAWhole(t *testing.T) {
+	t.Parallel()
+	solution, dir := t.TempDir(), t.TempDir()
+	write(t, solution, File, good)
+	list, err := Load(solution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "shop.go", "count := len(toppings)+1")
+	if err := list.Mutants[0].Apply(dir); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "shop.go"))
+	if err != nil || string(content) != "count := 0" {
+		t.Errorf("both edits applied make %q, %v", content, err)
+	}
+}
+
+func TestEditsThatDoNotApply(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		edit Edit
+		want string
+	}{
+		{"text that is gone", Edit{"shop.go", "len(flavours)", "0"}, "edit 1: its text to find is in shop.go 0 times"},
+		{"text that is there twice", Edit{"shop.go", "toppings", "0"}, "edit 1: its text to find is in shop.go 2 times"},
+		{"no text", Edit{"shop.go", "", "0"}, "must be there once"},
+		{"a file that is gone", Edit{"store.go", "len", "0"}, "no such file"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const before = "toppings, len(toppings)"
+			dir := t.TempDir()
+			write(t, dir, "shop.go", before)
+			mutant := Mutant{Name: "wrong", Edits: []Edit{test.edit}}
+			err := mutant.Apply(dir)
+			if err == nil || !strings.HasPrefix(err.Error(), "the mutant wrong, ") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error must say %q and is %v", test.want, err)
+			}
+			if after, _ := os.ReadFile(filepath.Join(dir, "shop.go")); string(after) != before {
+				t.Errorf("the file is now %q", after)
+			}
+		})
+	}
+}
