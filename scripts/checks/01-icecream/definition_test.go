@@ -4,12 +4,10 @@
 package icecream_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,38 +25,38 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 func served() types.Feature {
 	const expected = "the API server serves the kind Icecream of demo.lva.io/v1 as icecreams, cluster-scoped"
 	return features.New("icecreams are served").
-		Assess("established", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+		Assess("established", check.Assess(assess(func(v visit) {
 			name := icecream.Resource.Resource + "." + icecream.Resource.Group
-			definition, err := k.kinds.Get(ctx, name, metav1.GetOptions{})
+			definition, err := v.kinds.Get(v.ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
-				c.Fail(t, expected, "there is no CustomResourceDefinition "+name, installed(ctx, k)...)
+				v.Fail(v.t, expected, "there is no CustomResourceDefinition "+name, installed(v)...)
 			}
-			c.OK(t, "reading the CustomResourceDefinition", err)
+			v.OK(v.t, "reading the CustomResourceDefinition", err)
 			if condition(definition, "Established") != "True" {
-				c.Fail(t, expected, "the CustomResourceDefinition is not established", conditions(definition)...)
+				v.Fail(v.t, expected, "the CustomResourceDefinition is not established", conditions(definition)...)
 			}
 		}))).
-		Assess("with the right names and scope", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
-			list, err := k.discovery.ServerResourcesForGroupVersion(icecream.Resource.GroupVersion().String())
+		Assess("with the right names and scope", check.Assess(assess(func(v visit) {
+			list, err := v.discovery.ServerResourcesForGroupVersion(icecream.Resource.GroupVersion().String())
 			if err != nil {
-				c.Fail(t, expected, "it does not serve the version: "+err.Error(), installed(ctx, k)...)
+				v.Fail(v.t, expected, "it does not serve the version: "+err.Error(), installed(v)...)
 			}
 			i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == icecream.Resource.Resource })
 			if i < 0 {
-				c.Fail(t, expected, "the version does not have the resource icecreams", installed(ctx, k)...)
+				v.Fail(v.t, expected, "the version does not have the resource icecreams", installed(v)...)
 			}
 			if kind := list.APIResources[i].Kind; kind != icecream.Kind.Kind {
-				c.Fail(t, expected, "the kind is "+kind)
+				v.Fail(v.t, expected, "the kind is "+kind)
 			}
 			if list.APIResources[i].Namespaced {
-				c.Fail(t, expected, "icecreams are namespaced", "a Get of one needs a namespace: that is the default scope of a kind")
+				v.Fail(v.t, expected, "icecreams are namespaced", "a Get of one needs a namespace: that is the default scope of a kind")
 			}
 		}))).Feature()
 }
 
 // installed lists what the submission's definitions define, as evidence for what is not there.
-func installed(ctx context.Context, k clients) []string {
-	list, err := k.kinds.List(ctx, metav1.ListOptions{})
+func installed(v visit) []string {
+	list, err := v.kinds.List(v.ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) == 0 {
 		return []string{"your types define no kind at all"}
 	}
@@ -103,17 +101,17 @@ func conditions(object *unstructured.Unstructured) []string {
 // columns looks at the table that kubectl get prints: the API server makes it, kubectl only asks for it.
 func columns() types.Feature {
 	return features.New("print columns").
-		Assess("SoldOut, ToppingsCount and Age", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+		Assess("SoldOut, ToppingsCount and Age", check.Assess(assess(func(v visit) {
 			const expected = "`kubectl get icecreams` has the columns SoldOut and ToppingsCount, with the values of the status, and Age"
-			created, err := k.icecreams.Create(ctx, icecream.New("sundae", []string{"vanilla"}, []string{"cream"}), metav1.CreateOptions{})
-			c.OK(t, "creating an icecream", err)
+			created, err := v.icecreams.Create(v.ctx, icecream.New("sundae", []string{"vanilla"}, []string{"cream"}), metav1.CreateOptions{})
+			v.OK(v.t, "creating an icecream", err)
 			created.Object["status"] = map[string]any{"soldOut": true, "toppingsCount": int64(1)}
-			_, statusErr := k.icecreams.UpdateStatus(ctx, created, metav1.UpdateOptions{})
-			raw, err := k.discovery.RESTClient().Get().AbsPath("/apis/demo.lva.io/v1/icecreams").
-				SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
-			c.OK(t, "asking for a table", err)
+			_, statusErr := v.icecreams.UpdateStatus(v.ctx, created, metav1.UpdateOptions{})
+			raw, err := v.discovery.RESTClient().Get().AbsPath("/apis/demo.lva.io/v1/icecreams").
+				SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(v.ctx)
+			v.OK(v.t, "asking for a table", err)
 			var table metav1.Table
-			c.OK(t, "reading the table", json.Unmarshal(raw, &table))
+			v.OK(v.t, "reading the table", json.Unmarshal(raw, &table))
 			shown := tableLine(&table)
 			for _, want := range []struct{ name, kind, value string }{
 				{"SoldOut", "boolean", "true"},
@@ -122,14 +120,14 @@ func columns() types.Feature {
 			} {
 				at := slices.IndexFunc(table.ColumnDefinitions, func(d metav1.TableColumnDefinition) bool { return d.Name == want.name })
 				if at < 0 {
-					c.Fail(t, expected, "the table has no column "+want.name, shown...)
+					v.Fail(v.t, expected, "the table has no column "+want.name, shown...)
 				}
 				if kind := table.ColumnDefinitions[at].Type; kind != want.kind {
-					c.Fail(t, expected, fmt.Sprintf("the column %s has the type %s instead of %s", want.name, kind, want.kind), shown...)
+					v.Fail(v.t, expected, fmt.Sprintf("the column %s has the type %s instead of %s", want.name, kind, want.kind), shown...)
 				}
 				// Without a status subresource there is no status to show: another check says so.
 				if got := fmt.Sprint(table.Rows[0].Cells[at]); want.value != "" && statusErr == nil && got != want.value {
-					c.Fail(t, expected, fmt.Sprintf("the column %s shows %s where the status says %s", want.name, got, want.value), shown...)
+					v.Fail(v.t, expected, fmt.Sprintf("the column %s shows %s where the status says %s", want.name, got, want.value), shown...)
 				}
 			}
 		}))).Feature()
@@ -149,32 +147,23 @@ func tableLine(table *metav1.Table) []string {
 // explained reads the OpenAPI document from which kubectl explain takes its text.
 func explained() types.Feature {
 	return features.New("every field is explained").
-		Assess("in the OpenAPI document", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
-			definition, err := k.kinds.Get(ctx, "icecreams.demo.lva.io", metav1.GetOptions{})
-			c.OK(t, "reading the CustomResourceDefinition", err)
-			versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-			var silent []string
-			for _, version := range versions {
-				version, ok := version.(map[string]any)
-				if !ok || version["name"] != icecream.Resource.Version {
-					continue
-				}
-				root, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
-				silent = unexplained("icecream", root)
-			}
+		Assess("in the OpenAPI document", check.Assess(assess(func(v visit) {
+			definition, err := v.kinds.Get(v.ctx, "icecreams.demo.lva.io", metav1.GetOptions{})
+			v.OK(v.t, "reading the CustomResourceDefinition", err)
+			root, _, _ := unstructured.NestedMap(version(definition), "schema", "openAPIV3Schema")
+			silent := unexplained("icecream", root)
 			for i, field := range silent {
 				silent[i] = fmt.Sprintf("`kubectl explain %s` has no description", field)
 			}
 			if len(silent) > 0 {
-				c.Fail(t, "every field has a description, and so has the kind itself",
+				v.Fail(v.t, "every field has a description, and so has the kind itself",
 					fmt.Sprintf("%d have none", len(silent)), silent...)
 			}
 		}))).
-		Assess("the fields are there", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
-			definition, err := k.kinds.Get(ctx, "icecreams.demo.lva.io", metav1.GetOptions{})
-			c.OK(t, "reading the CustomResourceDefinition", err)
-			versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-			version := versions[0].(map[string]any)
+		Assess("the fields are there", check.Assess(assess(func(v visit) {
+			definition, err := v.kinds.Get(v.ctx, "icecreams.demo.lva.io", metav1.GetOptions{})
+			v.OK(v.t, "reading the CustomResourceDefinition", err)
+			described := version(definition)
 			for _, field := range [][]string{
 				{"spec", "flavour"},
 				{"spec", "topping"},
@@ -183,11 +172,22 @@ func explained() types.Feature {
 				{"status", "conditions"},
 			} {
 				path := []string{"schema", "openAPIV3Schema", "properties", field[0], "properties", field[1], "description"}
-				if text, _, _ := unstructured.NestedString(version, path...); text == "" {
-					c.Fail(t, "`kubectl explain icecream."+strings.Join(field, ".")+"` explains the field", "there is no such field")
+				if text, _, _ := unstructured.NestedString(described, path...); text == "" {
+					v.Fail(v.t, "`kubectl explain icecream."+strings.Join(field, ".")+"` explains the field", "there is no such field")
 				}
 			}
 		}))).Feature()
+}
+
+// version is the version of a definition that the lectures speak of: a submission may have others besides.
+func version(definition *unstructured.Unstructured) map[string]any {
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, version := range versions {
+		if version, ok := version.(map[string]any); ok && version["name"] == icecream.Resource.Version {
+			return version
+		}
+	}
+	return nil
 }
 
 // unexplained are the paths of all fields without a description, below the schema and itself.

@@ -61,9 +61,18 @@ func cleanUp(ctx context.Context) error {
 	return nil
 }
 
-// assess makes a step of a feature from a function that has a check and the clients.
-func assess(step func(context.Context, *testing.T, *check.Check, clients)) func(context.Context, *testing.T, *check.Check) {
+// visit is a check at the API server: the words in which the checks of this lab are written.
+type visit struct {
+	*check.Check
+	clients
+	ctx context.Context
+	t   *testing.T
+}
+
+// assess makes a step of a feature from what is done at the API server.
+func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
-		step(ctx, t, c, ctx.Value(clientsKey{}).(clients))
+		t.Helper()
+		step(visit{Check: c, clients: ctx.Value(clientsKey{}).(clients), ctx: ctx, t: t})
 	}
 }

@@ -25,16 +25,16 @@ import (
 // sample is the lecture's.
 func sample() types.Feature {
 	return features.New("the sample of the lecture").
-		Assess("is accepted and reads back as it was written", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+		Assess("is accepted and reads back as it was written", check.Assess(assess(func(v visit) {
 			const expected = "the lecture's sample (flavour matcha, vanilla; topping cream, coconutflakes, watermelon) reads back as written"
 			written := icecream.New("icecream-sample", []string{"matcha", "vanilla"}, []string{"cream", "coconutflakes", "watermelon"})
-			if _, err := k.icecreams.Create(ctx, written, metav1.CreateOptions{FieldValidation: "Ignore"}); err != nil {
-				c.Fail(t, expected, "it is rejected", err.Error())
+			if _, err := v.icecreams.Create(v.ctx, written, metav1.CreateOptions{FieldValidation: "Ignore"}); err != nil {
+				v.Fail(v.t, expected, "it is rejected", err.Error())
 			}
-			read, err := k.icecreams.Get(ctx, written.GetName(), metav1.GetOptions{})
-			c.OK(t, "reading the icecream back", err)
+			read, err := v.icecreams.Get(v.ctx, written.GetName(), metav1.GetOptions{})
+			v.OK(v.t, "reading the icecream back", err)
 			if !reflect.DeepEqual(read.Object["spec"], written.Object["spec"]) {
-				c.Fail(t, expected, fmt.Sprintf("spec is %v", read.Object["spec"]),
+				v.Fail(v.t, expected, fmt.Sprintf("spec is %v", read.Object["spec"]),
 					"fields that the schema does not know are pruned when an object is stored")
 			}
 		}))).Feature()
@@ -83,21 +83,21 @@ func flavourRequired() types.Feature {
 }
 
 func accepts(what string, flavour, topping []string) func(context.Context, *testing.T, *check.Check) {
-	return assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
-		if _, err := k.icecreams.Create(ctx, icecream.New("fine", flavour, topping), metav1.CreateOptions{}); err != nil {
-			c.Fail(t, "an icecream with "+what+" is accepted", "it is rejected", err.Error())
+	return assess(func(v visit) {
+		if _, err := v.icecreams.Create(v.ctx, icecream.New("fine", flavour, topping), metav1.CreateOptions{}); err != nil {
+			v.Fail(v.t, "an icecream with "+what+" is accepted", "it is rejected", err.Error())
 		}
 	})
 }
 
 func rejects(r refused) func(context.Context, *testing.T, *check.Check) {
-	return assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
-		_, err := k.icecreams.Create(ctx, r.object, metav1.CreateOptions{})
+	return assess(func(v visit) {
+		_, err := v.icecreams.Create(v.ctx, r.object, metav1.CreateOptions{})
 		if err == nil {
-			c.Fail(t, r.what, "it is accepted", fmt.Sprintf("the API server stored %v", r.object.Object["spec"]))
+			v.Fail(v.t, r.what, "it is accepted", fmt.Sprintf("the API server stored %v", r.object.Object["spec"]))
 		}
 		if !apierrors.IsInvalid(err) {
-			c.Fail(t, r.what, "the request failed for another reason", err.Error())
+			v.Fail(v.t, r.what, "the request failed for another reason", err.Error())
 		}
 		var status apierrors.APIStatus
 		errors.As(err, &status)
@@ -108,25 +108,25 @@ func rejects(r refused) func(context.Context, *testing.T, *check.Check) {
 				}
 			}
 		}
-		c.Fail(t, r.what, "it is rejected, but the message does not name the rule and the field "+r.field, err.Error())
+		v.Fail(v.t, r.what, "it is rejected, but the message does not name the rule and the field "+r.field, err.Error())
 	})
 }
 
 func statusSubresource() types.Feature {
 	const expected = "the status is a subresource: it is written through /status only, and keeps soldOut, toppingsCount and conditions"
 	return features.New("status is a subresource").
-		Assess("a write of the object leaves the status alone", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
+		Assess("a write of the object leaves the status alone", check.Assess(assess(func(v visit) {
 			object := icecream.New("sundae", []string{"vanilla"}, []string{"cream"})
 			object.Object["status"] = map[string]any{"soldOut": true, "toppingsCount": int64(7)}
-			created, err := k.icecreams.Create(ctx, object, metav1.CreateOptions{})
-			c.OK(t, "creating an icecream", err)
+			created, err := v.icecreams.Create(v.ctx, object, metav1.CreateOptions{})
+			v.OK(v.t, "creating an icecream", err)
 			if status, there := created.Object["status"]; there && !empty(status) {
-				c.Fail(t, expected, fmt.Sprintf("creating the object wrote the status, too: %v", status))
+				v.Fail(v.t, expected, fmt.Sprintf("creating the object wrote the status, too: %v", status))
 			}
 		}))).
-		Assess("a write of the status keeps its fields", check.Assess(assess(func(ctx context.Context, t *testing.T, c *check.Check, k clients) {
-			object, err := k.icecreams.Get(ctx, "sundae", metav1.GetOptions{})
-			c.OK(t, "reading the icecream", err)
+		Assess("a write of the status keeps its fields", check.Assess(assess(func(v visit) {
+			object, err := v.icecreams.Get(v.ctx, "sundae", metav1.GetOptions{})
+			v.OK(v.t, "reading the icecream", err)
 			generation := object.GetGeneration()
 			condition := map[string]any{
 				"type": "Ready", "status": "True", "reason": "Scooped", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -134,16 +134,16 @@ func statusSubresource() types.Feature {
 			status := map[string]any{"soldOut": true, "toppingsCount": int64(1), "conditions": []any{condition}}
 			object.Object["status"] = status
 			object.Object["spec"] = map[string]any{"flavour": []any{"chocolate"}}
-			updated, err := k.icecreams.UpdateStatus(ctx, object, metav1.UpdateOptions{})
+			updated, err := v.icecreams.UpdateStatus(v.ctx, object, metav1.UpdateOptions{})
 			if err != nil {
-				c.Fail(t, expected, "writing /status is refused", err.Error())
+				v.Fail(v.t, expected, "writing /status is refused", err.Error())
 			}
 			if !reflect.DeepEqual(updated.Object["status"], status) {
-				c.Fail(t, expected, fmt.Sprintf("of the written status, this was kept: %v", updated.Object["status"]),
+				v.Fail(v.t, expected, fmt.Sprintf("of the written status, this was kept: %v", updated.Object["status"]),
 					fmt.Sprintf("written: %v", status))
 			}
 			if updated.GetGeneration() != generation {
-				c.Fail(t, expected, "writing the status changed metadata.generation")
+				v.Fail(v.t, expected, "writing the status changed metadata.generation")
 			}
 		}))).Feature()
 }

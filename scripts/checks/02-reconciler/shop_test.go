@@ -26,6 +26,7 @@ type visit struct {
 // assess makes a step of a feature from what a visitor of the shop does.
 func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
 		step(visit{Check: c, ctx: ctx, t: t, shop: shopOf(ctx)})
 	}
 }

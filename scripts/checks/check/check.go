@@ -46,21 +46,24 @@ type Check struct {
 	*Suite
 	ID string
 
-	began    audit.Mark
-	assessed bool
-	failure  *failure
+	began audit.Mark
+	// begun and done count the steps: one that skips itself is not done.
+	begun, done int
+	failure     *failure
 }
 
 // Assess makes a step of a feature from a function of the check that runs it.
 func Assess(step func(context.Context, *testing.T, *Check)) types.StepFunc {
 	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		t.Helper()
 		check := ctx.Value(checkKey{}).(*Check)
 		if check.failure != nil {
 			// The framework goes on with the next step after one that failed.
 			t.Skip("an earlier step failed")
 		}
-		check.assessed = true
+		check.begun++
 		step(ctx, t, check)
+		check.done++
 		return ctx
 	}
 }
@@ -68,6 +71,7 @@ func Assess(step func(context.Context, *testing.T, *Check)) types.StepFunc {
 // Teardown makes the last step of a feature, which runs also when the check failed: it restores what later checks need.
 func Teardown(step func(context.Context, *Check) error) types.StepFunc {
 	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		t.Helper()
 		check := ctx.Value(checkKey{}).(*Check)
 		if err := step(ctx, check); err != nil {
 			t.Errorf("tearing down %s: %v", check.ID, err)
