@@ -25,12 +25,12 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	return attributes
 }
 
-// killMarked repeats until it finds none: a process may fork while we look. One that the kernel can't end (it waits for
-// a disk) is left to its fate after two seconds.
+// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec it has
+// no environment for a moment. One that the kernel can't end (it waits for a disk) is left to its fate after two seconds.
 func killMarked(id string) {
 	giveUp := time.Now().Add(2 * time.Second)
-	for found := true; found && time.Now().Before(giveUp); {
-		found = false
+	for none := 0; none < 2 && time.Now().Before(giveUp); {
+		none++
 		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, file := range environments {
 			environment, err := os.ReadFile(file)
@@ -41,7 +41,7 @@ func killMarked(id string) {
 			if pid == os.Getpid() || unix.Kill(pid, unix.SIGKILL) != nil {
 				continue
 			}
-			found = true
+			none = 0
 		}
 	}
 }

@@ -87,7 +87,7 @@ func NewScope(options Options) (*Scope, error) {
 		}
 	}
 	if err := s.startGuard(); err != nil {
-		s.removeDir()
+		_ = s.removeDir()
 		return nil, err
 	}
 	return s, nil
@@ -182,6 +182,9 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 
 func (p *Process) wait() {
 	p.err = p.cmd.Wait()
+	if errors.Is(p.err, exec.ErrWaitDelay) {
+		p.err = nil // It ended well; what it left in its group, which keeps its output open, ends below.
+	}
 	// What it left in its group ends with it; after that the number may belong to somebody else.
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 	p.scope.mutex.Lock()
@@ -204,13 +207,22 @@ func (p *Process) Err() error { return p.err }
 
 // Kill ends the process's group at once and waits for it.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+	p.signal(syscall.SIGKILL)
 	<-p.done
+}
+
+// signal sends a signal to the process's group unless the process has ended: the number may be another's by then.
+func (p *Process) signal(signal syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = syscall.Kill(-p.PID(), signal)
+	}
 }
 
 // Stop asks the process's group to end (SIGTERM), and kills it if it has not within grace.
 func (p *Process) Stop(grace time.Duration) {
-	_ = syscall.Kill(-p.PID(), syscall.SIGTERM)
+	p.signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
 	case <-time.After(grace):

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// These tests have processes that leave their group, which only Linux lets us find again.
+
+// household is an owner in a process of its own, and what it started.
+type household struct {
+	owner                  *actor
+	id, dir                string
+	guard                  int
+	leader, child, emigree int
+}
+
+func (h *household) all() []int { return []int{h.leader, h.child, h.emigree} }
+
+func startHousehold(t *testing.T, role, tmp string) *household {
+	t.Helper()
+	h := &household{owner: play(t, role, tmp)}
+	scope := h.owner.line(t)
+	h.id, h.dir, h.guard = scope[0], scope[1], number(t, scope[2])
+	t.Cleanup(func() { KillMarked(h.id) })
+	group := h.owner.line(t)
+	h.leader, h.child, h.emigree = number(t, group[0]), number(t, group[1]), number(t, h.owner.line(t)[0])
+	for _, pid := range append(h.all(), h.guard) {
+		if !runs(pid) {
+			t.Fatalf("process %d does not run", pid)
+		}
+	}
+	return h
+}
+
+func TestCloseEndsAProcessThatLeftItsGroup(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	p, output := startShell(t, scope, family)
+	group := readLine(t, output)
+	emigree := number(t, readLine(t, output)[0])
+	if group, err := unix.Getpgid(emigree); err != nil || group == p.PID() {
+		t.Fatalf("the process is in group %d (%v): it has not left", group, err)
+	}
+	if err := scope.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyEnded(t, p.PID(), number(t, group[1]), emigree)
+}
+
+func TestNothingOutlivesAnOwnerThatDies(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, role string
+		die        func(*testing.T, *household)
+	}{
+		{"kill -9", "owner", func(t *testing.T, h *household) {
+			t.Helper()
+			if err := h.owner.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"a signal that it does not handle", "owner", func(t *testing.T, h *household) {
+			t.Helper()
+			if err := h.owner.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"exit without Close", "owner", func(t *testing.T, h *household) { t.Helper(); h.owner.next(t) }},
+		{"panic", "panicking", func(t *testing.T, h *household) { t.Helper(); h.owner.next(t) }},
+		{"kill -9 while what it started is to be released", "releasing", func(t *testing.T, h *household) {
+			t.Helper()
+			if err := h.owner.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			tmp := t.TempDir()
+			h := startHousehold(t, test.role, tmp)
+			test.die(t, h)
+			eventuallyEnded(t, append(h.all(), h.guard)...)
+			if h.dir != tmp && exists(h.dir) {
+				t.Error("the folder is still there, though the guard has ended")
+			}
+		})
+	}
+}
+
+func TestWhatKillsTheOwnersGroupDoesNotKillTheGuard(t *testing.T) {
+	t.Parallel()
+	h := startHousehold(t, "owner", t.TempDir())
+	eventually(t, "the guard has begun to ignore signals", func() bool { return ignores(t, h.guard, syscall.SIGQUIT) })
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if err := syscall.Kill(h.guard, signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if session, err := unix.Getsid(h.guard); err != nil || session != h.guard {
+		t.Errorf("the guard is in session %d (%v), want one of its own", session, err)
+	}
+	h.owner.kill()
+	eventuallyEnded(t, append(h.all(), h.guard)...)
+	if exists(h.dir) {
+		t.Error("the folder is still there")
+	}
+}
+
+func ignores(t *testing.T, pid int, signal syscall.Signal) bool {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, mask, _ := strings.Cut(string(status), "\nSigIgn:\t")
+	mask, _, _ = strings.Cut(mask, "\n")
+	bits, err := strconv.ParseUint(mask, 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bits&(1<<(signal-1)) != 0
+}
+
+func TestTheNextScopeSweepsWhenOwnerAndGuardWereKilled(t *testing.T) {
+	tmp := t.TempDir()
+	h := startHousehold(t, "owner", tmp)
+	if err := syscall.Kill(h.guard, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	h.owner.kill()
+	eventuallyEnded(t, h.guard, h.leader) // the kernel ends the leader with its parent
+	if !runs(h.child) || !runs(h.emigree) || !exists(h.dir) {
+		t.Fatal("nothing is left to sweep")
+	}
+	t.Setenv("TMPDIR", tmp)
+	newScope(t, Options{})
+	eventuallyEnded(t, h.all()...)
+	if exists(h.dir) {
+		t.Error("the folder is still there")
+	}
+}
+
+func TestASweepLeavesAloneWhatHasAnOwner(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := func(name string) string {
+		dir := filepath.Join(root, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	owned, beingMade, other := folder("run-owned"), folder(".new-run-being-made"), folder("notes")
+	lock, err := os.Create(filepath.Join(owned, lockName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	neverFinished := folder(".new-run-never-finished")
+	if err := os.Chtimes(neverFinished, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	newScope(t, Options{})
+	for _, dir := range []string{owned, beingMade, other} {
+		if !exists(dir) {
+			t.Errorf("%s was removed", dir)
+		}
+	}
+	if exists(neverFinished) {
+		t.Error("a folder that was never finished an hour ago is still there")
+	}
+	lock.Close()
+	newScope(t, Options{})
+	if exists(owned) {
+		t.Error("the folder is still there, though nobody holds its lock any more")
+	}
+}
+
+func TestReleasedProcessesOutliveTheirOwnerAndCanBeFound(t *testing.T) {
+	t.Parallel()
+	h := startHousehold(t, "releasing", t.TempDir())
+	h.owner.next(t)
+	if said := h.owner.line(t)[0]; said != "released" {
+		t.Fatalf("the owner said %q", said)
+	}
+	h.owner.kill()
+	eventuallyEnded(t, h.guard)
+	for _, pid := range h.all() {
+		if !runs(pid) {
+			t.Errorf("process %d has ended", pid)
+		}
+		// For a moment in the middle of an exec, a process has no environment.
+		eventually(t, fmt.Sprintf("process %d belongs to its scope", pid), func() bool { return Belongs(pid, h.id) })
+		if Belongs(pid, "run-another") || Belongs(os.Getpid(), h.id) {
+			t.Error("a process belongs to a scope that is not its own")
+		}
+	}
+	KillMarked(h.id)
+	eventuallyEnded(t, h.all()...)
+	if Belongs(h.leader, h.id) {
+		t.Error("a process that has ended belongs to the scope")
+	}
+}
+
+func TestACommandEndsWithTheOneThatStartedIt(t *testing.T) {
+	t.Parallel()
+	parent := play(t, "make", t.TempDir())
+	command := number(t, parent.line(t)[0])
+	t.Cleanup(func() { _ = syscall.Kill(command, syscall.SIGKILL) })
+	if !runs(command) {
+		t.Fatal("the command does not run")
+	}
+	parent.kill()
+	eventuallyEnded(t, command)
+}
+
+func TestABackgroundProcessGivesWay(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "sleep 1000"}, Background: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	priority, err := unix.Getpriority(unix.PRIO_PROCESS, p.PID())
+	if want := 20 - backgroundNice; err != nil || priority != want {
+		t.Errorf("the kernel's priority is %d (%v), want %d", priority, err, want)
+	}
+}

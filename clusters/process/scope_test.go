@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func newScope(t *testing.T, options Options) *Scope {
+	t.Helper()
+	scope, err := NewScope(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := scope.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return scope
+}
+
+// startShell starts a script and returns what it prints as a reader that ends when nobody can print any more.
+func startShell(t *testing.T, scope *Scope, script string) (*Process, *bufio.Reader) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	t.Cleanup(func() { read.Close() })
+	p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", script}, Stdout: write})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, bufio.NewReader(read)
+}
+
+func readLine(t *testing.T, from *bufio.Reader) []string {
+	t.Helper()
+	line, err := from.ReadString('\n')
+	if err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return strings.Fields(line)
+}
+
+func TestOnlyItsUserCanEnterAScopesFolder(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	for _, dir := range []string{scope.Dir, filepath.Dir(scope.Dir)} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("the mode of %s is %o, want 700", dir, info.Mode().Perm())
+		}
+	}
+}
+
+func TestAScopeBeginsOnlyBelowAFolderThatIsOursAlone(t *testing.T) {
+	tests := []struct {
+		name string
+		make func(root string) error
+	}{
+		{"others can enter it", func(root string) error {
+			if err := os.Mkdir(root, 0o700); err != nil {
+				return err
+			}
+			return os.Chmod(root, 0o711)
+		}},
+		{"it is somebody's link", func(root string) error { return os.Symlink(filepath.Dir(root), root) }},
+		{"it is a file", func(root string) error { return os.WriteFile(root, nil, 0o700) }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			root, err := Root()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(root); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.make(root); err != nil {
+				t.Fatal(err)
+			}
+			_, err = NewScope(Options{})
+			want := root + " is not a folder that only you can enter: remove it, or set TMPDIR to a folder of yours"
+			if err == nil || err.Error() != want {
+				t.Errorf("the error is %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func TestStopLetsAProcessEndByItself(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	p, output := startShell(t, scope, `trap 'echo bye; exit 0' TERM; sleep 1000 & echo ready; wait`)
+	readLine(t, output)
+	p.Stop(10 * time.Second)
+	if p.Err() != nil {
+		t.Errorf("it ended with %v, want by itself", p.Err())
+	}
+	if rest, _ := io.ReadAll(output); string(rest) != "bye\n" {
+		t.Errorf("it said %q, want bye", rest)
+	}
+}
+
+func TestStopKillsAProcessThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	p, output := startShell(t, scope, `trap '' TERM; sleep 1000 & echo ready; wait`)
+	readLine(t, output)
+	const grace = 50 * time.Millisecond
+	asked := time.Now()
+	p.Stop(grace)
+	if waited := time.Since(asked); waited < grace {
+		t.Errorf("it was killed after %s, before its grace of %s was over", waited, grace)
+	}
+	if p.Err() == nil || p.Err().Error() != "signal: killed" {
+		t.Errorf("it ended with %v, want killed", p.Err())
+	}
+}
+
+func TestWhatAProcessLeavesInItsGroupEndsWithIt(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	var output strings.Builder // not a file: somebody has to read it to the end, which the sleep never lets come
+	p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "sleep 1000 & echo $!"}, Stdout: &output})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if p.Err() != nil {
+		t.Errorf("the program that ended well ended with %v", p.Err())
+	}
+	eventuallyEnded(t, number(t, strings.TrimSpace(output.String())))
+}
+
+func TestCloseEndsProcessesAndRemovesTheFolder(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	p, output := startShell(t, scope, "sleep 1000 & echo $!; wait")
+	child := number(t, readLine(t, output)[0])
+	if err := scope.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if runs(p.PID()) {
+		t.Error("the process runs on")
+	}
+	eventuallyEnded(t, child)
+	if exists(scope.Dir) {
+		t.Error("the folder is still there")
+	}
+	if err := syscall.Kill(scope.guard.Process.Pid, 0); err == nil {
+		t.Error("the guard is still there")
+	}
+	if err := scope.Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+}
+
+func TestCloseKeepsAFolderThatWasGiven(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	scope := newScope(t, Options{Dir: dir})
+	if scope.Dir != dir {
+		t.Errorf("the scope's folder is %s, want %s", scope.Dir, dir)
+	}
+	if err := scope.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !exists(dir) {
+		t.Error("the folder is gone")
+	}
+}
+
+func TestNothingStartsAfterClose(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	if err := scope.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := scope.Start(Spec{Name: "late", Path: "/bin/sh"})
+	if err == nil || err.Error() != "starting late: its run has ended" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestStoppingAProcessThatHasEndedSignalsNobody(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{})
+	p, _ := startShell(t, scope, "exit 3")
+	<-p.Done()
+	if p.Err() == nil || p.Err().Error() != "exit status 3" {
+		t.Errorf("it ended with %v, want exit status 3", p.Err())
+	}
+	// Its number goes to somebody else, who must not notice.
+	other, output := startShell(t, scope, `trap 'echo signalled' TERM; sleep 1000 & echo ready; wait`)
+	readLine(t, output)
+	p.cmd.Process.Pid = other.PID()
+	p.Stop(time.Second)
+	p.Kill()
+	if !runs(other.PID()) {
+		t.Error("the other process was killed")
+	}
+}
