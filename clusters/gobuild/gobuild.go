@@ -37,12 +37,12 @@ type Target struct {
 	Module string
 	// Output is the program's file.
 	Output string
-	// Sources are folders whose Go files, embedded files and go.mod, go.sum decide whether the program is built anew.
-	// Modules nested in them do not count. Default: Module.
+	// Sources are folders whose Go files and embedded files decide whether the program is built anew, together with
+	// the module's go.mod and go.sum. Modules nested in them do not count. Default: Module.
 	Sources []string
 	// LinkFlags are given to the linker besides -s -w.
 	LinkFlags []string
-	// Test builds a package's test binary instead of a program.
+	// Test builds a package's test binary instead of a program. What is compiled for it is not counted for Progress.
 	Test bool
 }
 
@@ -91,9 +91,10 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	if t.fresh(stamp) {
 		return nil
 	}
-	// We hold the lock, so a temporary file beside the program is that of a build that was killed.
+	// We hold the lock, so a temporary file beside the program is that of a build that was killed. The old stamp goes,
+	// too: if we are killed between the new program and its stamp, it must not vouch for a program that it does not fit.
 	abandoned, _ := filepath.Glob(t.Output + ".[0-9]*")
-	for _, file := range abandoned {
+	for _, file := range append(abandoned, t.Output+".stamp") {
 		_ = os.Remove(file)
 	}
 	if err := t.build(ctx, progress); err != nil {
@@ -179,6 +180,7 @@ func (t Target) goCommand(ctx context.Context, scope *process.Scope, progress Pr
 func follow(messages io.Reader, total int, progress Progress) (problems []string) {
 	modules, packages := 0, 0
 	lines := bufio.NewScanner(messages)
+	lines.Buffer(nil, 1<<20) // a linker that fails repeats its whole command line
 	for lines.Scan() {
 		line := lines.Text()
 		switch {
@@ -212,6 +214,14 @@ func (t Target) stamp() (string, error) {
 	sources := t.Sources
 	if len(sources) == 0 {
 		sources = []string{t.Module}
+	} else {
+		for _, name := range []string{"go.mod", "go.sum"} {
+			content, err := os.ReadFile(filepath.Join(t.Module, name))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", fmt.Errorf("reading the sources of %s: %w", filepath.Base(t.Output), err)
+			}
+			fmt.Fprintf(digest, "%s %d\n%s", name, len(content), content)
+		}
 	}
 	for _, folder := range sources {
 		if err := addFolder(digest, folder, t.Test); err != nil {
@@ -290,6 +300,11 @@ func Lock(ctx context.Context, name string) (unlock func(), err error) {
 	select {
 	case err = <-held:
 	case <-ctx.Done():
+		// The system call goes on waiting; when it gets the lock, nobody wants it any more.
+		go func() {
+			<-held
+			file.Close()
+		}()
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
