@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// redraw is how often the line on a terminal moves; report how often a log gets a line.
+// redraw is how often the line on a terminal moves; report how often a log gets a line, and patience when the first.
 const (
-	redraw = 100 * time.Millisecond
-	report = 15 * time.Second
+	redraw   = 100 * time.Millisecond
+	report   = 15 * time.Second
+	patience = 2 * time.Second
 )
 
 // Bar is a line that says what is being done and how far it is. All methods are safe for concurrent use.
@@ -41,10 +42,11 @@ func IsTerminal(file *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
 
-// Start shows a bar. Nothing is printed for work that ends within two seconds in a log; Done or Fail must end it.
+// Start shows a bar. A log, which can't redraw a line, gets its first one after two seconds; work that takes less has
+// only the line with which Done or Fail end it. One of them must be called, once.
 func Start(out *os.File, what string) *Bar {
 	b := &Bar{out: out, terminal: IsTerminal(out), what: what, started: time.Now(), stop: make(chan struct{})}
-	b.reported = b.started.Add(2*time.Second - report)
+	b.reported = b.started.Add(patience - report)
 	b.stopped.Go(b.run)
 	return b
 }
