@@ -17,6 +17,7 @@ require (
 	golang.org/x/tools v0.41.0
 	k8s.io/apiserver v0.36.3
 	k8s.io/client-go v0.36.3
+	sigs.k8s.io/controller-runtime v0.24.1
 	sigs.k8s.io/e2e-framework v0.7.0
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -24,7 +25,6 @@ require (
 require (
 	golang.org/x/sys v0.40.0 // indirect
 	k8s.io/apiextensions-apiserver v0.36.3 // indirect
-	sigs.k8s.io/controller-runtime v0.24.1 // indirect
 )
 
 require (
