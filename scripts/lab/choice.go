@@ -85,8 +85,8 @@ func (c *choice) screen(file string) terminal.Options {
 	case c.foreign:
 		dir := c.relative(c.Dir)
 		options.Commands = terminal.Commands{
-			Hint: fmt.Sprintf("lab hint %d --dir %s", n, dir), Read: fmt.Sprintf("lab read %d", n),
-			Grade: fmt.Sprintf("lab grade %d --dir %s", n, dir),
+			Hint: fmt.Sprintf("%s hint %d --dir %s", os.Args[0], n, dir), Read: fmt.Sprintf("%s read %d", os.Args[0], n),
+			Grade: fmt.Sprintf("%s grade %d --dir %s", os.Args[0], n, dir),
 		}
 	case c.solution:
 		options.Commands = terminal.Commands{Read: fmt.Sprintf("make read-%d", n), Grade: fmt.Sprintf("make solution-%d", n)}

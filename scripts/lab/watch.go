@@ -49,18 +49,30 @@ func watch(ctx context.Context, c *choice) error {
 	if err != nil {
 		return err
 	}
+	warm := grade.NewWarm(ctx, c.ControlPlane)
+	defer func() { warm.Close() }()
 	for {
-		warm := grade.NewWarm(ctx, c.ControlPlane)
-		if err := gradeUntilSaved(ctx, c, warm, saves); err != nil {
-			warm.Close()
+		saved, err := gradeUntilSaved(ctx, c, warm, saves)
+		if err != nil {
 			return err
 		}
 		warm.Close()
+		warm = grade.NewWarm(ctx, c.ControlPlane)
+		if saved {
+			continue
+		}
+		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))
+		select {
+		case file := <-saves:
+			fmt.Printf("%s was saved: grading again\n", file)
+		case <-ctx.Done():
+			return errSaid
+		}
 	}
 }
 
-// gradeUntilSaved grades once and returns when something was saved, with an error when the watch is over.
-func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-chan string) error {
+// gradeUntilSaved grades once. It says whether a file was saved before there was a verdict.
+func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-chan string) (saved bool, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
 	}
@@ -74,27 +86,14 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 	select {
 	case err := <-done:
 		if ctx.Err() != nil {
-			return errSaid
+			return false, errSaid
 		}
-		if err != nil {
-			return err
-		}
+		return false, err
 	case file := <-saves:
 		cancel()
 		<-done
 		fmt.Printf("\n%s was saved: grading again\n", file)
-		return nil
-	}
-	fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))
-	// From now on the next cluster starts, while the student types.
-	next := grade.NewWarm(ctx, c.ControlPlane)
-	defer next.Close()
-	select {
-	case file := <-saves:
-		fmt.Printf("%s was saved\n", file)
-		return gradeUntilSaved(ctx, c, next, saves)
-	case <-ctx.Done():
-		return errSaid
+		return true, nil
 	}
 }
 
