@@ -61,16 +61,23 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 		if err == nil {
 			err = r.complete(output)
 		}
+		select {
+		case v := <-gone: // at the very end
+			err = v
+		default:
+		}
 	case v := <-gone:
 		checks.Kill()
-		<-done
+		_ = <-done // it was ended: what it says of that is no news
 		r.failRunning(v.reason, operator.lastWords())
 		err = v
 	case <-ctx.Done():
 		checks.Kill()
-		<-done
+		_ = <-done // it was ended: what it says of that is no news
 		err = context.Cause(ctx)
-		r.failRunning(err.Error(), nil)
+		if v := (*verdict)(nil); errors.As(err, &v) {
+			r.failRunning(v.reason, nil)
+		} // otherwise somebody interrupted the run: that says nothing of the check
 	}
 	return errors.Join(err, r.takeForbidden())
 }

@@ -33,6 +33,8 @@ type Options struct {
 	OperatorLog string
 	// BuildCache is as in submission.Workshop.
 	BuildCache string
+	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
+	StartTimeout time.Duration
 	// View is told how the run goes on. Default: nobody is.
 	View View
 }
@@ -68,6 +70,9 @@ func (v *verdict) Error() string { return v.reason }
 func Run(ctx context.Context, options Options) *report.Report {
 	if options.View == nil {
 		options.View = silent{}
+	}
+	if options.StartTimeout == 0 {
+		options.StartTimeout = startTimeout
 	}
 	started := time.Now()
 	r := &run{Options: options, report: Blank(options, started)}
@@ -163,10 +168,9 @@ func asVerdict(err error, outcome report.Outcome) error {
 }
 
 // prepare does side by side what can be: a cluster is started while the submission is built and its manifests are
-// generated. The first that fails ends the others.
+// generated. A step that fails ends those that stand below it: what does not build matters more than what can't be
+// generated from it, so a failing generator waits for the compiler, who may know the reason.
 func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var manifests *submission.Manifests
 	steps := []struct {
 		name string
@@ -190,14 +194,17 @@ func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 	errs := make([]error, len(steps))
 	var wait sync.WaitGroup
 	for i, step := range steps {
+		above := ctx
+		below, end := context.WithCancelCause(ctx)
+		defer end(nil)
 		wait.Go(func() {
-			if errs[i] = r.step(ctx, step.name, step.do); errs[i] != nil {
-				cancel(errAborted)
+			if errs[i] = r.step(above, step.name, step.do); errs[i] != nil {
+				end(errAborted)
 			}
 		})
+		ctx = below
 	}
 	wait.Wait()
-	// In the order of the list: what does not build matters more than what can't be generated from it.
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errAborted) {
 			return nil, err

@@ -5,7 +5,6 @@ package grade
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -19,7 +18,7 @@ import (
 )
 
 const (
-	// startTimeout is how long an operator may take from its start to its first request.
+	// startTimeout is how long an operator may take from its start to its first request, unless Options say otherwise.
 	startTimeout = 20 * time.Second
 	// logLimit is how much an operator may write into its log in a run, in bytes: what a reconcile loop that never ends
 	// writes in a second.
@@ -35,9 +34,8 @@ type operator struct {
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
 
-	mutex    sync.Mutex
-	process  *process.Process
-	expected bool // it was us who ended it
+	mutex   sync.Mutex
+	process *process.Process // nil when it should not run
 }
 
 func (r *run) newOperator() (*operator, error) {
@@ -72,7 +70,7 @@ func (o *operator) start() error {
 	if err != nil {
 		return err
 	}
-	o.process, o.expected = p, false
+	o.process = p
 	go o.watch(p)
 	return nil
 }
@@ -82,19 +80,19 @@ func (o *operator) watch(p *process.Process) {
 	<-p.Done()
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if !o.expected {
-		o.report(&verdict{outcome: report.Crashed, reason: "it ended by itself: " + submission.Ending(p.Err())})
-	}
-	if o.process == p {
+	if o.process == p { // otherwise it was stopped, and another may run by now
 		o.process = nil
+		o.report(&verdict{outcome: report.Crashed, reason: endedByItself + submission.Ending(p.Err())})
 	}
 }
+
+const endedByItself = "it ended by itself: "
 
 // stop ends the operator: gracefully, or as a power failure does.
 func (o *operator) stop(graceful bool) {
 	o.mutex.Lock()
 	p := o.process
-	o.expected = true
+	o.process = nil
 	o.mutex.Unlock()
 	if p == nil {
 		return
@@ -104,14 +102,13 @@ func (o *operator) stop(graceful bool) {
 	} else {
 		p.Kill()
 	}
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	o.process = nil
 }
 
 // firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
 func (o *operator) firstStart(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSilent)
+	silent := &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without watching anything: "+
+		"does main start the manager, and is the controller set up with it?", o.run.StartTimeout)}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.run.StartTimeout, silent)
 	defer cancel()
 	log, err := audit.Open(ctx, o.run.cluster.AuditLog)
 	if err != nil {
@@ -133,20 +130,14 @@ func (o *operator) firstStart(ctx context.Context) error {
 		case v := <-o.gone:
 			if v.outcome == report.Crashed {
 				v = &verdict{outcome: report.NotStarted, reason: "it ended before it sent a request to the API server: " +
-					strings.TrimPrefix(v.reason, "it ended by itself: ")}
+					strings.TrimPrefix(v.reason, endedByItself)}
 			}
 			return v
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errSilent) {
-				return &verdict{outcome: report.NotStarted, reason: errSilent.Error()}
-			}
 			return context.Cause(ctx)
 		}
 	}
 }
-
-var errSilent = fmt.Errorf("it ran for %s without watching anything: does main start the manager, "+
-	"and is the controller set up with it?", startTimeout)
 
 // begins matches the requests by which an operator begins its work: it lists and watches what it is about. That those
 // may be forbidden to it is for the checks to say.

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +30,14 @@ const (
 	outputLimit  = 1 << 20 // bytes of a tool's output that are kept
 )
 
-// offline is the environment in which a submission is built: nothing is downloaded, no workspace, no C, no toolchain
-// but the one that is there, and no flags that the user set for other work.
-func offline() []string { return append(gobuild.Environment(), "GOPROXY=off") }
+// online is the environment in which a submission's modules are fetched: no workspace, no C, no toolchain but the one
+// that is there, and nothing that the user set for other work.
+func online() []string {
+	return append(gobuild.Environment(), "GO111MODULE=on", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+}
+
+// offline is the environment in which a submission is built: as online, but nothing is downloaded.
+func offline() []string { return append(online(), "GOPROXY=off") }
 
 // Problem is an error of the submission, not of ours.
 type Problem struct {
@@ -58,6 +65,8 @@ type Workshop struct {
 	// Cache is a folder that keeps the program from run to run, so that what has not changed is not linked again.
 	// Default: none.
 	Cache string
+
+	flags []string // with which the program is started
 }
 
 // Program is the file of the built program.
@@ -65,6 +74,15 @@ func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operato
 
 // Build compiles the submission's program. What is wrong with the submission is a *Problem.
 func (w *Workshop) Build(ctx context.Context) error {
+	err := w.buildKept(ctx)
+	if err == nil {
+		w.flags, err = knownFlags(w.Program())
+	}
+	return err
+}
+
+// buildKept builds the program in the cache, if there is one, and takes a copy.
+func (w *Workshop) buildKept(ctx context.Context) error {
 	if w.Cache == "" {
 		return w.build(ctx, w.Program())
 	}
@@ -86,7 +104,8 @@ func (w *Workshop) Build(ctx context.Context) error {
 func (w *Workshop) build(ctx context.Context, program string) error {
 	args := append([]string{"build"}, gobuild.Flags...)
 	// Without debug information it links in half the time, and panics name file and line all the same.
-	args = append(args, "-ldflags=-s -w", "-o", program, w.Main)
+	// Nor does it need to know its commit: asking git takes time, and fails in a folder of another user.
+	args = append(args, "-buildvcs=false", "-ldflags=-s -w", "-o", program, w.Main)
 	output, err := w.tool(ctx, buildTimeout, offline(), "go", args...)
 	if reason := missingModule(output); err != nil && reason != "" {
 		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}
@@ -97,7 +116,7 @@ func (w *Workshop) build(ctx context.Context, program string) error {
 // Fetch downloads the modules that the submission's go.mod names, as far as they are not on this machine: into the
 // module cache only, go.mod and go.sum stay as they were handed in.
 func (w *Workshop) Fetch(ctx context.Context) error {
-	output, err := w.tool(ctx, fetchTimeout, gobuild.Environment(), "go", "list", "-deps", "-f", "{{.ImportPath}}", "./...")
+	output, err := w.tool(ctx, fetchTimeout, online(), "go", "list", "-deps", "-f", "{{.ImportPath}}", "./...")
 	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder",
 		fmt.Sprintf("downloading its modules took longer than %s", fetchTimeout))
 }
@@ -136,23 +155,29 @@ func (w *Workshop) tool(ctx context.Context, timeout time.Duration, environment 
 	}
 	select {
 	case <-p.Done():
-		return output.String(), p.Err()
+		err = p.Err()
 	case <-ctx.Done():
 		p.Kill()
-		return output.String(), context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	// Positions as one knows them who works in that folder.
+	return strings.ReplaceAll(output.String(), w.Dir+string(filepath.Separator), ""), err
 }
 
 // position is how compilers begin a message: file:line:column: or file:line:.
 var position = regexp.MustCompile(`^(?:vet: )?(\S[^:]*\.go|go\.mod):(\d+)(?::(\d+))?: (.*)$`)
 
-// diagnostics reads the messages of the go command. Lines that name no place are kept as they are.
+// chatter are lines of the go command and of controller-gen that tell a student nothing.
+var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|run `controller-gen )")
+
+// diagnostics reads the messages of the go command and of controller-gen. Lines that name no place are kept as they are;
+// controller-gen says the same for each package that it meets it in.
 func diagnostics(output string) []report.Diagnostic {
 	const most = 20
 	var all []report.Diagnostic
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\n")
-		if line == "" || strings.HasPrefix(line, "# ") {
+		if line == "" || chatter.MatchString(line) {
 			continue
 		}
 		d := report.Diagnostic{Message: line}
@@ -162,7 +187,9 @@ func diagnostics(output string) []report.Diagnostic {
 			d.Column, _ = strconv.Atoi(found[3])
 			d.Message = found[4]
 		}
-		all = append(all, d)
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
 		if len(all) == most {
 			break
 		}
@@ -173,9 +200,10 @@ func diagnostics(output string) []report.Diagnostic {
 // missingModule recognises a build that failed for want of a module, and says what helps.
 func missingModule(output string) string {
 	switch {
-	case strings.Contains(output, "module lookup disabled by GOPROXY=off"), strings.Contains(output, "cannot find module providing package"):
+	case strings.Contains(output, "module lookup disabled by GOPROXY=off"):
 		return "modules that it needs are not on this machine: grade it with --fetch, which downloads what its go.mod names"
-	case strings.Contains(output, "missing go.sum entry"), strings.Contains(output, "updates to go.mod needed"):
+	case strings.Contains(output, "missing go.sum entry"), strings.Contains(output, "updates to go.mod needed"),
+		strings.Contains(output, "no required module provides package"), strings.Contains(output, "import lookup disabled by -mod=readonly"):
 		return "its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder"
 	case strings.Contains(output, "GOTOOLCHAIN=local"):
 		return "its go.mod asks for a newer Go than the one that is installed"

@@ -5,9 +5,9 @@ package submission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -83,11 +83,8 @@ func (m *Manifests) installDefinitions(ctx context.Context, config *rest.Config)
 	for _, definition := range m.definitions {
 		name := definition.GetName()
 		_, err := definitions.Apply(ctx, name, definition, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-			return &Problem{Reason: fmt.Sprintf("the API server refuses the CustomResourceDefinition %s: %v", name, err)}
-		}
 		if err != nil {
-			return fmt.Errorf("installing the CustomResourceDefinition %s: %w", name, err)
+			return installing("the CustomResourceDefinition "+name, err)
 		}
 	}
 	for _, definition := range m.definitions {
@@ -171,12 +168,12 @@ func (m *Manifests) installAccount(ctx context.Context, client kubernetes.Interf
 	}
 	for _, role := range m.clusterRoles {
 		if err := bindClusterRole(ctx, client.RbacV1(), role); err != nil {
-			return fmt.Errorf("giving the operator its ClusterRole %s: %w", role.Name, err)
+			return installing("the ClusterRole "+role.Name, err)
 		}
 	}
 	for _, role := range m.roles {
 		if err := bindRole(ctx, client, role); err != nil {
-			return fmt.Errorf("giving the operator its Role %s: %w", role.Name, err)
+			return installing("the Role "+role.Name, err)
 		}
 	}
 	return nil
@@ -193,4 +190,11 @@ func ignoreExisting(err error) error {
 	return err
 }
 
-var errNoNamespace = errors.New("it names no namespace")
+// installing tells what the API server refuses, which is the submission's fault, from what is ours.
+func installing(what string, err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
+		err != nil && strings.Contains(err.Error(), "failed to create typed patch object") { // a field that there is not; it has no code
+		return &Problem{Reason: fmt.Sprintf("the API server refuses %s: %v", what, err)}
+	}
+	return fmt.Errorf("installing %s: %w", what, err)
+}

@@ -83,9 +83,9 @@ func (m *Manifests) compare(committed *Manifests) {
 			m.notice("config/crd/bases is older than the types: run `make manifests` (the types were graded)")
 		}
 	}
-	if len(m.clusterRoles)+len(m.roles) == 0 {
+	if m.rights() == nil {
 		m.clusterRoles, m.roles = committed.clusterRoles, committed.roles
-	} else if len(committed.clusterRoles) > 0 && !sameRights(m.clusterRoles, committed.clusterRoles) {
+	} else if committed.rights() != nil && !slices.Equal(m.rights(), committed.rights()) {
 		m.notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
 	}
 }
@@ -99,26 +99,28 @@ func find(objects []*unstructured.Unstructured, name string) *unstructured.Unstr
 	return nil
 }
 
-// sameRights compares what roles allow, however their rules are grouped.
-func sameRights(a, b []rbacv1.ClusterRole) bool {
-	return slices.Equal(rights(a), rights(b))
-}
-
-func rights(roles []rbacv1.ClusterRole) []string {
+// rights are what the roles allow, however their rules are grouped.
+func (m *Manifests) rights() []string {
 	var all []string
-	for _, role := range roles {
-		for _, rule := range role.Rules {
+	add := func(namespace string, rules []rbacv1.PolicyRule) {
+		for _, rule := range rules {
 			for _, verb := range rule.Verbs {
 				for _, url := range rule.NonResourceURLs {
 					all = append(all, verb+" "+url)
 				}
 				for _, group := range rule.APIGroups {
 					for _, resource := range rule.Resources {
-						all = append(all, strings.Join(append([]string{verb, group, resource}, rule.ResourceNames...), " "))
+						all = append(all, strings.Join(append([]string{verb, group, resource, namespace}, rule.ResourceNames...), " "))
 					}
 				}
 			}
 		}
+	}
+	for _, role := range m.clusterRoles {
+		add("", role.Rules)
+	}
+	for _, role := range m.roles {
+		add(role.Namespace, role.Rules)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

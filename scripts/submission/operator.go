@@ -4,10 +4,12 @@
 package submission
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"lva.io/operators/clusters/process"
@@ -24,8 +26,29 @@ func Ending(err error) string {
 	return err.Error()
 }
 
-// operatorFlags keep the program from listening on ports of this machine. Scaffolds of all years know both.
-var operatorFlags = []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}
+// portFlags keep the program from listening on ports of this machine, where another one may be graded at the same time.
+// Of each line it gets the first that it knows: scaffolds before 2021 call the first one otherwise and lack the second.
+var portFlags = [][]string{
+	{"metrics-bind-address", "metrics-addr"},
+	{"health-probe-bind-address"},
+}
+
+// knownFlags are the flags for a program. It knows those whose names are in it: to try would be to start it, and a
+// program that does not know a flag ends.
+func knownFlags(program string) ([]string, error) {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return nil, fmt.Errorf("reading the built program: %w", err)
+	}
+	var flags []string
+	for _, names := range portFlags {
+		i := slices.IndexFunc(names, func(name string) bool { return bytes.Contains(content, []byte(name)) })
+		if i >= 0 {
+			flags = append(flags, "--"+names[i]+"=0")
+		}
+	}
+	return flags, nil
+}
 
 // StartOperator starts the built program with the account's kubeconfig. Of the user's environment it gets nothing but
 // the PATH: no home folder, no other kubeconfig, no proxy.
@@ -35,7 +58,7 @@ func (w *Workshop) StartOperator(kubeconfig string, output io.Writer) (*process.
 		return nil, fmt.Errorf("making the operator's temporary folder: %w", err)
 	}
 	return w.Scope.Start(process.Spec{
-		Name: "the operator", Path: w.Program(), Args: operatorFlags, Dir: temporary, Stdout: output, Stderr: output,
+		Name: "the operator", Path: w.Program(), Args: w.flags, Dir: temporary, Stdout: output, Stderr: output,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + temporary, "TMPDIR=" + temporary, "KUBECONFIG=" + kubeconfig},
 	})
 }

@@ -31,10 +31,11 @@ func bindClusterRole(ctx context.Context, client rbacv1client.RbacV1Interface, r
 	return ignoreExisting(err)
 }
 
-// bindRole is bindClusterRole for a role of one namespace, which is made if it is missing.
+// bindRole is bindClusterRole for a role of one namespace, which is made if it is missing. A role that names none is for
+// the operator's own, as kustomize would have it.
 func bindRole(ctx context.Context, client kubernetes.Interface, role rbacv1.Role) error {
 	if role.Namespace == "" {
-		return errNoNamespace
+		role.Namespace = operatorNamespace
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: role.Namespace}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); ignoreExisting(err) != nil {
