@@ -43,32 +43,31 @@ func Start(ctx context.Context, program *Program) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, program, scope, settings{})
+	return start(ctx, program, scope, false)
 }
 
-// settings are what a playground has other than a grading run.
-type settings struct {
-	port    int  // default: any free one
-	durable bool // the data must survive a power failure
-}
-
-// start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one.
-func start(ctx context.Context, program *Program, scope *process.Scope, s settings) (*Cluster, error) {
+// start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one. What a durable
+// one holds survives a power failure.
+func start(ctx context.Context, program *Program, scope *process.Scope, durable bool) (*Cluster, error) {
 	c := &Cluster{
 		Dir: scope.Dir, Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig), AuditLog: filepath.Join(scope.Dir, "audit.log"),
 		Version: program.Version, scope: scope,
 	}
-	if err := c.start(ctx, program, s); err != nil {
+	if err := c.start(ctx, program, durable); err != nil {
 		_ = c.Stop()
 		return nil, fmt.Errorf("starting a cluster: %w", err)
 	}
 	return c, nil
 }
 
-func (c *Cluster) start(ctx context.Context, program *Program, s settings) (err error) {
+func (c *Cluster) start(ctx context.Context, program *Program, durable bool) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("it was not ready within %s", startTimeout))
 	defer cancel()
-	if c.port, err = reservePort(s.port); err != nil {
+	port, err := portOf(c.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	if c.port, err = reservePort(port); err != nil {
 		return err
 	}
 	if err := writeFiles(c.Dir, c.port.Port); err != nil {
@@ -79,7 +78,7 @@ func (c *Cluster) start(ctx context.Context, program *Program, s settings) (err 
 	}
 	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
 	// second on their own.
-	for _, component := range []component{etcd(s.durable), apiServer(c.port.Port)} {
+	for _, component := range []component{etcd(durable), apiServer(c.port.Port)} {
 		if err := c.launch(program, component); err != nil {
 			return err
 		}
@@ -105,7 +104,7 @@ func (c *Cluster) launch(program *Program, component component) error {
 	defer log.Close()
 	p, err := c.scope.Start(process.Spec{
 		Name: component.name, Path: program.Path, Args: append([]string{component.name}, component.flags...),
-		Env: append(os.Environ(), component.env...), Stdout: log, Stderr: log,
+		Env: environment(), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return err
@@ -131,7 +130,7 @@ func (c *Cluster) PIDs() map[string]int {
 	return pids
 }
 
-// Died is closed when one of the cluster's programs has ended.
+// died names a program of the cluster that has ended.
 func (c *Cluster) died() (name string, dead bool) {
 	for _, p := range c.processes {
 		select {

@@ -5,6 +5,7 @@ package embedded
 
 import (
 	"net"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -18,7 +19,18 @@ var kubernetesServiceIP = net.IPv4(10, 96, 0, 1)
 type component struct {
 	name  string
 	flags []string
-	env   []string
+}
+
+// environment is that of the programs. It has nothing of what a person may have set for a cluster of theirs: each flag
+// of etcd is also a variable (ETCD_NAME), and etcd refuses to start when both are there.
+func environment() []string {
+	var kept []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
+		if value, ok := os.LookupEnv(name); ok {
+			kept = append(kept, name+"="+value)
+		}
+	}
+	return kept
 }
 
 // etcd listens on Unix sockets in the run folder: no port to collide, and nobody else can connect. Its URLs must have

@@ -5,9 +5,12 @@ package embedded
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -47,13 +50,13 @@ func writeFiles(dir string, port int) error {
 	if err := serviceAccountKey(files); err != nil {
 		return err
 	}
-	url := fmt.Sprintf("https://127.0.0.1:%d", port)
+	host := fmt.Sprintf("https://127.0.0.1:%d", port)
 	for _, client := range clients {
 		pair, err := ca.client(client.user, client.group)
 		if err != nil {
 			return err
 		}
-		if files[client.file], err = Kubeconfig(url, ca.PEM, clientcmdapi.AuthInfo{
+		if files[client.file], err = Kubeconfig(host, ca.PEM, clientcmdapi.AuthInfo{
 			ClientCertificateData: pair.certificate, ClientKeyData: pair.key,
 		}); err != nil {
 			return err
@@ -65,7 +68,32 @@ func writeFiles(dir string, port int) error {
 	if err := secretFiles(dir, files); err != nil {
 		return err
 	}
-	return secretFiles(dir, map[string][]byte{adminKubeconfig: admin})
+	const unfinished = adminKubeconfig + ".new"
+	if err := secretFiles(dir, map[string][]byte{unfinished: admin}); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, unfinished), filepath.Join(dir, adminKubeconfig))
+}
+
+// portOf is the API server's port in a kubeconfig of an earlier start, or 0 if there is none: one that was handed out
+// must go on working.
+func portOf(kubeconfig string) (int, error) {
+	if _, err := os.Stat(kubeconfig); errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	config, err := loadConfig(kubeconfig)
+	if err != nil {
+		return 0, err
+	}
+	host, err := url.Parse(config.Host)
+	if err != nil {
+		return 0, fmt.Errorf("reading the API server's URL in %s: %w", kubeconfig, err)
+	}
+	port, err := strconv.Atoi(host.Port())
+	if err != nil {
+		return 0, fmt.Errorf("reading the API server's port in %s: %w", kubeconfig, err)
+	}
+	return port, nil
 }
 
 // serviceAccountKey makes the key with which the API server signs the tokens of ServiceAccounts.
@@ -82,11 +110,11 @@ func serviceAccountKey(files map[string][]byte) error {
 	return nil
 }
 
-// Kubeconfig writes a kubeconfig with one context for one user of the cluster at url.
-func Kubeconfig(url string, ca []byte, user clientcmdapi.AuthInfo) ([]byte, error) {
+// Kubeconfig writes a kubeconfig with one context for one user of the cluster at host, a URL.
+func Kubeconfig(host string, ca []byte, user clientcmdapi.AuthInfo) ([]byte, error) {
 	const name = "operator-labs"
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca}
+	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: host, CertificateAuthorityData: ca}
 	kubeconfig.AuthInfos[name] = &user
 	kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	kubeconfig.CurrentContext = name

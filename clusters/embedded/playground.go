@@ -31,7 +31,6 @@ var ErrDown = errors.New("the playground is not running: start it with `make up`
 // playgroundState is what a later command must know of the processes that an earlier one started.
 type playgroundState struct {
 	Scope   string         `json:"scope"`
-	Port    int            `json:"port"`
 	Version string         `json:"version"`
 	PIDs    map[string]int `json:"pids"`
 	Started time.Time      `json:"started"`
@@ -83,15 +82,15 @@ func (p *Playground) Up(ctx context.Context, program *Program) (started bool, er
 		return false, err
 	}
 	// Written before anything is started: whoever finds this folder after a crash knows what to look for.
-	state = playgroundState{Scope: scope.ID, Port: state.Port, Version: program.Version, Started: time.Now()}
+	state = playgroundState{Scope: scope.ID, Version: program.Version, Started: time.Now()}
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, scope.Close())
 	}
-	cluster, err := start(ctx, program, scope, settings{port: state.Port, durable: true})
+	cluster, err := start(ctx, program, scope, true)
 	if err != nil {
 		return false, err
 	}
-	state.Port, state.PIDs = cluster.port.Port, cluster.PIDs()
+	state.PIDs = cluster.PIDs()
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, cluster.Stop())
 	}
@@ -181,7 +180,8 @@ func (p *Playground) readState() (playgroundState, error) {
 		err = json.Unmarshal(content, &state)
 	}
 	if err != nil {
-		return state, fmt.Errorf("reading the playground's state: %w", err)
+		return state, fmt.Errorf("reading the playground's state: %w: remove %s, and the playground's processes if it runs",
+			err, p.Dir)
 	}
 	return state, nil
 }

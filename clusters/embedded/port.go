@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,10 @@ func reservePort(port int) (*reservation, error) {
 	r := &reservation{descriptor: descriptor}
 	if err := r.bind(port); err != nil {
 		r.Release()
+		if errors.Is(err, unix.EADDRINUSE) {
+			return nil, fmt.Errorf("port %d on 127.0.0.1, which the cluster had before, is another program's now: "+
+				"end that (`ss -ltnp` names it), or begin anew with `make down` and `make up`", port)
+		}
 		return nil, fmt.Errorf("reserving a port on 127.0.0.1: %w", err)
 	}
 	return r, nil

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// The tests of this file share a cluster: each keeps to a namespace of its own, or only looks.
+
+func newNamespace(t *testing.T, client kubernetes.Interface) string {
+	t.Helper()
+	namespace, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}
+
+func newConfigMap(t *testing.T, client kubernetes.Interface, namespace string, meta metav1.ObjectMeta) *corev1.ConfigMap {
+	t.Helper()
+	configMap, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return configMap
+}
+
+func TestAStartedClusterHasWhatEveryClusterHas(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, sharedCluster(t))
+	for _, namespace := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic} {
+		if _, err := client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestControllersAndSchedulerWork(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, sharedCluster(t))
+	namespace := newNamespace(t, client)
+	labels := map[string]string{"app": "web"}
+	if _, err := client.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+			},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Deployment has a ReplicaSet", func() (bool, error) {
+		sets, err := client.AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(sets.Items) == 1 && sets.Items[0].OwnerReferences[0].Name == "web", err
+	})
+	eventually(t, "the scheduler has found no node for the Pod", func() (bool, error) {
+		pods, err := client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != 1 {
+			return false, err
+		}
+		return slices.ContainsFunc(pods.Items[0].Status.Conditions, func(condition corev1.PodCondition) bool {
+			return condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable
+		}), nil
+	})
+}
+
+func TestWhatAnOwnerOwnedIsCollected(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, sharedCluster(t))
+	namespace := newNamespace(t, client)
+	owner := newConfigMap(t, client, namespace, metav1.ObjectMeta{Name: "owner"})
+	newConfigMap(t, client, namespace, metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID},
+	}})
+	if err := client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), owner.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the owned object is gone", func() (bool, error) {
+		_, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "owned", metav1.GetOptions{})
+		there, err := found(err)
+		return !there && err == nil, err
+	})
+}
+
+func TestANamespaceIsDeletedWithWhatIsInIt(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, sharedCluster(t))
+	namespace := newNamespace(t, client)
+	newConfigMap(t, client, namespace, metav1.ObjectMeta{Name: "content"})
+	if err := client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the namespace is gone", func() (bool, error) {
+		_, err := client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+		there, err := found(err)
+		return !there && err == nil, err
+	})
+}
+
+func TestServerAndKubectlSayTheirRealVersion(t *testing.T) {
+	t.Parallel()
+	cluster := sharedCluster(t)
+	program := controlPlane(t)
+	if program.Version != "v1.36.3" || cluster.Version != program.Version {
+		t.Errorf("the program's version is %s, the cluster's %s", program.Version, cluster.Version)
+	}
+	server, err := clientOf(t, cluster).Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.GitVersion != program.Version || server.Major != "1" || server.Minor != "36" {
+		t.Errorf("the server says %s (major %s, minor %s), want %s", server.GitVersion, server.Major, server.Minor, program.Version)
+	}
+	kubectl := exec.Command(program.Path, "kubectl", "version", "--output=json")
+	kubectl.Env = []string{"KUBECONFIG=" + cluster.Kubeconfig, "HOME=" + t.TempDir()}
+	output, err := kubectl.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var versions struct{ ClientVersion, ServerVersion struct{ GitVersion string } }
+	if err := json.Unmarshal(output, &versions); err != nil {
+		t.Fatal(err)
+	}
+	if versions.ClientVersion.GitVersion != program.Version || versions.ServerVersion.GitVersion != program.Version {
+		t.Errorf("kubectl says %+v, want %s twice", versions, program.Version)
+	}
+}
+
+func TestStrangersAreTurnedAway(t *testing.T) {
+	t.Parallel()
+	cluster := sharedCluster(t)
+	status := func(config *rest.Config, path string) int {
+		t.Helper()
+		transport, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := transport.Get(cluster.Host() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	stranger := rest.AnonymousClientConfig(cluster.Config())
+	token := rest.CopyConfig(stranger)
+	token.BearerToken = "made-up"
+	authority, err := newAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := authority.client("operator-labs-admin", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forger := rest.CopyConfig(stranger)
+	forger.CertData, forger.KeyData = forged.certificate, forged.key
+	for name, config := range map[string]*rest.Config{
+		"no certificate": stranger, "a made-up token": token, "another authority's certificate": forger,
+	} {
+		for _, path := range []string{"/api/v1/namespaces", "/version", "/readyz", "/metrics"} {
+			if got := status(config, path); got != http.StatusUnauthorized {
+				t.Errorf("%s: %s answers with %d, want 401", name, path, got)
+			}
+		}
+	}
+	if got := status(cluster.Config(), "/api/v1/namespaces"); got != http.StatusOK {
+		t.Errorf("the administrator gets %d, want 200", got)
+	}
+}
+
+func TestAServiceAccountIsKnownByItsTokenAndMayDoNothing(t *testing.T) {
+	t.Parallel()
+	cluster := sharedCluster(t)
+	client := clientOf(t, cluster)
+	token, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).CreateToken(t.Context(), "default",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(cluster.Config())
+	config.BearerToken = token.Status.Token
+	account, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = account.CoreV1().ConfigMaps(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:serviceaccount:default:default") {
+		t.Errorf("it gets %v, want Forbidden", err)
+	}
+}
+
+func TestNobodyElseCanReadTheRunFolder(t *testing.T) {
+	t.Parallel()
+	cluster := sharedCluster(t)
+	files := 0
+	if err := filepath.WalkDir(cluster.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		files++
+		// A socket is entered through its folder; etcd makes it with the modes that it likes.
+		if info.Mode().Perm()&0o077 != 0 && info.Mode().Type() != fs.ModeSocket {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if files < 15 {
+		t.Errorf("there are only %d files", files)
+	}
+}
+
+// auditEvent is what the tests look at in a line of the audit log.
+type auditEvent struct {
+	Verb, RequestURI, Stage, Level string
+	User                           struct{ Username string }
+	ResponseStatus                 struct{ Code int }
+	ObjectRef                      struct{ Resource, Name, APIGroup string }
+	RequestObject, ResponseObject  json.RawMessage
+}
+
+func auditEvents(t *testing.T, cluster *Cluster) (events []auditEvent) {
+	t.Helper()
+	content, err := os.ReadFile(cluster.AuditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(content) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			continue // being written
+		}
+		var event auditEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+func findEvent(events []auditEvent, verb, resource, name string) (auditEvent, bool) {
+	i := slices.IndexFunc(events, func(e auditEvent) bool {
+		return e.Verb == verb && e.ObjectRef.Resource == resource && e.ObjectRef.Name == name
+	})
+	if i < 0 {
+		return auditEvent{}, false
+	}
+	return events[i], true
+}
+
+func TestARequestIsInTheAuditLogWhenItsAnswerArrives(t *testing.T) {
+	t.Parallel()
+	cluster := sharedCluster(t)
+	client := clientOf(t, cluster)
+	namespace := newNamespace(t, client)
+	for i := range 20 {
+		name := fmt.Sprintf("%s-%d", namespace, i)
+		newConfigMap(t, client, namespace, metav1.ObjectMeta{Name: name})
+		event, ok := findEvent(auditEvents(t, cluster), "create", "configmaps", name)
+		if !ok {
+			t.Fatalf("creating %s is not in the log", name)
+		}
+		if event.User.Username != "operator-labs-admin" || event.ResponseStatus.Code != http.StatusCreated ||
+			event.Stage != "ResponseComplete" || event.Level != "Metadata" {
+			t.Errorf("the log has %+v", event)
+		}
+	}
+}
+
+func TestTheAuditLogHasWholeObjectsOfTheCoursesKindsOnly(t *testing.T) {
+	t.Parallel()
+	cluster := sharedCluster(t)
+	client := clientOf(t, cluster)
+	raw := client.RESTClient()
+	const definition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": {"name": "auditeds.demo.lva.io"}, "spec": {"group": "demo.lva.io", "scope": "Cluster",
+		"names": {"plural": "auditeds", "kind": "Audited"}, "versions": [{"name": "v1", "served": true, "storage": true,
+		"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
+	post := func(path, body string) error {
+		return raw.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+	}
+	if err := post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new kind is served", func() (bool, error) {
+		return found(post("/apis/demo.lva.io/v1/auditeds",
+			`{"apiVersion": "demo.lva.io/v1", "kind": "Audited", "metadata": {"name": "one"}, "spec": {"colour": "green"}}`))
+	})
+	for _, path := range []string{"/apis/demo.lva.io/v1/auditeds", "/readyz", "/version"} {
+		if err := raw.Get().AbsPath(path).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := auditEvents(t, cluster)
+	i := slices.IndexFunc(events, func(e auditEvent) bool {
+		return e.Verb == "create" && e.ObjectRef.Resource == "auditeds" && e.ResponseStatus.Code == http.StatusCreated
+	})
+	if i < 0 {
+		t.Fatal("creating an object of the course's group is not in the log")
+	}
+	if created := events[i]; !bytes.Contains(created.RequestObject, []byte("green")) ||
+		!bytes.Contains(created.ResponseObject, []byte("green")) || bytes.Contains(created.ResponseObject, []byte("managedFields")) {
+		t.Errorf("the log has of its creation: request %s, response %s", created.RequestObject, created.ResponseObject)
+	}
+	if listed, ok := findEvent(events, "list", "auditeds", ""); !ok || listed.ResponseObject != nil {
+		t.Errorf("of the list, the log has %v %s, want it without its content", ok, listed.ResponseObject)
+	}
+	for _, event := range events {
+		if strings.HasPrefix(event.RequestURI, "/readyz") || strings.HasPrefix(event.RequestURI, "/version") ||
+			strings.HasPrefix(event.User.Username, "system:kube-") || event.User.Username == "system:apiserver" {
+			t.Errorf("nobody wants to know that %s asked for %s", event.User.Username, event.RequestURI)
+		}
+		if event.ObjectRef.APIGroup != "demo.lva.io" && event.RequestObject != nil {
+			t.Errorf("the log has the whole %s %s", event.ObjectRef.Resource, event.ObjectRef.Name)
+		}
+	}
+}

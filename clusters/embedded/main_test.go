@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/progress"
+)
+
+// These variables make this test binary the owner of a cluster that a test ends in some violent way, instead of running
+// the tests: what it does, with which control plane, and in which folder.
+const (
+	roleVariable    = "OPERATOR_LABS_TEST_ROLE"
+	programVariable = "OPERATOR_LABS_TEST_PROGRAM"
+	versionVariable = "OPERATOR_LABS_TEST_VERSION"
+	dirVariable     = "OPERATOR_LABS_TEST_DIR"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		if err := roles[role](&Program{Path: os.Getenv(programVariable), Version: os.Getenv(versionVariable)}); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	code := m.Run()
+	if err := stopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// roles print a line of JSON when they have done something, and end when a line comes on standard input.
+var roles = map[string]func(*Program) error{
+	"owner": func(program *Program) error {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		cluster, err := Start(ctx, program)
+		if err != nil {
+			return err
+		}
+		say(owned{Dir: cluster.Dir, Port: cluster.port.Port, PIDs: cluster.PIDs()})
+		waitForLine()
+		if err := cluster.Stop(); err != nil {
+			return err
+		}
+		say(owned{})
+		return nil
+	},
+	"up": func(program *Program) error {
+		playground := &Playground{Dir: os.Getenv(dirVariable)}
+		if _, err := playground.Up(context.Background(), program); err != nil {
+			return err
+		}
+		say(owned{Dir: playground.Dir})
+		waitForLine()
+		return nil
+	},
+}
+
+// owned is what an owner tells of its cluster.
+type owned struct {
+	Dir  string
+	Port int
+	PIDs map[string]int
+}
+
+func say(o owned) {
+	content, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(content))
+}
+
+func waitForLine() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n') }
+
+// actor is this test binary in one of the roles.
+type actor struct {
+	*exec.Cmd
+	says  *bufio.Reader
+	stdin io.WriteCloser
+}
+
+// newActor prepares the test binary for a role, with a TMPDIR of its own.
+func newActor(t *testing.T, role, executable string, program *Program, tmp string, variables ...string) *actor {
+	t.Helper()
+	a := &actor{Cmd: exec.Command(executable)}
+	a.Dir = "/"
+	a.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + tmp, "TMPDIR=" + tmp,
+		roleVariable + "=" + role, programVariable + "=" + program.Path, versionVariable + "=" + program.Version,
+	}, variables...)
+	a.Stderr = os.Stderr
+	stdout, err := a.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.says = bufio.NewReader(stdout)
+	if a.stdin, err = a.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a *actor) begin(t *testing.T) {
+	t.Helper()
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.kill)
+}
+
+func (a *actor) hear(t *testing.T) owned {
+	t.Helper()
+	line, err := a.says.ReadString('\n')
+	if err != nil {
+		t.Fatalf("an owner said %q: %v", line, err)
+	}
+	var o owned
+	if err := json.Unmarshal([]byte(line), &o); err != nil {
+		t.Fatalf("an owner said %q", line)
+	}
+	return o
+}
+
+func (a *actor) kill() {
+	_ = a.Process.Kill()
+	_ = a.Wait()
+}
+
+func testExecutable(t *testing.T) string {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return executable
+}
+
+// ensureProgram builds the control plane of this checkout, which takes minutes in a fresh clone.
+var ensureProgram = sync.OnceValues(func() (*Program, error) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return nil, err
+	}
+	program, err := NewProgram(root)
+	if err != nil || program.Fresh() {
+		return program, err
+	}
+	bar := progress.Start(os.Stderr, "build Kubernetes "+program.Version)
+	if err := program.Ensure(context.Background(), bar.Set); err != nil {
+		bar.Fail()
+		return nil, err
+	}
+	bar.Done()
+	return program, nil
+})
+
+func controlPlane(t *testing.T) *Program {
+	t.Helper()
+	program, err := ensureProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// shared is the cluster of the tests that disturb nobody. TestMain stops it.
+var shared struct {
+	mutex   sync.Mutex
+	cluster *Cluster
+}
+
+func sharedCluster(t *testing.T) *Cluster {
+	t.Helper()
+	shared.mutex.Lock()
+	defer shared.mutex.Unlock()
+	if shared.cluster == nil {
+		// Not the test's context: the cluster outlives it.
+		cluster, err := Start(context.Background(), controlPlane(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.cluster = cluster
+	}
+	return shared.cluster
+}
+
+func stopShared() error {
+	if shared.cluster == nil {
+		return nil
+	}
+	return shared.cluster.Stop()
+}
+
+func clientOf(t *testing.T, cluster *Cluster) *kubernetes.Clientset {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// eventually waits until something is so, for half a minute at most: others may be using the machine.
+func eventually(t *testing.T, what string, so func() (bool, error)) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		yes, err := so()
+		if err != nil {
+			t.Fatalf("waiting until %s: %v", what, err)
+		}
+		if yes {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("not within 30 seconds: " + what)
+		}
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}
+
+// runs reports whether a process runs. One that has ended and that nobody has waited for yet does not, once the last
+// of its threads has ended.
+func runs(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X") || len(threads) > 1
+}
+
+// processesWith finds processes by a variable of their environment, as in "TMPDIR=/tmp".
+func processesWith(variable string) (pids []int) {
+	environments, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range environments {
+		environment, err := os.ReadFile(file)
+		if err != nil || !strings.Contains("\x00"+string(environment), "\x00"+variable+"\x00") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// free reports whether a port of 127.0.0.1 can be had by a program that shares it with nobody.
+func free(port int) bool {
+	listener, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return false
+	}
+	listener.Close()
+	return true
+}
+
+// wantGone waits until nothing is left of a cluster.
+func wantGone(t *testing.T, o owned) {
+	t.Helper()
+	for name, pid := range o.PIDs {
+		eventually(t, name+" has ended", func() (bool, error) { return !runs(pid), nil })
+	}
+	eventually(t, o.Dir+" is gone", func() (bool, error) { return !exists(o.Dir), nil })
+	eventually(t, "the port is free", func() (bool, error) { return free(o.Port), nil })
+}
+
+// listenSomewhere takes a port as a program does that shares it with nobody.
+func listenSomewhere(t *testing.T) (port int) {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+func newPlayground(t *testing.T) *Playground {
+	t.Helper()
+	playground := NewPlayground(t.TempDir())
+	t.Cleanup(func() {
+		if _, err := playground.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	return playground
+}
+
+// upElsewhere begins Up in a process of its own.
+func upElsewhere(t *testing.T, playground *Playground) *actor {
+	t.Helper()
+	a := newActor(t, "up", testExecutable(t), controlPlane(t), t.TempDir(), dirVariable+"="+playground.Dir)
+	a.begin(t)
+	return a
+}
+
+func up(t *testing.T, playground *Playground) (started bool) {
+	t.Helper()
+	started, err := playground.Up(t.Context(), controlPlane(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return started
+}
+
+func stateOf(t *testing.T, playground *Playground) playgroundState {
+	t.Helper()
+	state, err := playground.readState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// processesOf are those that carry the mark of the playground's scope.
+func processesOf(scope string) []int { return processesWith("OPERATOR_LABS_SCOPE=" + scope) }
+
+// guardOf finds the guard that a process has started.
+func guardOf(t *testing.T, owner int) (guard int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range stats {
+		stat, _ := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(owner) && bytes.HasPrefix(command, []byte("operator-labs-guard")) {
+			guard, _ = strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			return guard
+		}
+	}
+	t.Fatal("the owner has no guard")
+	return 0
+}
+
+func TestWithoutAPlaygroundEveryCommandSaysSo(t *testing.T) {
+	t.Parallel()
+	playground := NewPlayground(t.TempDir())
+	if was, err := playground.Down(); was || err != nil {
+		t.Errorf("Down says %t, %v", was, err)
+	}
+	if _, err := playground.Status(t.Context()); !errors.Is(err, ErrDown) {
+		t.Errorf("Status says %v, want %v", err, ErrDown)
+	}
+	if _, err := playground.Config(); !errors.Is(err, ErrDown) {
+		t.Errorf("Config says %v, want %v", err, ErrDown)
+	}
+	if exists(playground.Dir) {
+		t.Error("looking made the folder")
+	}
+}
+
+func TestOneCommandAtATimeStartsOrEndsThePlayground(t *testing.T) {
+	t.Parallel()
+	playground := newPlayground(t)
+	unlock, err := playground.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	const want = "another command is starting or ending the playground: wait for it"
+	if _, err := playground.Up(t.Context(), &Program{}); err == nil || err.Error() != want {
+		t.Errorf("Up says %v, want %s", err, want)
+	}
+	if _, err := playground.Down(); err == nil || err.Error() != want {
+		t.Errorf("Down says %v, want %s", err, want)
+	}
+}
+
+// The playground's life is one test: each step begins with what the one before it left.
+func TestAPlaygroundSurvivesWhatEndsItsCommandsAndPrograms(t *testing.T) {
+	t.Parallel()
+	playground := newPlayground(t)
+
+	// The first Up is killed in the middle, its guard before it, so nobody is there to clean up.
+	interrupted := upElsewhere(t, playground)
+	eventually(t, "the API server has been started", func() (bool, error) {
+		return exists(filepath.Join(playground.Dir, "kube-apiserver.log")), nil
+	})
+	if err := syscall.Kill(guardOf(t, interrupted.Process.Pid), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	interrupted.kill()
+	before := stateOf(t, playground)
+	if len(processesOf(before.Scope)) == 0 {
+		t.Fatal("the interrupted Up left no processes: the test has lost its point")
+	}
+	if status, err := playground.Status(t.Context()); err == nil && status.running() {
+		t.Error("after an interrupted Up, Status says that all runs")
+	}
+
+	// The second one ends what the first one left, succeeds, and is killed afterwards.
+	commanded := upElsewhere(t, playground)
+	commanded.hear(t)
+	if left := processesOf(before.Scope); len(left) > 0 {
+		t.Errorf("of the interrupted Up, %v still run", left)
+	}
+	commanded.kill()
+	status, err := playground.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !status.running() || status.Ready != nil || status.Version != controlPlane(t).Version || len(status.Programs) != 4 {
+		t.Fatalf("after the death of the command that started it: %+v", status)
+	}
+	config, err := playground.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != status.Host {
+		t.Errorf("Status names %s, the kubeconfig %s", status.Host, config.Host)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newConfigMap(t, client, metav1.NamespaceDefault, metav1.ObjectMeta{Name: "kept"})
+	kubeconfig, err := os.ReadFile(playground.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The third one has nothing to do.
+	running := stateOf(t, playground)
+	if up(t, playground) {
+		t.Error("Up started a playground that ran")
+	}
+	if now := stateOf(t, playground); !maps.Equal(now.PIDs, running.PIDs) || now.Scope != running.Scope {
+		t.Errorf("Up changed the playground from %+v to %+v", running, now)
+	}
+
+	// A program of it is killed: Status sees it, Up mends it, and nothing is lost.
+	if err := syscall.Kill(running.PIDs["etcd"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Status says that etcd has ended", func() (bool, error) {
+		status, err := playground.Status(t.Context())
+		return err == nil && !status.Programs["etcd"] && status.Programs["kube-apiserver"], err
+	})
+	if !up(t, playground) {
+		t.Error("Up did not mend the playground")
+	}
+	for name, pid := range running.PIDs {
+		eventually(t, name+" of before has ended", func() (bool, error) { return !runs(pid), nil })
+	}
+	after, err := os.ReadFile(playground.Kubeconfig())
+	if err != nil || !bytes.Equal(after, kubeconfig) {
+		t.Errorf("the kubeconfig is not what it was (%v)", err)
+	}
+	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("what was made before: %v", err)
+	}
+
+	ending := stateOf(t, playground)
+	if was, err := playground.Down(); !was || err != nil {
+		t.Errorf("Down says %t, %v", was, err)
+	}
+	wantGone(t, owned{Dir: playground.Dir, Port: portIn(t, config.Host), PIDs: ending.PIDs})
+	if left := processesOf(ending.Scope); len(left) > 0 {
+		t.Errorf("after Down, %v still run", left)
+	}
+	if was, err := playground.Down(); was || err != nil {
+		t.Errorf("Down again says %t, %v", was, err)
+	}
+}
+
+func portIn(t *testing.T, host string) int {
+	t.Helper()
+	address, err := url.Parse(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(address.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func TestAPlaygroundThatCannotStartLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	playground := newPlayground(t)
+	program := &Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: "v1.2.3"}
+	const script = "#!/bin/sh\n[ $1 = etcd ] && exec sleep 1000\necho 'unknown flag'\nexit 1\n"
+	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := playground.Up(t.Context(), program); err == nil || !strings.HasSuffix(err.Error(), "the last lines of its log:\n  unknown flag") {
+		t.Errorf("the error is %v", err)
+	}
+	if left := processesOf(stateOf(t, playground).Scope); len(left) > 0 {
+		t.Errorf("%v still run", left)
+	}
+	if was, err := playground.Down(); !was || err != nil {
+		t.Errorf("Down says %t, %v", was, err)
+	}
+}
+
+func TestAPlaygroundWithABrokenStateSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	playground := NewPlayground(t.TempDir())
+	if err := os.MkdirAll(playground.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(playground.stateFile(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("remove %s, and", playground.Dir)
+	if _, err := playground.Up(t.Context(), &Program{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Up says %v", err)
+	}
+	if _, err := playground.Down(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Down says %v", err)
+	}
+}
