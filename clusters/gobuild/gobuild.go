@@ -295,10 +295,14 @@ func Lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	held := make(chan error, 1)
-	go func() { held <- syscall.Flock(int(file.Fd()), syscall.LOCK_EX) }()
+	held := make(chan struct{})
+	var failed error
+	go func() {
+		defer close(held)
+		failed = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+	}()
 	select {
-	case err = <-held:
+	case <-held:
 	case <-ctx.Done():
 		// The system call goes on waiting; when it gets the lock, nobody wants it any more.
 		go func() {
@@ -307,9 +311,9 @@ func Lock(ctx context.Context, name string) (unlock func(), err error) {
 		}()
 		return nil, context.Cause(ctx)
 	}
-	if err != nil {
+	if failed != nil {
 		file.Close()
-		return nil, err
+		return nil, failed
 	}
 	return func() { file.Close() }, nil
 }
