@@ -53,11 +53,13 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- r.follow(events) }()
+	done := make(chan struct{})
+	var followed error
+	go func() { followed = r.follow(events); close(done) }()
 	select {
-	case err = <-done:
+	case <-done:
 		<-checks.Done()
+		err = followed
 		if err == nil {
 			err = r.complete(output)
 		}
@@ -68,12 +70,12 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 		}
 	case v := <-gone:
 		checks.Kill()
-		_ = <-done // it was ended: what it says of that is no news
+		<-done
 		r.failRunning(v.reason, operator.lastWords())
 		err = v
 	case <-ctx.Done():
 		checks.Kill()
-		_ = <-done // it was ended: what it says of that is no news
+		<-done
 		err = context.Cause(ctx)
 		if v := (*verdict)(nil); errors.As(err, &v) {
 			r.failRunning(v.reason, nil)
