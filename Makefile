@@ -78,7 +78,7 @@ bench: $(LAB) ## Measure the budgets; figures go to docs/benchmarks.md
 	@$(LAB) bench
 
 clean: ## Remove what was built, but no work of yours
-	@rm -rf .cache/bin .cache/checks .cache/controlplane
+	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions
 
 # The lab command builds all else by itself. What builds it imports so little that it is there within seconds.
 $(LAB): $(SOURCES)

@@ -17,7 +17,7 @@ func certifyCommand() *cobra.Command {
 	options := certify.Options{Out: os.Stdout}
 	command := &cobra.Command{
 		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution and every mutant get the grade they must",
-		Example: "  lab certify\n  lab certify 2 --only deletes-the-oldest\n  lab certify --only solution --repeat 20 --busy",
+		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --busy",
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {

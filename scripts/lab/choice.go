@@ -79,7 +79,7 @@ func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice,
 
 // screen says what a person can type next, in the words of the one who typed this.
 func (c *choice) screen(file string) terminal.Options {
-	options := terminal.Options{File: c.relative(file)}
+	options := terminal.Options{File: c.relative(file), Dir: c.relative(c.Dir)}
 	n := c.Lab.Number
 	switch {
 	case c.foreign:

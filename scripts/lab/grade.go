@@ -20,7 +20,11 @@ import (
 	"lva.io/operators/scripts/report/terminal"
 )
 
-const operatorLogFile = "operator.log"
+const (
+	operatorLogFile = "operator.log"
+	// verdictDir, in a lab's folder of reports, has the report of the last run that was not interrupted.
+	verdictDir = "verdict"
+)
 
 func gradeCommand() *cobra.Command {
 	var flags choiceFlags
@@ -83,8 +87,17 @@ func gradeOne(
 	options.View = live
 	result := grade.Run(ctx, options)
 	live.Close()
+	if errors.Is(context.Cause(ctx), errSaved) {
+		return result, nil // nobody asks for a verdict on what is no longer there
+	}
 	if err := report.Write(c.Out, *result); err != nil {
 		return nil, err
+	}
+	if result.Outcome != report.Interrupted {
+		// Hints and progress go by the last run that came to an end.
+		if err := report.Write(filepath.Join(c.Out, verdictDir), *result); err != nil {
+			return nil, err
+		}
 	}
 	return result, terminal.Verdict(os.Stdout, result, screen)
 }
@@ -135,7 +148,7 @@ func gradeAll(ctx context.Context, flags choiceFlags) error {
 		return err
 	}
 	for _, result := range reports {
-		fmt.Printf("%-20s %s\n", result.Lab, result.Summary())
+		fmt.Println(result.Summary())
 	}
 	if !full {
 		return errSaid

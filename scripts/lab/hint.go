@@ -34,7 +34,7 @@ func hintCommand() *cobra.Command {
 
 // hint prints one hint more than the last time, for as long as the same check is the first that fails.
 func hint(c *choice) error {
-	last, err := report.Read(filepath.Join(c.Out, report.JSONFile))
+	last, err := report.Read(filepath.Join(c.Out, verdictDir, report.JSONFile))
 	if err != nil {
 		return err
 	}

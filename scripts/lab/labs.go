@@ -44,7 +44,7 @@ func listLabs(here *checkout.Checkout) error {
 	for i := range here.Labs.Labs {
 		lab := &here.Labs.Labs[i]
 		score, when, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
-		file := filepath.Join(here.Root, "out", lab.Name, report.JSONFile)
+		file := filepath.Join(here.Root, "out", lab.Name, verdictDir, report.JSONFile)
 		if _, err := os.Stat(file); err == nil {
 			last, err := report.Read(file)
 			if err != nil {

@@ -25,8 +25,15 @@ func upCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := up(command.Context(), here); err != nil {
+			started, err := up(command.Context(), here)
+			if err != nil {
 				return err
+			}
+			// What is for people goes to standard error, so that `eval "$(lab up)"` works.
+			if started {
+				fmt.Fprintf(os.Stderr, "The playground runs: Kubernetes %s. To use it:\n", here.ControlPlane.Version)
+			} else {
+				fmt.Fprintln(os.Stderr, "The playground runs already. To use it:")
 			}
 			fmt.Printf("export KUBECONFIG=%s\n", here.Playground().Kubeconfig())
 			return nil
@@ -34,21 +41,12 @@ func upCommand() *cobra.Command {
 	}
 }
 
-// up starts the playground. What it says goes to standard error, so that `eval $(lab up)` works.
-func up(ctx context.Context, here *checkout.Checkout) error {
+// up starts the playground unless it runs.
+func up(ctx context.Context, here *checkout.Checkout) (started bool, err error) {
 	if err := here.EnsureControlPlane(ctx); err != nil {
-		return err
+		return false, err
 	}
-	started, err := here.Playground().Up(ctx, here.ControlPlane)
-	if err != nil {
-		return err
-	}
-	if started {
-		fmt.Fprintf(os.Stderr, "The playground runs: Kubernetes %s. To use it:\n", here.ControlPlane.Version)
-	} else {
-		fmt.Fprintln(os.Stderr, "The playground runs already. To use it:")
-	}
-	return nil
+	return here.Playground().Up(ctx, here.ControlPlane)
 }
 
 func downCommand() *cobra.Command {
@@ -114,13 +112,22 @@ func kubectlCommand() *cobra.Command {
 				return err
 			}
 			playground := here.Playground()
-			if _, err := playground.Config(); err != nil {
+			if _, err := playground.Config(); err != nil && !asksForHelp(args) {
 				return err
 			}
-			environment := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBECONFIG=") })
-			return become(here.ControlPlane.Path, "kubectl", args, append(environment, "KUBECONFIG="+playground.Kubeconfig()))
+			// No cache of what kinds there are: in a lab they change from one command to the next.
+			environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+				return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "KUBECACHEDIR=")
+			})
+			return become(here.ControlPlane.Path, "kubectl", args,
+				append(environment, "KUBECONFIG="+playground.Kubeconfig(), "KUBECACHEDIR="+os.DevNull))
 		},
 	}
+}
+
+// asksForHelp tells kubectl's commands that need no cluster.
+func asksForHelp(args []string) bool {
+	return len(args) == 0 || args[0] == "help" || slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }
 
 func controllerGenCommand() *cobra.Command {

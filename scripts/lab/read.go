@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/charmbracelet/glamour"
@@ -17,23 +18,32 @@ import (
 )
 
 func readCommand() *cobra.Command {
-	return &cobra.Command{
+	unfold := false
+	command := &cobra.Command{
 		Use: "read N", GroupID: groupStudents, Short: "Read the lecture of a lab in the terminal", Args: exactlyOneLab,
 		RunE: func(_ *cobra.Command, args []string) error {
 			chosen, err := (&choiceFlags{}).choose(args[0])
 			if err != nil {
 				return err
 			}
-			return read(filepath.Join(chosen.Root, filepath.FromSlash(chosen.Lab.Lecture)))
+			return read(filepath.Join(chosen.Root, filepath.FromSlash(chosen.Lab.Lecture)), chosen.Lab.Lecture, unfold)
 		},
 	}
+	command.Flags().BoolVar(&unfold, "unfold", false, "show the answers and the solution's code, too")
+	return command
 }
 
+// folded is what a page hides until somebody opens it: answers, and the solution's code.
+var folded = regexp.MustCompile(`(?s)<details>\s*<summary>(.*?)</summary>.*?</details>`)
+
 // read shows a page: rendered and in a pager on a terminal, as it is in a pipe.
-func read(file string) error {
+func read(file, name string, unfold bool) error {
 	page, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("reading the lecture: %w", err)
+	}
+	if !unfold {
+		page = folded.ReplaceAll(page, []byte("▸ $1 (folded here; it is in "+name+")"))
 	}
 	screen := terminal.Detect(os.Stdout, os.Getenv)
 	if !screen.Interactive {

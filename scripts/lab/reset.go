@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,10 @@ func resetCommand() *cobra.Command {
 			kept, err := generator.Reset(command.Context(), chosen.Lab.Name)
 			if err != nil {
 				return err
+			}
+			// Reports and hints were about what is no longer there.
+			if err := os.RemoveAll(chosen.Out); err != nil {
+				return fmt.Errorf("removing the old reports: %w", err)
 			}
 			if kept == "" {
 				fmt.Printf("labs/%s is as it was at the beginning: there is nothing to reset.\n", chosen.Lab.Name)

@@ -46,6 +46,7 @@ func runCommand() *cobra.Command {
 	}
 	command.Flags().StringVar(&dir, "dir", "", "a Go module of kubebuilder's layout, instead of a lab")
 	command.Flags().BoolVar(&solution, "solution", false, "the solution, instead of the lab")
+	command.MarkFlagsMutuallyExclusive("dir", "solution")
 	return command
 }
 
@@ -72,11 +73,10 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := up(ctx, here); err != nil {
+	if _, err := up(ctx, here); err != nil {
 		return err
 	}
 	playground := here.Playground()
-	fmt.Fprintf(os.Stderr, "export KUBECONFIG=%s\n", playground.Kubeconfig())
 	config, err := playground.Config()
 	if err != nil {
 		return err
@@ -85,7 +85,8 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 	if err := manifests.Install(ctx, config, kubeconfig); err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, "The operator runs under its own account; its log follows. Ctrl-C ends it.")
+	fmt.Fprintf(os.Stderr, "The operator runs at the playground, under its own account; Ctrl-C ends it. In another terminal:\n"+
+		"export KUBECONFIG=%s\n\n", playground.Kubeconfig())
 	operator, err := workshop.StartOperator(kubeconfig, os.Stdout)
 	if err != nil {
 		return err

@@ -76,8 +76,8 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
 	}
-	run, cancel := context.WithCancel(ctx)
-	defer cancel()
+	run, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() {
 		_, err := gradeOne(run, c, false, warm.Take)
@@ -90,12 +90,15 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 		}
 		return false, err
 	case file := <-saves:
-		cancel()
+		cancel(errSaved)
 		<-done
 		fmt.Printf("\n%s was saved: grading again\n", file)
 		return true, nil
 	}
 }
+
+// errSaved ends a run during which a file was saved.
+var errSaved = errors.New("a file was saved")
 
 // watchFolder tells of files that were saved below a folder: what a submission is made of, not what tools leave there.
 func watchFolder(ctx context.Context, root string) (<-chan string, error) {

@@ -80,12 +80,12 @@ func (p *page) width() int {
 }
 
 // header names the lab and what is graded.
-func (p *page) header(r *report.Report) string {
+func (p *page) header(r *report.Report, o Options) string {
 	if !p.screen.Interactive {
-		return fmt.Sprintf("lab %s: %s, in %s\n", r.Lab, r.Title, r.Submission.Dir)
+		return fmt.Sprintf("lab %s: %s, in %s\n", r.Lab, r.Title, o.dir(r))
 	}
 	number, _, _ := strings.Cut(strings.TrimLeft(r.Lab, "0"), "-")
-	left, right := "Lab "+number+"  "+r.Title, r.Submission.Dir
+	left, right := "Lab "+number+"  "+r.Title, o.dir(r)
 	gap := p.width() - lipgloss.Width(left) - lipgloss.Width(right)
 	line := "Lab " + number + "  " + p.strong.Render(r.Title)
 	if gap < 2 {

@@ -66,7 +66,7 @@ func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Li
 	safe := *r
 	safe.Sanitize()
 	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, stop: make(chan struct{})}
-	l.write(l.page.header(&safe))
+	l.write(l.page.header(&safe, o))
 	return l
 }
 

@@ -30,8 +30,14 @@ type Options struct {
 	Commands Commands
 	// File is where the whole report is, to name it where something is left out.
 	File string
+	// Dir is how the submission's folder is called, as one would type it. Default: as the report has it.
+	Dir string
 	// Screen to write for. Nil: what Detect finds.
 	Screen *Screen
+}
+
+func (o Options) dir(r *report.Report) string {
+	return cmp.Or(o.Dir, r.Submission.Dir)
 }
 
 // Commands are what a person can type next, as `make hint-2` or, for a folder outside the repository, `lab hint 2`.
@@ -55,7 +61,7 @@ func Render(w io.Writer, r *report.Report, o Options) error {
 	safe.Sanitize()
 	p := newPage(o.screen(w), safe.Checks)
 	var out strings.Builder
-	out.WriteString(p.header(&safe))
+	out.WriteString(p.header(&safe, o))
 	out.WriteString(p.steps(safe.Steps))
 	// Of a run that came to no check, a list of checks that all say the same would only hide the reason.
 	if !cameToNoCheck(&safe) {
@@ -159,7 +165,7 @@ func (p *page) diagnostics(b *block, r *report.Report, o Options) {
 		}
 		if d.File != "" && !path.IsAbs(d.File) {
 			// As seen from where the command was typed, so that an editor or a click opens it.
-			d.File = path.Join(r.Submission.Dir, d.File)
+			d.File = path.Join(o.dir(r), d.File)
 		}
 		if !p.screen.Interactive {
 			b.add("error: %s", strings.TrimPrefix(d.Position()+": "+d.Message, ": "))

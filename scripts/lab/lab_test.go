@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/report"
+)
+
+// lab is the command, built for these tests, and temporary a folder of theirs: what is left below it, they left.
+var lab, temporary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if temporary, err = os.MkdirTemp("", "lab-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(temporary)
+		lab = filepath.Join(temporary, "bin", "lab")
+		build := exec.Command("go", append([]string{"build", "-o", lab}, gobuild.Flags...)...)
+		build.Env = gobuild.Environment()
+		if output, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the lab command: %v\n%s", err, output)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// here is the checkout that these tests stand in.
+func here(t *testing.T) *checkout.Checkout {
+	t.Helper()
+	found, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// bare makes a checkout in which nothing was built and nothing was run, and which has no source of anything: a command
+// that begins to build there fails.
+func bare(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, name := range []string{manifest.File, manifest.SchemaFile, "clusters/controlplane/go.mod", "docs/lectures/01-extending-kubernetes.md"} {
+		content, err := os.ReadFile(filepath.Join(here(t).Root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, content, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// complete makes a checkout that has all that was built of this one, and reports of its own.
+func complete(t *testing.T) string {
+	t.Helper()
+	from := here(t)
+	if err := from.EnsureControlPlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.ControllerGen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range from.Labs.Labs {
+		if _, err := from.Checks(t.Context(), &from.Labs.Labs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, ".cache"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"clusters", "docs", "labs", "scripts", "solutions", ".cache/bin", ".cache/checks", ".cache/controlplane"} {
+		if err := os.Symlink(filepath.Join(from.Root, name), filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// command is the lab command in a folder, with a temporary folder of its own.
+func command(t *testing.T, dir string, args ...string) (c *exec.Cmd, runs string) {
+	t.Helper()
+	runs, err := os.MkdirTemp(temporary, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = exec.Command(lab, args...)
+	c.Dir = dir
+	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKELEVEL=") }), "TMPDIR="+runs)
+	return c, runs
+}
+
+type result struct {
+	stdout, stderr string
+	code           int
+	runs           string
+}
+
+func run(t *testing.T, dir string, args ...string) result {
+	t.Helper()
+	c, runs := command(t, dir, args...)
+	var stdout, stderr strings.Builder
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return result{stdout.String(), stderr.String(), c.ProcessState.ExitCode(), runs}
+}
+
+func TestWrongArguments(t *testing.T) {
+	t.Parallel()
+	nothing := t.TempDir()
+	for _, test := range []struct {
+		args string
+		want string
+	}{
+		{"grade", "grade wants one lab, as in `lab grade 2`; `lab labs` lists them"},
+		{"grade 1 2", "grade wants one lab"},
+		{"hint", "hint wants one lab, as in `lab hint 2`"},
+		{"read 1 2", "read wants one lab"},
+		{"grade 9", `there is no lab "9"; the labs are 1 (01-icecream) and 2 (02-reconciler)`},
+		{"watch pizza", `there is no lab "pizza"; the labs are `},
+		{"reset 0", `there is no lab "0"; the labs are `},
+		{"run 9", `there is no lab "9"; the labs are `},
+		{"certify 9", `there is no lab "9"; the labs are `},
+		{"grade 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
+		{"grade 2 --dir labs/labs.yaml", "--dir labs/labs.yaml is not a folder"},
+		{"grade 2 --dir . --solution", "[dir solution]"},
+		{"grade --all 2", "--all grades all labs: leave out the lab and --dir"},
+		{"grade --all --dir .", "--all grades all labs: leave out the lab and --dir"},
+		{"grade 2 --al", "unknown flag: --al"},
+		{"hint 1", "there is no report"},
+		{"report 2", "grade the lab first"},
+		{"hint 1 --dir clusters", "grade the lab first"},
+		{"frobnicate", `unknown command "frobnicate" for "lab"`},
+		{"labs 1", `unknown command "1" for "lab labs"`},
+		{"kubectl get nodes", "the playground is not running: start it with `make up`"},
+		{"status", "the playground is not running: start it with `make up`"},
+		{"up now", `unknown command "now" for "lab up"`},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			root := bare(t)
+			got := run(t, root, strings.Fields(test.args)...)
+			if got.code != 1 || got.stdout != "" {
+				t.Errorf("the exit code is %d, and it printed %q", got.code, got.stdout)
+			}
+			if !strings.HasPrefix(got.stderr, "lab: ") || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
+				t.Errorf("it must say in one line %q and says\n%s", test.want, got.stderr)
+			}
+			wantNothing(t, got.runs)
+			if _, err := os.Stat(filepath.Join(root, ".cache")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("it began to build something: %v", err)
+			}
+		})
+	}
+	t.Run("not a checkout", func(t *testing.T) {
+		t.Parallel()
+		if got := run(t, nothing, "labs"); got.code != 1 || !strings.Contains(got.stderr, "this is not a checkout of Operator Labs: change into one") {
+			t.Errorf("the exit code is %d, and it says %s", got.code, got.stderr)
+		}
+	})
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"--help"}, {"grade", "--help"}} {
+		if got := run(t, t.TempDir(), args...); got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "lab grade 2") {
+			t.Errorf("lab %v: exit code %d\n%s%s", args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+// last writes the report of a last run of lab 1, in which the given check is the first that failed.
+func last(t *testing.T, root, failed string, change func(*report.Report)) {
+	t.Helper()
+	listed, err := here(t).Labs.Lab("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := grade.Blank(grade.Options{Lab: listed, Dir: "labs/01-icecream"}, time.Now())
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		check.Status, check.Reason, check.Points = report.Passed, "", check.MaxPoints
+		if check.ID == failed {
+			check.Status, check.Points, check.Expected, check.Observed = report.Failed, 0, "right", "wrong"
+		}
+		r.Score += check.Points
+	}
+	if change != nil {
+		change(r)
+	}
+	if err := report.Write(filepath.Join(root, "out", listed.Name), *r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHintsComeOneByOne(t *testing.T) {
+	t.Parallel()
+	root := bare(t)
+	listed, err := here(t).Labs.Lab("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hint := func(failed string) (shown []int, text string) {
+		t.Helper()
+		got := run(t, root, "hint", "1")
+		if got.code != 0 || got.stderr != "" {
+			t.Fatalf("exit code %d: %s", got.code, got.stderr)
+		}
+		for _, check := range listed.Checks {
+			for i, hint := range check.Hints {
+				if strings.Contains(got.stdout, strings.TrimSpace(hint)) {
+					if check.ID != failed {
+						t.Errorf("%s failed, and it gives away a hint for %s", failed, check.ID)
+					}
+					shown = append(shown, i+1)
+				}
+			}
+		}
+		return shown, got.stdout
+	}
+	const first, second = "toppings-max", "columns"
+	check, err := listed.Check(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last(t, root, first, nil)
+	var all []int
+	for n := range check.Hints {
+		all = append(all, n+1)
+		if shown, text := hint(first); !slices.Equal(shown, []int{n + 1}) || !strings.Contains(text, fmt.Sprintf("Hint %d of %d", n+1, len(check.Hints))) {
+			t.Errorf("asked %d times, it shows the hints %v:\n%s", n+1, shown, text)
+		}
+	}
+	if shown, text := hint(first); !slices.Equal(shown, all) || !strings.Contains(text, "make read-1") {
+		t.Errorf("when there are no more it shows the hints %v:\n%s", shown, text)
+	}
+	// Another check begins with its first; the one before is not forgotten.
+	last(t, root, second, nil)
+	if shown, text := hint(second); !slices.Equal(shown, []int{1}) {
+		t.Errorf("of the next check it shows the hints %v:\n%s", shown, text)
+	}
+	last(t, root, first, nil)
+	if shown, text := hint(first); !slices.Equal(shown, all) {
+		t.Errorf("back at the first check it shows the hints %v:\n%s", shown, text)
+	}
+}
+
+func TestHintsWhereNoCheckFailed(t *testing.T) {
+	t.Parallel()
+	root := bare(t)
+	last(t, root, "", nil)
+	if got := run(t, root, "hint", "1"); got.code != 0 || !strings.Contains(got.stdout, "your last run has full marks") {
+		t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	last(t, root, "", func(r *report.Report) {
+		r.Outcome, r.Reason, r.Score = report.NotBuilt, "it does not compile", 0
+		for i := range r.Checks {
+			r.Checks[i].Status, r.Checks[i].Points, r.Checks[i].Reason = report.Skipped, 0, "skipped: the run ended before it"
+		}
+	})
+	got := run(t, root, "hint", "1")
+	if got.code != 1 || !strings.Contains(got.stderr, "it ended before: it does not compile; mend that and run `make lab-1`") {
+		t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	if err := os.WriteFile(filepath.Join(root, "out", "01-icecream", "report.json"), []byte(`{"schema": "x/v9"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, root, "hint", "1"); got.code != 1 || !strings.Contains(got.stderr, "grade again to get a new one") {
+		t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+func TestProgressAndLastReport(t *testing.T) {
+	t.Parallel()
+	root := bare(t)
+	last(t, root, "columns", nil)
+	got := run(t, root, "labs")
+	lines := strings.Split(got.stdout, "\n")
+	if got.code != 0 || len(lines) < 3 || !strings.Contains(lines[1], "90 of 100") || !strings.Contains(lines[1], "make lab-1") ||
+		!strings.Contains(lines[2], "never") || !strings.Contains(lines[2], "make read-2") {
+		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := run(t, root, "report", "1"); got.code != 0 || !strings.Contains(got.stdout, "90 of 100 points") || !strings.Contains(got.stdout, "make hint-1") {
+		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := run(t, root, "read", "1"); got.code != 0 || !strings.HasPrefix(got.stdout, "# ") {
+		t.Errorf("exit code %d:\n%.200s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// wantNothing demands that nothing runs any more that was started with this temporary folder, and that it is empty. It
+// waits a little: after a kill -9 the guard cleans up, which nobody waits for.
+func wantNothing(t *testing.T, runs string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	giveUp := time.After(10 * time.Second)
+	for {
+		left, _ := filepath.Glob(filepath.Join(runs, "operator-labs-*", "*"))
+		processes, _ := filepath.Glob("/proc/[0-9]*")
+		for _, process := range processes {
+			command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+			environment, _ := os.ReadFile(filepath.Join(process, "environ"))
+			if strings.Contains(string(command)+string(environment), runs) {
+				left = append(left, process+" "+strings.ReplaceAll(string(command), "\x00", " "))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatalf("this is left:\n%s", strings.Join(left, "\n"))
+		}
+	}
+}
+
+func TestExitCodeOfFullMarks(t *testing.T) {
+	t.Parallel()
+	root := complete(t)
+	got := run(t, root, "grade", "1", "--solution")
+	if got.code != 0 || !strings.Contains(got.stdout, "100 of 100 points") {
+		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	wantNothing(t, got.runs)
+	if _, err := report.Read(filepath.Join(root, "out", "solutions", "01-icecream", report.JSONFile)); err != nil {
+		t.Error(err)
+	}
+}
+
+// However a run ends, nothing of it stays; and as long as we live, a report comes of it.
+func TestARunThatIsEnded(t *testing.T) {
+	t.Parallel()
+	const begins, runs = "lab 02-reconciler", "step install the API"
+	for _, test := range []struct {
+		name, when string
+		signal     syscall.Signal
+		make       bool // the signal goes to make, whose recipe the command is
+		report     bool
+	}{
+		{"Ctrl-C at the beginning", begins, syscall.SIGINT, false, true},
+		{"Ctrl-C while the checks run", runs, syscall.SIGINT, false, true},
+		{"kill -9 at the beginning", begins, syscall.SIGKILL, false, false},
+		{"kill -9 while the checks run", runs, syscall.SIGKILL, false, false},
+		{"kill -9 of make", runs, syscall.SIGKILL, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			root := complete(t)
+			c, temporary := command(t, root, "grade", "2", "--solution")
+			if test.make {
+				// As make starts a recipe. What follows keeps the shell from becoming the command.
+				c.Path, c.Args = "/bin/sh", []string{"sh", "-c", lab + " grade 2 --solution; exit $?"}
+				c.Env = append(c.Env, "MAKELEVEL=1")
+			}
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			c.Stdout, c.Stderr = write, write
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			write.Close()
+			output := bufio.NewReader(read)
+			var seen strings.Builder
+			for !strings.Contains(seen.String(), test.when) {
+				line, err := output.ReadString('\n')
+				seen.WriteString(line)
+				if err != nil {
+					t.Fatalf("it ended before %q:\n%s", test.when, seen.String())
+				}
+			}
+			if err := c.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			rest, _ := io.ReadAll(output) // until nobody can write any more
+			_ = c.Wait()
+			wantNothing(t, temporary)
+			if code := c.ProcessState.ExitCode(); code == 0 || (test.report && !test.make && code != 1) {
+				t.Errorf("the exit code is %d", code)
+			}
+			written, err := report.Read(filepath.Join(root, "out", "solutions", "02-reconciler", report.JSONFile))
+			switch {
+			case !test.report:
+			case err != nil:
+				t.Errorf("%v; it printed\n%s%s", err, seen.String(), rest)
+			case written.Outcome != report.Interrupted:
+				t.Errorf("the outcome is %s: %s", written.Outcome, written.Reason)
+			}
+		})
+	}
+}
