@@ -26,7 +26,7 @@ func readCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return read(filepath.Join(chosen.Root, filepath.FromSlash(chosen.Lab.Lecture)), chosen.Lab.Lecture, unfold)
+			return read(filepath.Join(chosen.Root, filepath.FromSlash(chosen.Lab.Lecture)), unfold)
 		},
 	}
 	command.Flags().BoolVar(&unfold, "unfold", false, "show the answers and the solution's code, too")
@@ -37,13 +37,13 @@ func readCommand() *cobra.Command {
 var folded = regexp.MustCompile(`(?s)<details>\s*<summary>(.*?)</summary>.*?</details>`)
 
 // read shows a page: rendered and in a pager on a terminal, as it is in a pipe.
-func read(file, name string, unfold bool) error {
+func read(file string, unfold bool) error {
 	page, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("reading the lecture: %w", err)
 	}
 	if !unfold {
-		page = folded.ReplaceAll(page, []byte("▸ $1 (folded here; it is in "+name+")"))
+		page = folded.ReplaceAll(page, []byte("▸ $1 (folded; --unfold shows it)"))
 	}
 	screen := terminal.Detect(os.Stdout, os.Getenv)
 	if !screen.Interactive {
