@@ -108,11 +108,11 @@ func kubectlCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := here.EnsureControlPlane(command.Context()); err != nil {
-				return err
-			}
 			playground := here.Playground()
 			if _, err := playground.Config(); err != nil && !asksForHelp(args) {
+				return err
+			}
+			if err := here.EnsureControlPlane(command.Context()); err != nil {
 				return err
 			}
 			// No cache of what kinds there are: in a lab they change from one command to the next.

@@ -91,7 +91,9 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 		return false, err
 	case file := <-saves:
 		cancel(errSaved)
-		<-done
+		if err := <-done; err != nil && ctx.Err() == nil && !errors.Is(err, errSaved) {
+			return false, err
+		}
 		fmt.Printf("\n%s was saved: grading again\n", file)
 		return true, nil
 	}
