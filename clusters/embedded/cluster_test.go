@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -284,21 +285,62 @@ func findEvent(events []auditEvent, verb, resource, name string) (auditEvent, bo
 	return events[i], true
 }
 
+func TestACreationIsInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	cluster := sharedCluster(t)
+	client := clientOf(t, cluster)
+	namespace := newNamespace(t, client)
+	newConfigMap(t, client, namespace, metav1.ObjectMeta{Name: namespace + "-logged"})
+	event, ok := findEvent(auditEvents(t, cluster), "create", "configmaps", namespace+"-logged")
+	if !ok {
+		t.Fatal("the creation is not in the log")
+	}
+	if event.User.Username != "operator-labs-admin" || event.ResponseStatus.Code != http.StatusCreated ||
+		event.Stage != "ResponseComplete" || event.Level != "Metadata" {
+		t.Errorf("the log has %+v", event)
+	}
+}
+
 func TestARequestIsInTheAuditLogWhenItsAnswerArrives(t *testing.T) {
 	t.Parallel()
 	cluster := sharedCluster(t)
 	client := clientOf(t, cluster)
 	namespace := newNamespace(t, client)
-	for i := range 20 {
-		name := fmt.Sprintf("%s-%d", namespace, i)
-		newConfigMap(t, client, namespace, metav1.ObjectMeta{Name: name})
-		event, ok := findEvent(auditEvents(t, cluster), "create", "configmaps", name)
-		if !ok {
-			t.Fatalf("creating %s is not in the log", name)
-		}
-		if event.User.Username != "operator-labs-admin" || event.ResponseStatus.Code != http.StatusCreated ||
-			event.Stage != "ResponseComplete" || event.Level != "Metadata" {
-			t.Errorf("the log has %+v", event)
+	// Many at a time, so that a log that is written later has something to be late with.
+	const workers, each = 10, 20
+	var sizes [workers][each]int64 // of the log when the answer arrived
+	var creating sync.WaitGroup
+	for worker := range workers {
+		creating.Go(func() {
+			for i := range each {
+				configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d-%d", namespace, worker, i)}}
+				if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), configMap, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+				info, err := os.Stat(cluster.AuditLog)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				sizes[worker][i] = info.Size()
+			}
+		})
+	}
+	creating.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	content, err := os.ReadFile(cluster.AuditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for worker := range workers {
+		for i := range each {
+			at := bytes.Index(content, fmt.Appendf(nil, `"name":"%s-%d-%d"`, namespace, worker, i))
+			if at < 0 || int64(at) > sizes[worker][i] {
+				t.Errorf("request %d of worker %d is at %d of the log, which had %d bytes when it was answered", i, worker, at, sizes[worker][i])
+			}
 		}
 	}
 }
