@@ -78,7 +78,7 @@ func (c *Cluster) start(ctx context.Context, program *Program, durable bool) (er
 	}
 	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
 	// second on their own.
-	for _, component := range []component{etcd(durable), apiServer(c.port.Port)} {
+	for _, component := range []component{etcd(durable), apiServer(c.port.Port, durable)} {
 		if err := c.launch(program, component); err != nil {
 			return err
 		}

@@ -50,8 +50,8 @@ func etcd(durable bool) component {
 	return component{name: "etcd", flags: flags}
 }
 
-func apiServer(port int) component {
-	return component{name: "kube-apiserver", flags: []string{
+func apiServer(port int, durable bool) component {
+	flags := []string{
 		"--etcd-servers=unix://etcd-client:0",
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
@@ -62,7 +62,12 @@ func apiServer(port int) component {
 		"--allow-privileged", noStreamingLists("WatchList=false"),
 		// Blocking: an answered request is in the log.
 		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=audit.log", "--audit-log-mode=blocking",
-	}}
+	}
+	if durable {
+		// Somebody may play for weeks. A grading run reads the log as it grows, so that one is not cut.
+		flags = append(flags, "--audit-log-maxsize=20", "--audit-log-maxbackup=1") // MB, files
+	}
+	return component{name: "kube-apiserver", flags: flags}
 }
 
 func controllerManager() component {

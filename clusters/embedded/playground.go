@@ -69,7 +69,7 @@ func (p *Playground) Up(ctx context.Context, program *Program) (started bool, er
 		return false, err
 	}
 	defer unlock()
-	if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() {
+	if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() && status.Version == program.Version {
 		return false, nil
 	}
 	state, err := p.readState()
