@@ -163,7 +163,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"broken YAML", "labs:\n", "labs: [\n", `^labs/labs.yaml is not valid YAML: .*line`},
 		{"a key twice", "  title: The pancake\n", "  title: a\n  title: b\n", `(?s)not valid YAML: .*line \d+.*"title" already set`},
 		{"an empty file", "", "", `^labs/labs.yaml:1: the document: got null, want object`},
-		{"an unknown field", "  title: The pancake\n", "  title: The pancake\n  author: me\n", `^labs/labs.yaml:3: labs\[0\]: .*'autor'.*expected: A lab has`},
+		{"an unknown field", "  title: The pancake\n", "  title: The pancake\n  author: me\n", `^labs/labs.yaml:3: labs\[0\]: .*'author'.*expected: A lab has`},
 		{"an unknown field of a check", "    points: 60\n", "    points: 60\n    hint: x\n", `:11: labs\[0\].checks\[0\]: .*'hint'`},
 		{"a missing field", "    points: 60\n", "", `:11: labs\[0\].checks\[0\]: missing property 'points'`},
 		{"points as text", "points: 60", "points: lots", `^labs/labs.yaml:13: labs\[0\].checks\[0\].points: got string, want integer; expected: What the check is worth`},

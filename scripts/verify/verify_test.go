@@ -349,6 +349,13 @@ func TestProblemsAreFoundAndMended(t *testing.T) {
 			},
 			check: "mutants", want: `the mutant closed: lab 01-shop has no check "opened"`, byHand: true,
 		},
+		{
+			name: "a mutant that proves nothing",
+			spoil: func(s scene) {
+				s.edit("solutions/01-shop/mutants.yaml", `{open: "closed"}`, `{}`)
+			},
+			check: "mutants", want: "the mutant closed fails no check: then it proves nothing", byHand: true,
+		},
 	}
 	ordered := os.DirFS(inOrder(t))
 	for _, test := range tests {
