@@ -83,16 +83,18 @@ func (c *Cluster) start(ctx context.Context, program *Program, durable bool) (er
 			return err
 		}
 	}
-	// The others ask once a second whether it is healthy. Started just when it is, they need to ask only once.
+	// The controllers ask once a second whether it is healthy. Started just when it is, they need to ask only once.
 	if err := c.waitAPIReady(ctx); err != nil {
 		return err
 	}
-	for _, component := range []component{controllerManager(), scheduler()} {
-		if err := c.launch(program, component); err != nil {
-			return err
-		}
+	if err := c.launch(program, controllerManager()); err != nil {
+		return err
 	}
-	return c.waitControllers(ctx)
+	if err := c.waitControllers(ctx); err != nil {
+		return err
+	}
+	// Nobody waits for the scheduler, as long as there is no node: it begins when the others are through.
+	return c.launch(program, scheduler())
 }
 
 // launch starts one program of the control plane, its output in a log file of its name.

@@ -47,8 +47,7 @@ func settles() types.Feature {
 			for _, name := range []string{"nut-1", "nut-2", "nut-3"} {
 				v.make(name, "flavour-of-"+name)
 			}
-			v.remain("three icecreams of different flavours stay", "nut-1", "nut-2", "nut-3")
-			if !v.Settle(v.ctx, v.t) {
+			if !v.remain("three icecreams of different flavours stay", "nut-1", "nut-2", "nut-3") {
 				v.Fail(v.t, "the operator becomes silent when all is right", "it sends requests without end")
 			}
 			began := v.Audit.Now()

@@ -50,11 +50,11 @@ func (v visit) nextSecond(than icecream.Icecream) {
 }
 
 // remain waits until the shop has exactly these icecreams, each of them reconciled, and then for a while during which
-// nothing more may go.
-func (v visit) remain(expected string, names ...string) {
+// nothing more may go. It reports false if the operator never comes to rest.
+func (v visit) remain(expected string, names ...string) (settled bool) {
 	v.t.Helper()
 	slices.Sort(names)
-	v.hold(expected, func(there []string) bool { return slices.Equal(there, names) })
+	return v.hold(expected, func(there []string) bool { return slices.Equal(there, names) })
 }
 
 // remainCount is remain where it does not matter which icecreams they are.
@@ -63,7 +63,7 @@ func (v visit) remainCount(expected string, count int) {
 	v.hold(expected, func(there []string) bool { return len(there) == count })
 }
 
-func (v visit) hold(expected string, want func(there []string) bool) {
+func (v visit) hold(expected string, want func(there []string) bool) (settled bool) {
 	v.t.Helper()
 	look := func() (string, bool) {
 		var there []string
@@ -77,10 +77,11 @@ func (v visit) hold(expected string, want func(there []string) bool) {
 		return "there are " + list(there), want(there)
 	}
 	v.Eventually(v.ctx, v.t, expected, v.shop.Changed, look)
-	v.Settle(v.ctx, v.t)
+	settled = v.Settle(v.ctx, v.t)
 	if observed, ok := look(); !ok {
 		v.Fail(v.t, expected+", and it stays so", observed)
 	}
+	return settled
 }
 
 // soldOut waits until soldOut is as wanted on each of these icecreams.
