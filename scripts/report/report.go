@@ -41,6 +41,7 @@ var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Fl
 // Status says how one check ended.
 type Status string
 
+// A check that did not run, for whatever reason, is skipped and has no points.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
