@@ -134,6 +134,12 @@ func (o *Options) tell(c candidate, took time.Duration, deviations []string) {
 	}
 }
 
+// Has reports whether the lab has all submissions that Only names.
+func (o *Options) Has() bool {
+	_, err := o.candidates()
+	return err == nil
+}
+
 // candidates are skeleton, solution and mutants, or those of them that were asked for.
 func (o *Options) candidates() ([]candidate, error) {
 	solution := o.SolutionDir(o.Lab)

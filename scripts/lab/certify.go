@@ -4,7 +4,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +35,14 @@ func certifyCommand() *cobra.Command {
 				labs = append(labs, lab)
 			}
 			for i := range here.Labs.Labs {
-				if len(args) == 0 {
-					labs = append(labs, &here.Labs.Labs[i])
+				options.Lab = &here.Labs.Labs[i]
+				if len(args) == 0 && (len(options.Only) == 0 || options.Has()) {
+					labs = append(labs, options.Lab)
 				}
+			}
+			if len(labs) == 0 {
+				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",
+					strings.Join(options.Only, ", "), options.Only[0])
 			}
 			for _, lab := range labs {
 				tools, err := tools(command.Context(), &choice{Checkout: here, Lab: lab})
