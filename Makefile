@@ -82,5 +82,6 @@ clean: ## Remove what was built, but no work of yours
 
 # The lab command builds all else by itself. What builds it imports so little that it is there within seconds.
 $(LAB): $(SOURCES)
+	@command -v go >/dev/null || { echo "Go is needed and not on PATH: install Go 1.26 or newer from go.dev/dl." >&2; exit 1; }
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
 	@.cache/bin/bootstrap
