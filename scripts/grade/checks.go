@@ -58,7 +58,11 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 	go func() { followed = r.follow(events); close(done) }()
 	select {
 	case <-done:
-		<-checks.Done()
+		select {
+		case <-checks.Done():
+		case <-time.After(endGrace):
+			checks.Kill()
+		}
 		err = followed
 		if err == nil {
 			err = r.complete(output)
@@ -129,6 +133,9 @@ func (r *run) follow(events *os.File) error {
 	}
 	return lines.Err()
 }
+
+// endGrace is how long the checks may take to end after their last word.
+const endGrace = 5 * time.Second
 
 // running marks the check during which a run ends.
 const running = "skipped: the run ended while it ran"

@@ -6,6 +6,7 @@ package grade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -130,6 +131,8 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	if err := r.step(ctx, "install the API", func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
+		defer cancel()
 		return "", asVerdict(manifests.Install(ctx, r.cluster.Config(), r.kubeconfig()), report.NotGenerated)
 	}); err != nil {
 		return err
@@ -151,6 +154,11 @@ func (r *run) grade(ctx context.Context) (err error) {
 	defer func() { r.report.OperatorLog = operator.lastWords() }()
 	return r.check(ctx, operator)
 }
+
+// installTimeout is for what takes a tenth of a second.
+const installTimeout = time.Minute
+
+var errInstall = fmt.Errorf("the API was not installed within %s", installTimeout)
 
 // kubeconfig is the file of the operator's access to the cluster.
 func (r *run) kubeconfig() string { return filepath.Join(r.workshop.Scope.Dir, "operator.kubeconfig") }

@@ -21,7 +21,7 @@ import (
 )
 
 // saveWindow is how long the folder must be quiet before it is graded: editors write a file in several steps.
-const saveWindow = 100 * time.Millisecond
+const saveWindow = 50 * time.Millisecond
 
 func watchCommand() *cobra.Command {
 	var flags choiceFlags

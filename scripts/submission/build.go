@@ -36,8 +36,9 @@ func online() []string {
 	return append(gobuild.Environment(), "GO111MODULE=on", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 }
 
-// offline is the environment in which a submission is built: as online, but nothing is downloaded.
-func offline() []string { return append(online(), "GOPROXY=off") }
+// offline is the environment in which a submission is built: as online, but nothing is downloaded. Compiler, linker and
+// controller-gen live for a second; collecting less garbage saves them a quarter of it, for some more memory.
+func offline() []string { return append(online(), "GOPROXY=off", "GOGC=400") }
 
 // Problem is an error of the submission, not of ours.
 type Problem struct {

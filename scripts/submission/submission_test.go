@@ -141,7 +141,7 @@ func TestBuildTakesNothingFromTheUser(t *testing.T) {
 }
 
 func TestTheOperatorGetsNothingOfTheUser(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/home/me/.kube/config")
+	t.Setenv("KUBECONFIG", "/somewhere/.kube/config")
 	t.Setenv("HTTPS_PROXY", "http://proxy.example")
 	w := workshop(t, lay(t, module+`-- cmd/main.go --
 package main
