@@ -7,8 +7,6 @@ package checkout
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -105,10 +103,14 @@ func (c *Checkout) Out(name string) (string, error) {
 	return dir, nil
 }
 
-// BuildCache is the folder that keeps the built program of the submission in a folder.
+// BuildCache is the folder that keeps the built program of the submission in a folder. Those outside the checkout have
+// none: nobody would ever remove what piled up.
 func (c *Checkout) BuildCache(submission string) string {
-	digest := sha256.Sum256([]byte(submission))
-	return filepath.Join(c.Root, ".cache", "submissions", hex.EncodeToString(digest[:6]))
+	name, err := filepath.Rel(c.Root, submission)
+	if err != nil || !filepath.IsLocal(name) {
+		return ""
+	}
+	return filepath.Join(c.Root, ".cache", "submissions", name)
 }
 
 // Playground is the checkout's cluster to play in.
