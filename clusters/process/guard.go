@@ -50,6 +50,7 @@ func guard(pipe io.Reader, id, dir string) {
 	killMarked(id)
 	if dir != "" {
 		_ = removeAll(dir)
+		_ = removeAll(unfinished(dir))
 	}
 }
 
@@ -70,10 +71,6 @@ func (s *Scope) startGuard() error {
 	s.guard = &exec.Cmd{
 		Path: executable, Args: []string{guardName, s.ID, dir}, Dir: "/", Env: []string{"GOMAXPROCS=1"},
 		Stdin: read, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
-	if s.lock != nil {
-		// The guard holds the lock as long as it has work to do: nobody sweeps what it is about to remove.
-		s.guard.ExtraFiles = []*os.File{s.lock}
 	}
 	if err := s.guard.Start(); err != nil {
 		write.Close()

@@ -82,35 +82,43 @@ func NewScope(options Options) (*Scope, error) {
 	s := &Scope{ID: "run-" + hex.EncodeToString(random[:]), options: options, processes: map[*Process]struct{}{}}
 	s.Dir = options.Dir
 	if s.Dir == "" {
-		if s.Dir, s.lock, err = makeLocked(root, s.ID); err != nil {
-			return nil, err
-		}
+		s.Dir = filepath.Join(root, s.ID)
 	}
+	// The guard comes first: whatever ends us while the folder is made, somebody knows of it.
 	if err := s.startGuard(); err != nil {
-		_ = s.removeDir()
 		return nil, err
+	}
+	if options.Dir == "" {
+		if s.lock, err = makeLocked(s.Dir); err != nil {
+			s.dismissGuard()
+			return nil, errors.Join(err, s.removeDir(), removeAll(unfinished(s.Dir)))
+		}
 	}
 	return s, nil
 }
 
 // makeLocked makes a folder that never exists without its lock: a sweep at the wrong moment would take it for abandoned.
-func makeLocked(root, name string) (string, *os.File, error) {
-	hidden := filepath.Join(root, ".new-"+name)
+func makeLocked(dir string) (*os.File, error) {
+	hidden := unfinished(dir)
 	if err := os.Mkdir(hidden, 0o700); err != nil {
-		return "", nil, fmt.Errorf("making a run folder: %w", err)
+		return nil, fmt.Errorf("making a run folder: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(hidden, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", nil, fmt.Errorf("making a run folder's lock: %w", err)
+		return nil, fmt.Errorf("making a run folder's lock: %w", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", nil, fmt.Errorf("locking a run folder: %w", err)
+		return nil, fmt.Errorf("locking a run folder: %w", err)
 	}
-	dir := filepath.Join(root, name)
 	if err := os.Rename(hidden, dir); err != nil {
-		return "", nil, fmt.Errorf("making a run folder: %w", err)
+		return nil, fmt.Errorf("making a run folder: %w", err)
 	}
-	return dir, lock, nil
+	return lock, nil
+}
+
+// unfinished is the name of a run folder while it is being made.
+func unfinished(dir string) string {
+	return filepath.Join(filepath.Dir(dir), ".new-"+filepath.Base(dir))
 }
 
 // Spec is a program to start.

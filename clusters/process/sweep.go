@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// lockName is the file in a run folder that its owner and guard hold locked as long as one of them lives.
+// lockName is the file in a run folder that its owner holds locked as long as it lives.
 const lockName = "lock"
 
-// sweep ends and removes the scopes below root whose owner and guard are both dead.
+// sweep ends and removes the scopes below root whose owner is dead. A guard may be at it, too: that does no harm.
 func sweep(root string) error {
 	entries, err := os.ReadDir(root)
 	if err != nil {

@@ -116,7 +116,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, scope.Close()) }()
+	defer func() { err = errors.Join(err, r.tearDown()) }()
 	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache}
 	if r.Fetch {
 		if err := r.step(ctx, "fetch modules", r.fetch); err != nil {
@@ -124,9 +124,6 @@ func (r *run) grade(ctx context.Context) (err error) {
 		}
 	}
 	manifests, err := r.prepare(ctx)
-	if r.cluster != nil {
-		defer func() { err = errors.Join(err, r.cluster.Stop()) }()
-	}
 	if err != nil {
 		return err
 	}
@@ -153,6 +150,18 @@ func (r *run) grade(ctx context.Context) (err error) {
 	}
 	defer func() { r.report.OperatorLog = operator.lastWords() }()
 	return r.check(ctx, operator)
+}
+
+// tearDown ends all that the run started, side by side: the student waits for it.
+func (r *run) tearDown() error {
+	var wait sync.WaitGroup
+	var stopped, closed error
+	if r.cluster != nil {
+		wait.Go(func() { stopped = r.cluster.Stop() })
+	}
+	wait.Go(func() { closed = r.workshop.Scope.Close() })
+	wait.Wait()
+	return errors.Join(stopped, closed)
 }
 
 // installTimeout is for what takes a tenth of a second.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -52,12 +53,19 @@ func (m *Manifests) Install(ctx context.Context, config *rest.Config, kubeconfig
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if err := m.installDefinitions(ctx, config); err != nil {
-		return err
-	}
-	if err := m.installAccount(ctx, client); err != nil {
-		return err
-	}
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return m.installDefinitions(ctx, config) })
+	both.Go(func() error {
+		if err := m.installAccount(ctx, client); err != nil {
+			return err
+		}
+		return writeKubeconfig(ctx, client, config, kubeconfig)
+	})
+	return both.Wait()
+}
+
+// writeKubeconfig writes the access of the operator's account: a token that the API server has signed.
+func writeKubeconfig(ctx context.Context, client kubernetes.Interface, config *rest.Config, file string) error {
 	token, err := client.CoreV1().ServiceAccounts(operatorNamespace).CreateToken(ctx, operatorAccount,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}},
 		metav1.CreateOptions{})
@@ -68,7 +76,7 @@ func (m *Manifests) Install(ctx context.Context, config *rest.Config, kubeconfig
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
+	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return fmt.Errorf("writing the operator's kubeconfig: %w", err)
 	}
 	return nil
