@@ -4,6 +4,7 @@
 package process
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -212,6 +213,18 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err is how the process ended: nil for exit code 0. Call it only after Done.
 func (p *Process) Err() error { return p.err }
+
+// Wait waits until the process has ended and says how. When the context ends first, the process is killed, and the error
+// is the context's cause.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		p.Kill()
+		return context.Cause(ctx)
+	}
+}
 
 // Kill ends the process's group at once and waits for it.
 func (p *Process) Kill() {

@@ -68,7 +68,6 @@ func (r *Runner) Run(ctx context.Context, dir string, variables []string, progra
 	case <-started.Done():
 	case <-ctx.Done():
 		started.Kill()
-		<-started.Done()
 		return "", fmt.Errorf("%s %s: %w", filepath.Base(program), strings.Join(args, " "), context.Cause(ctx))
 	}
 	if err := started.Err(); err != nil {

@@ -90,11 +90,5 @@ func goTest(ctx context.Context, here *checkout.Checkout, module string, args ..
 	if err != nil {
 		return err
 	}
-	select {
-	case <-p.Done():
-		return p.Err()
-	case <-ctx.Done():
-		p.Kill()
-		return context.Cause(ctx)
-	}
+	return p.Wait(ctx)
 }

@@ -154,13 +154,7 @@ func (w *Workshop) tool(ctx context.Context, timeout time.Duration, environment 
 	if err != nil {
 		return "", err
 	}
-	select {
-	case <-p.Done():
-		err = p.Err()
-	case <-ctx.Done():
-		p.Kill()
-		err = context.Cause(ctx)
-	}
+	err = p.Wait(ctx)
 	// Positions as one knows them who works in that folder.
 	return strings.ReplaceAll(output.String(), w.Dir+string(filepath.Separator), ""), err
 }
