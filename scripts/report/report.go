@@ -5,11 +5,14 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // Schema names the version of the JSON. A change that a reader of the old one would trip over gets a new number.
-const Schema = "operator-labs/report/v1"
+const Schema = "operator-labs/report/v2"
 
 // Outcome says how a run ended. Only Graded means that the checks have decided.
 type Outcome string
@@ -63,6 +66,8 @@ type Report struct {
 	Started time.Time `json:"started"`
 	// Seconds from the start to the end of the run.
 	Seconds float64 `json:"seconds"`
+	// Seed is what the faults of the run were made from; the same seed makes the same faults. 0 if there were none.
+	Seed uint32 `json:"seed,omitempty"`
 	// Score is the sum of the points of Checks. It is a grade only where Outcome is Graded: see FullMarks.
 	Score       int         `json:"score"`
 	MaxScore    int         `json:"maxScore"`
@@ -80,6 +85,9 @@ type Report struct {
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 	// OperatorLog are the last lines of the operator's log, oldest first.
 	OperatorLog []string `json:"operatorLog,omitempty"`
+	// Timeline is what happened while the checks ran, in the order of At: the operator's requests, the faults that hit them, and
+	// when the operator was killed and started.
+	Timeline []Moment `json:"timeline,omitempty"`
 }
 
 // Submission is what was graded.
@@ -114,18 +122,70 @@ type Check struct {
 	Title  string `json:"title"`
 	Status Status `json:"status"`
 	// Points are MaxPoints if it passed and 0 otherwise: a check has no half.
-	Points    int     `json:"points"`
-	MaxPoints int     `json:"maxPoints"`
-	Seconds   float64 `json:"seconds"`
+	Points    int `json:"points"`
+	MaxPoints int `json:"maxPoints"`
+	// At is when it began, in seconds after the start of the run; 0 if it did not run.
+	At      float64 `json:"at,omitempty"`
+	Seconds float64 `json:"seconds"`
 	// Expected and Observed belong to a failed check.
 	Expected string `json:"expected,omitempty"`
 	Observed string `json:"observed,omitempty"`
 	// Evidence is what led to it, a line each: the operator's requests, from the audit log.
 	Evidence []string `json:"evidence,omitempty"`
+	// Measurements are figures that the check took, in its order. No points depend on them.
+	Measurements []Measurement `json:"measurements,omitempty"`
 	// Reason says why it was skipped.
 	Reason string `json:"reason,omitempty"`
 	// Lecture is the heading that explains the check: file#anchor.
 	Lecture string `json:"lecture,omitempty"`
+}
+
+// Measurement is a figure: p99 of an admission, 4.2 ms.
+type Measurement struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	// Unit is empty for a count.
+	Unit string `json:"unit,omitempty"`
+}
+
+// String is the figure in one line, with as many digits as a person can use.
+func (m Measurement) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", m.Name, significant(m.Value), m.Unit))
+}
+
+// significant writes three digits that count, and a large number whole.
+func significant(value float64) string {
+	if math.Abs(value) >= 100 {
+		return strconv.FormatFloat(math.Round(value), 'f', 0, 64)
+	}
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 3, 64), 64)
+	if err != nil {
+		return strconv.FormatFloat(value, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
+// Services that a Moment can be of.
+const (
+	ServiceAPI      = "api"
+	ServiceFreezer  = "freezer"
+	ServiceOperator = "operator"
+)
+
+// Moment is one entry of the timeline: a request of the operator, or something that happened to it.
+type Moment struct {
+	// At is when it began, in seconds after the start of the run, and Seconds how long it took until it was answered; 0 for
+	// what has no length.
+	At      float64 `json:"at"`
+	Seconds float64 `json:"seconds"`
+	// Service is whom the request went to: api or freezer; operator for what happened to the operator itself.
+	Service string `json:"service"`
+	// What in a few words: "update icecreams/status sundae", "killed".
+	What string `json:"what"`
+	// Code is the HTTP status that the operator saw; 0 if no answer reached it.
+	Code int `json:"code,omitempty"`
+	// Fault that hit it, as package faults names it; empty if none did.
+	Fault string `json:"fault,omitempty"`
 }
 
 // Forbidden is a kind of request that the API server refused with 403.

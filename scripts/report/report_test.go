@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -334,6 +335,8 @@ func TestHostileSubmission(t *testing.T) {
 	r.Notices = slices.Repeat([]string{hostile, "  "}, 300)
 	r.OperatorLog = slices.Repeat([]string{hostile}, 1000)
 	r.OperatorLog = append(r.OperatorLog, "the last line")
+	r.Timeline = slices.Repeat([]report.Moment{{At: -1, Seconds: 1, Service: "api", What: hostile, Code: -7, Fault: hostile}, {Service: "api"}}, 300)
+	r.Checks[0].Measurements = []report.Measurement{{Name: hostile, Value: 1, Unit: hostile}}
 	r.Diagnostics = slices.Repeat([]report.Diagnostic{{File: hostile, Line: -1, Message: hostile}, {}}, 300)
 	r.Forbidden = slices.Repeat([]report.Forbidden{{Verb: "get", Resource: hostile, Count: 1, Marker: hostile}}, 300)
 
@@ -364,6 +367,95 @@ func TestHostileSubmission(t *testing.T) {
 	if n := utf8.RuneCountInString(burst.Evidence[0]); n != report.MaxLine {
 		t.Errorf("a line of evidence has %d characters, want %d", n, report.MaxLine)
 	}
+}
+
+func TestMeasurementIsShortForPeople(t *testing.T) {
+	t.Parallel()
+	for want, measurement := range map[string]report.Measurement{
+		"p99: 4.27 ms":     {Name: "p99", Value: 4.2689, Unit: "ms"},
+		"p99: 0.00312 s":   {Name: "p99", Value: 0.003118, Unit: "s"},
+		"retries: 4":       {Name: "retries", Value: 4},
+		"writes: 123457":   {Name: "writes", Value: 123456.7},
+		"drift: -12.3 ms":  {Name: "drift", Value: -12.34, Unit: "ms"},
+		"nothing: 0 bytes": {Name: "nothing", Unit: "bytes"},
+	} {
+		if got := measurement.String(); got != want {
+			t.Errorf("%+v is %q, want %q", measurement, got, want)
+		}
+	}
+}
+
+func TestMeasurementsThatAreNoFiguresAreLeftOut(t *testing.T) {
+	t.Parallel()
+	r := graded(func(r *report.Report) {
+		find(r, "burst").Measurements = append([]report.Measurement{
+			{Name: "divided by zero", Value: math.Inf(1)}, {Name: "no number", Value: math.NaN()}, {Value: 1}, {Name: "kept\n", Value: 1},
+		}, slices.Repeat([]report.Measurement{{Name: "more", Value: 2}}, 50)...)
+	})
+	read := writeAndRead(t, r)
+	kept := find(read, "burst").Measurements
+	if len(kept) != report.MaxMeasurements || kept[0] != (report.Measurement{Name: "kept", Value: 1}) {
+		t.Errorf("%d measurements are kept, the first is %+v", len(kept), kept[0])
+	}
+}
+
+// Of an operator that runs in circles, the moments that say something must not be crowded out by thousands of reads.
+func TestTimelineKeepsWhatSaysMost(t *testing.T) {
+	t.Parallel()
+	r := graded(nil)
+	for i := range 10_000 {
+		moment := report.Moment{At: float64(10_000 - i), Service: "api", What: "get icecreams banana", Code: 200}
+		switch {
+		case i%100 == 0:
+			moment.What = "update icecreams banana"
+		case i%100 == 1:
+			moment.Fault, moment.Code = "server-error", 500
+		case i%100 == 2:
+			moment = report.Moment{At: moment.At, Service: "operator", What: "killed\x07"}
+		}
+		r.Timeline = append(r.Timeline, moment)
+	}
+	read := writeAndRead(t, r)
+	if len(read.Timeline) != report.MaxTimeline {
+		t.Fatalf("%d moments are kept, want %d", len(read.Timeline), report.MaxTimeline)
+	}
+	count := map[string]int{}
+	for i, moment := range read.Timeline {
+		count[moment.What+" "+moment.Fault]++
+		if i > 0 && moment.At < read.Timeline[i-1].At {
+			t.Fatalf("the moment %d is before the one before it", i)
+		}
+	}
+	want := map[string]int{
+		"update icecreams banana ": 100, "get icecreams banana server-error": 100, `killed\x07 `: 100, "get icecreams banana ": 1700,
+	}
+	if diff := cmp.Diff(want, count); diff != "" {
+		t.Errorf("kept are (-want +got):\n%s", diff)
+	}
+	again := *read
+	again.Sanitize()
+	if diff := cmp.Diff(*read, again); diff != "" {
+		t.Errorf("a second time it changes:\n%s", diff)
+	}
+
+	writes := graded(nil)
+	writes.Timeline = slices.Repeat([]report.Moment{{At: 1, Service: "api", What: "update icecreams banana", Code: 200}}, 3000)
+	if read := writeAndRead(t, writes); len(read.Timeline) != report.MaxTimeline {
+		t.Errorf("of 3000 writes %d are kept, want %d", len(read.Timeline), report.MaxTimeline)
+	}
+}
+
+func writeAndRead(t *testing.T, r report.Report) *report.Report {
+	t.Helper()
+	dir := t.TempDir()
+	if err := report.Write(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	read, err := report.Read(filepath.Join(dir, report.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
 
 // Whoever reuses the lists of a report must not find them changed by writing it.
@@ -399,7 +491,7 @@ func TestValidateRefuses(t *testing.T) {
 		edit func(map[string]any)
 		want string
 	}{
-		{"another version", func(r map[string]any) { r["schema"] = "operator-labs/report/v2" }, "version .*v2.*grade again"},
+		{"another version", func(r map[string]any) { r["schema"] = "operator-labs/report/v1" }, "version .*v1.*grade again"},
 		{"an unknown field", func(r map[string]any) { r["grade"] = 1 }, "grade"},
 		{"an unknown field of a check", func(r map[string]any) { check0(r)["hint"] = "x" }, "/checks/0.*hint"},
 		{"an unknown outcome", func(r map[string]any) { r["outcome"] = "fine" }, "/outcome"},
@@ -415,6 +507,10 @@ func TestValidateRefuses(t *testing.T) {
 		{"points for nothing", func(r map[string]any) { check0(r)["points"] = 3 }, "toppings-count.*3 of 10"},
 		{"a score that does not add up", func(r map[string]any) { r["score"] = 99 }, "score is 99.*100"},
 		{"a highest score that does not", func(r map[string]any) { r["maxScore"] = 90 }, "90.*100"},
+		{"a moment of an unknown service", func(r map[string]any) {
+			r["timeline"] = []any{map[string]any{"at": 1, "seconds": 0, "service": "dns", "what": "get"}}
+		}, "/timeline/0/service"},
+		{"a seed that is none", func(r map[string]any) { r["seed"] = 0 }, "/seed"},
 		{"a check twice", func(r map[string]any) { r["checks"] = append(r["checks"].([]any), check0(r)) }, "twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -577,7 +673,8 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 				compare(elem, definitions[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any))
 				continue
 			}
-			if elem.Kind() == reflect.Float64 && !strings.Contains(property["description"].(string), "in seconds") {
+			if unit := regexp.MustCompile("in seconds|in the unit that unit names"); elem.Kind() == reflect.Float64 &&
+				!unit.MatchString(property["description"].(string)) {
 				t.Errorf("the description of %s.%s lacks the unit", goType, field.Name)
 			}
 			if text, _ := property["description"].(string); len(text) < 10 {

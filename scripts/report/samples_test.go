@@ -17,6 +17,7 @@ func samples() map[string]report.Report {
 
 	full := graded(nil)
 	all["graded-full"] = full
+	all["faults-full"], all["faults-failed"] = finalizerFull(), finalizerFailed()
 
 	failed := graded(func(r *report.Report) {
 		fail(r, "newest-goes", "of four icecreams with vanilla the newest, banana-4, is deleted; banana-1, banana-2 and banana-3 stay",

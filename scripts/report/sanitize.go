@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -26,6 +27,10 @@ const (
 	MaxEvidence = 50
 	// MaxItems is for diagnostics, notices and forbidden requests: the first ones.
 	MaxItems = 100
+	// MaxMeasurements are kept of a check: the first ones.
+	MaxMeasurements = 20
+	// MaxTimeline moments are kept: see shortenTimeline.
+	MaxTimeline = 2000
 )
 
 // Sanitize makes what came from a submission safe for every reader, in place, and keeps lists within their limits. Write does
@@ -51,11 +56,12 @@ func (r *Report) Sanitize() {
 		check := &r.Checks[i]
 		lines(&check.ID, &check.Title, &check.Reason, &check.Lecture)
 		texts(&check.Expected, &check.Observed)
-		check.Seconds = seconds(check.Seconds)
+		check.At, check.Seconds = seconds(check.At), seconds(check.Seconds)
 		check.Evidence = first(check.Evidence, MaxEvidence)
 		for j := range check.Evidence {
 			lines(&check.Evidence[j])
 		}
+		check.Measurements = measurements(check.Measurements)
 		check.complete()
 	}
 	r.Forbidden = slices.Clone(r.Forbidden[:min(len(r.Forbidden), MaxItems)])
@@ -82,6 +88,57 @@ func (r *Report) Sanitize() {
 	for i := range r.OperatorLog {
 		lines(&r.OperatorLog[i])
 	}
+	r.Timeline = timeline(r.Timeline)
+}
+
+// measurements drops what is no figure: JSON has no word for it.
+func measurements(all []Measurement) []Measurement {
+	all = slices.Clone(all)
+	for i := range all {
+		lines(&all[i].Name, &all[i].Unit)
+	}
+	all = slices.DeleteFunc(all, func(m Measurement) bool {
+		return m.Name == "" || math.IsNaN(m.Value) || math.IsInf(m.Value, 0)
+	})
+	return all[:min(len(all), MaxMeasurements)]
+}
+
+// timeline is in the order of time.
+func timeline(all []Moment) []Moment {
+	all = slices.Clone(all)
+	for i := range all {
+		moment := &all[i]
+		lines(&moment.Service, &moment.What, &moment.Fault)
+		moment.At, moment.Seconds = seconds(moment.At), seconds(moment.Seconds)
+		if moment.What == "" {
+			moment.What = "(nothing is known of it)"
+		}
+		if moment.Code < 100 || moment.Code > 999 {
+			moment.Code = 0
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Moment) int { return cmp.Compare(a.At, b.At) })
+	return shortenTimeline(all)
+}
+
+// shortenTimeline keeps MaxTimeline moments. An operator that runs in circles makes thousands of requests which all say the
+// same, so the last reads that went well go first, and only if that is not enough, the last of the rest.
+func shortenTimeline(all []Moment) []Moment {
+	const gone = -1 // no moment is before the run
+	for i, surplus := len(all)-1, len(all)-MaxTimeline; i >= 0 && surplus > 0; i-- {
+		if all[i].dull() {
+			all[i].At = gone
+			surplus--
+		}
+	}
+	all = slices.DeleteFunc(all, func(m Moment) bool { return m.At == gone })
+	return all[:min(len(all), MaxTimeline)]
+}
+
+// dull is a read that went well.
+func (m *Moment) dull() bool {
+	verb, _, _ := strings.Cut(m.What, " ")
+	return m.Service != ServiceOperator && m.Fault == "" && m.Code < 300 && slices.Contains([]string{"get", "list", "watch"}, verb)
 }
 
 // complete puts words where a check left none, and drops what its status makes meaningless: a careless check costs a sentence

@@ -84,7 +84,7 @@ func (p *page) header(r *report.Report, o Options) string {
 	if !p.screen.Interactive {
 		return fmt.Sprintf("lab %s: %s, in %s\n", r.Lab, r.Title, o.dir(r))
 	}
-	number, _, _ := strings.Cut(strings.TrimLeft(r.Lab, "0"), "-")
+	number := labNumber(r)
 	left, right := "Lab "+number+"  "+r.Title, o.dir(r)
 	gap := p.width() - lipgloss.Width(left) - lipgloss.Width(right)
 	line := "Lab " + number + "  " + p.strong.Render(r.Title)
@@ -133,8 +133,34 @@ func (p *page) step(name string, seconds float64, note string) string {
 	return p.row(p.marks.step, p.faint, p.faint, name, p.labelled(name, note), "", duration(seconds))
 }
 
-// check is a check that ended.
+// check is a check that ended, and below it what it measured.
 func (p *page) check(c *report.Check) string {
+	return p.checkRow(c) + p.measurements(c)
+}
+
+func (p *page) measurements(c *report.Check) string {
+	if len(c.Measurements) == 0 {
+		return ""
+	}
+	figures := make([]string, len(c.Measurements))
+	for i, m := range c.Measurements {
+		figures[i] = m.String()
+	}
+	if !p.screen.Interactive {
+		return fmt.Sprintf("measured %s: %s\n", c.ID, strings.Join(figures, "; "))
+	}
+	indent := 2
+	if p.idWidth > 0 {
+		indent += p.idWidth + 2
+	}
+	var out strings.Builder
+	for _, line := range wrap(strings.Join(figures, " "+p.marks.step+" "), p.width()-indent) {
+		out.WriteString(margin + strings.Repeat(" ", indent) + p.faint.Render(line) + "\n")
+	}
+	return out.String()
+}
+
+func (p *page) checkRow(c *report.Check) string {
 	points := fmt.Sprintf("%d/%d", c.Points, c.MaxPoints)
 	reason := strings.TrimPrefix(c.Reason, "skipped: ")
 	if !p.screen.Interactive {

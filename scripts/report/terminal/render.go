@@ -46,6 +46,8 @@ type Commands struct {
 	Hint, Read string
 	// Grade repeats this run, and Next is what follows full marks.
 	Grade, Next string
+	// Replay repeats this run once `--seed S` is added to it, as `lab grade 3 --solution`. Default: lab grade and the lab's number.
+	Replay string
 }
 
 func (o Options) screen(w io.Writer) Screen {
@@ -301,6 +303,11 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 	return out.String()
 }
 
+func labNumber(r *report.Report) string {
+	number, _, _ := strings.Cut(strings.TrimLeft(r.Lab, "0"), "-")
+	return number
+}
+
 func times(n int) string {
 	if n == 1 {
 		return "once"
@@ -340,11 +347,11 @@ func (p *page) score(r *report.Report, o Options) string {
 	points := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
 	next := nextStep(r, o)
 	if !p.screen.Interactive {
-		return "\n" + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
+		return "\n" + p.seed(r, o) + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
 	}
 	const columns = 20
 	line := p.strong.Render(points) + "  " + p.bar(r.Score, r.MaxScore, columns)
-	out := "\n" + margin + p.faint.Render(counts(r)) + "\n"
+	out := "\n" + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n"
 	switch {
 	case next == "":
 		out += margin + line + "\n"
@@ -354,6 +361,22 @@ func (p *page) score(r *report.Report, o Options) string {
 		out += margin + line + "\n" + margin + next + "\n"
 	}
 	return out + "\n"
+}
+
+// seed says how to have the same faults again: without that, what they brought out could not be looked for.
+func (p *page) seed(r *report.Report, o Options) string {
+	if r.Seed == 0 {
+		return ""
+	}
+	replay := fmt.Sprintf("%s --seed %d", cmp.Or(o.Commands.Replay, "lab grade "+labNumber(r)), r.Seed)
+	text := fmt.Sprintf("seed %d; the same faults again: ", r.Seed)
+	if !p.screen.Interactive {
+		return "seed: " + strings.TrimPrefix(text, "seed ") + replay + "\n"
+	}
+	if lipgloss.Width(text+replay) > p.width() {
+		return margin + p.faint.Render(strings.TrimSuffix(text, " ")) + "\n" + margin + p.command.Render(replay) + "\n"
+	}
+	return margin + p.faint.Render(text) + p.command.Render(replay) + "\n"
 }
 
 func counts(r *report.Report) string {

@@ -121,7 +121,7 @@ func TestPlainLinesBeginWithTheirWord(t *testing.T) {
 	t.Parallel()
 	words := []string{
 		"lab ", "step ", "ok ", "FAIL ", "skip ", "first failed: ", "expected: ", "observed: ", "evidence: ", "lecture: ",
-		"hint: ", "read: ", "forbidden: ", "notice: ", "outcome: ", "reason: ", "error: ", "log: ", "    ", "none of ",
+		"hint: ", "read: ", "forbidden: ", "notice: ", "measured ", "seed: ", "outcome: ", "reason: ", "error: ", "log: ", "    ", "none of ",
 	}
 	for name, r := range reports(t) {
 		text := render(t, r, options(plain))
