@@ -26,6 +26,8 @@ type Cluster struct {
 	Kubeconfig string
 	// AuditLog is the file in which the API server records each request, one JSON object a line, before it answers.
 	AuditLog string
+	// Egress is the Unix socket by which the API server goes out to Services: package egress listens there.
+	Egress string
 	// Version is the Kubernetes release.
 	Version string
 
@@ -51,7 +53,7 @@ func Start(ctx context.Context, program *Program) (*Cluster, error) {
 func start(ctx context.Context, program *Program, scope *process.Scope, durable bool) (*Cluster, error) {
 	c := &Cluster{
 		Dir: scope.Dir, Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig), AuditLog: filepath.Join(scope.Dir, "audit.log"),
-		Version: program.Version, scope: scope,
+		Egress: filepath.Join(scope.Dir, egressSocket), Version: program.Version, scope: scope,
 	}
 	if err := c.start(ctx, program, durable); err != nil {
 		_ = c.Stop()

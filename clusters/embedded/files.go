@@ -19,7 +19,10 @@ import (
 	"lva.io/operators/clusters/config"
 )
 
-const adminKubeconfig = "admin.kubeconfig"
+const (
+	adminKubeconfig = "admin.kubeconfig"
+	egressSocket    = "egress.sock"
+)
 
 // clients are the users for whom a cluster has a kubeconfig: file name, user, groups.
 var clients = []struct{ file, user, group string }{

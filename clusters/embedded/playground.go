@@ -54,6 +54,9 @@ func NewPlayground(root string) *Playground {
 // Kubeconfig is the file of an administrator's kubeconfig.
 func (p *Playground) Kubeconfig() string { return filepath.Join(p.Dir, adminKubeconfig) }
 
+// Egress is the Unix socket by which the playground's API server goes out to Services: package egress listens there.
+func (p *Playground) Egress() string { return filepath.Join(p.Dir, egressSocket) }
+
 // Config is an administrator's access to the playground, or ErrDown.
 func (p *Playground) Config() (*rest.Config, error) {
 	if _, err := os.Stat(p.Kubeconfig()); err != nil {

@@ -130,7 +130,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if err := r.step(ctx, "install the API", func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 		defer cancel()
-		return "", asVerdict(manifests.Install(ctx, r.cluster.Config(), r.kubeconfig()), report.NotGenerated)
+		return "", asVerdict(manifests.Install(ctx, r.cluster.Config(), submission.Access{File: r.kubeconfig()}), report.NotGenerated)
 	}); err != nil {
 		return err
 	}

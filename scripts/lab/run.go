@@ -82,7 +82,7 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 		return err
 	}
 	kubeconfig := filepath.Join(scope.Dir, "operator.kubeconfig")
-	if err := manifests.Install(ctx, config, kubeconfig); err != nil {
+	if err := manifests.Install(ctx, config, submission.Access{File: kubeconfig}); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "The operator runs at the playground, under its own account; Ctrl-C ends it. In another terminal:\n"+

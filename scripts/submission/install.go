@@ -44,11 +44,23 @@ var definitionsResource = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
+// Access is the way by which the operator gets to the API server.
+type Access struct {
+	// File is where its kubeconfig is written to.
+	File string
+	// Host is the API server's URL, and CA whose certificates to trust there, in PEM. Default: those of the administrator.
+	Host string
+	CA   []byte
+}
+
 // Install brings the submission's API and its account into a cluster with one API server: its
 // CustomResourceDefinitions, until they are established, and a ServiceAccount that has the rights of its roles and no
-// others. It writes the account's kubeconfig to a file. Installing again brings a cluster up to date. A definition that
-// the API server refuses is a *Problem.
-func (m *Manifests) Install(ctx context.Context, config *rest.Config, kubeconfig string) error {
+// others. It writes the account's kubeconfig. Installing again brings a cluster up to date. A definition that the API
+// server refuses is a *Problem. Its webhooks are for ServeWebhooks.
+func (m *Manifests) Install(ctx context.Context, config *rest.Config, access Access) error {
+	if access.Host == "" {
+		access.Host, access.CA = config.Host, config.CAData
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -59,24 +71,24 @@ func (m *Manifests) Install(ctx context.Context, config *rest.Config, kubeconfig
 		if err := m.installAccount(ctx, client); err != nil {
 			return err
 		}
-		return writeKubeconfig(ctx, client, config, kubeconfig)
+		return writeKubeconfig(ctx, client, access)
 	})
 	return both.Wait()
 }
 
 // writeKubeconfig writes the access of the operator's account: a token that the API server has signed.
-func writeKubeconfig(ctx context.Context, client kubernetes.Interface, config *rest.Config, file string) error {
+func writeKubeconfig(ctx context.Context, client kubernetes.Interface, access Access) error {
 	token, err := client.CoreV1().ServiceAccounts(operatorNamespace).CreateToken(ctx, operatorAccount,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}},
 		metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("asking for the operator's token: %w", err)
 	}
-	content, err := embedded.Kubeconfig(config.Host, config.CAData, clientcmdapi.AuthInfo{Token: token.Status.Token})
+	content, err := embedded.Kubeconfig(access.Host, access.CA, clientcmdapi.AuthInfo{Token: token.Status.Token})
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, content, 0o600); err != nil {
+	if err := os.WriteFile(access.File, content, 0o600); err != nil {
 		return fmt.Errorf("writing the operator's kubeconfig: %w", err)
 	}
 	return nil

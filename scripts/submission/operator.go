@@ -51,14 +51,18 @@ func knownFlags(program string) ([]string, error) {
 }
 
 // StartOperator starts the built program with the account's kubeconfig. Of the user's environment it gets nothing but
-// the PATH: no home folder, no other kubeconfig, no proxy.
-func (w *Workshop) StartOperator(kubeconfig string, output io.Writer) (*process.Process, error) {
-	temporary := filepath.Join(w.Scope.Dir, "tmp")
+// the PATH: no home folder, no other kubeconfig, no proxy. environment is what it gets besides, as NAME=value.
+func (w *Workshop) StartOperator(kubeconfig string, output io.Writer, environment ...string) (*process.Process, error) {
+	temporary := w.temporary()
 	if err := os.MkdirAll(temporary, 0o700); err != nil {
 		return nil, fmt.Errorf("making the operator's temporary folder: %w", err)
 	}
 	return w.Scope.Start(process.Spec{
 		Name: "the operator", Path: w.Program(), Args: w.flags, Dir: temporary, Stdout: output, Stderr: output,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + temporary, "TMPDIR=" + temporary, "KUBECONFIG=" + kubeconfig},
+		Env: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + temporary, "TMPDIR=" + temporary, "KUBECONFIG=" + kubeconfig},
+			environment...),
 	})
 }
+
+// temporary is the operator's folder for temporary files, which is its home as well.
+func (w *Workshop) temporary() string { return filepath.Join(w.Scope.Dir, "tmp") }

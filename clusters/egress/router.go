@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// askTimeout is how long the API server may take to say where it wants to go.
+	askTimeout = 10 * time.Second
+	// dialTimeout is how long a local process may take to accept.
+	dialTimeout = 5 * time.Second
+)
+
+// ErrTaken says that another Router listens on the socket.
+var ErrTaken = errors.New("another process serves this cluster's Services already: end that first")
+
+// Router leads connections to Services. All methods are safe for concurrent use.
+type Router struct {
+	socket string
+	lock   *os.File
+	server *http.Server
+
+	mutex  sync.Mutex
+	routes map[string]string // ClusterIP:port to host:port
+	open   map[net.Conn]struct{}
+	closed bool
+
+	tunnels sync.WaitGroup
+}
+
+// Listen listens on a Unix socket. The file that a Router left which was killed is replaced; where another one listens, the
+// error is ErrTaken. The path may be longer than the name of a socket may be.
+func Listen(socket string) (*Router, error) {
+	// The lock says whether somebody listens: unlike the socket's file it goes with its process, whatever ends that.
+	lock, err := os.OpenFile(socket+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the API server's way out: %w", err)
+	}
+	listener, err := listenLocked(socket, lock)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	r := &Router{socket: socket, lock: lock, routes: map[string]string{}, open: map[net.Conn]struct{}{}}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: askTimeout}
+	r.tunnels.Go(func() { _ = r.server.Serve(listener) }) // ends with Close
+	return r, nil
+}
+
+func listenLocked(socket string, lock *os.File) (net.Listener, error) {
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, ErrTaken
+	} else if err != nil {
+		return nil, fmt.Errorf("locking the API server's way out: %w", err)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("removing the socket of an earlier run: %w", err)
+	}
+	listener, err := listen(socket)
+	if err != nil {
+		return nil, fmt.Errorf("listening for the API server at %s: %w", socket, err)
+	}
+	return listener, nil
+}
+
+// Route leads connections to a Service, its ClusterIP:port, to a local host:port. An earlier route of it is replaced;
+// connections that are open stay as they are.
+func (r *Router) Route(service, local string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.routes[service] = local
+}
+
+// Close ends the listening and all open connections, and removes the socket.
+func (r *Router) Close() error {
+	r.mutex.Lock()
+	if r.closed {
+		r.mutex.Unlock()
+		return nil
+	}
+	r.closed = true
+	for connection := range r.open {
+		connection.Close()
+	}
+	r.mutex.Unlock()
+	err := r.server.Close()
+	r.tunnels.Wait()
+	if removed := os.Remove(r.socket); !errors.Is(removed, os.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	return errors.Join(err, r.lock.Close()) // last: from here on another may listen
+}
+
+// ServeHTTP answers the API server's question, and carries what is said afterwards.
+func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if request.Method != http.MethodConnect {
+		http.Error(w, "only CONNECT is answered here", http.StatusMethodNotAllowed)
+		return
+	}
+	process, refusal := r.dial(request.URL.Host)
+	if process != nil {
+		defer r.forget(process)
+	}
+	server, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return // it has gone
+	}
+	defer r.forget(server)
+	if refusal != "" {
+		// The API server repeats the first line of a refusal to whoever asked it, so that is where the sentence stands.
+		fmt.Fprintf(server, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
+			http.StatusBadGateway, refusal, len(refusal)+1, refusal)
+		return
+	}
+	if !r.keep(server) {
+		return
+	}
+	if _, err := io.WriteString(server, "HTTP/1.1 200 connected\r\n\r\n"); err != nil {
+		return
+	}
+	var back sync.WaitGroup
+	back.Go(func() { carry(server, process) })
+	carry(process, struct{ io.Reader }{buffered})
+	back.Wait()
+}
+
+// dial connects to the process that serves a Service, or says why not.
+func (r *Router) dial(service string) (process net.Conn, refusal string) {
+	r.mutex.Lock()
+	local, known := r.routes[service]
+	r.mutex.Unlock()
+	if !known {
+		return nil, "no local process serves " + service
+	}
+	process, err := net.DialTimeout("tcp", local, dialTimeout)
+	if err != nil {
+		return nil, fmt.Sprintf("nobody answers at %s, which serves %s: does the operator run?", local, service)
+	}
+	if !r.keep(process) {
+		process.Close()
+		return nil, "the way out is being closed"
+	}
+	return process, ""
+}
+
+// carry copies until one side has said all, and tells the other.
+func carry(to net.Conn, from io.Reader) {
+	_, err := io.Copy(to, from)
+	half, ok := to.(interface{ CloseWrite() error })
+	if err != nil || !ok {
+		to.Close()
+		return
+	}
+	_ = half.CloseWrite() // it may have gone
+}
+
+// keep notes a connection, so that Close ends it too.
+func (r *Router) keep(connection net.Conn) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.closed {
+		return false
+	}
+	r.open[connection] = struct{}{}
+	return true
+}
+
+func (r *Router) forget(connection net.Conn) {
+	r.mutex.Lock()
+	delete(r.open, connection)
+	r.mutex.Unlock()
+	connection.Close()
+}
