@@ -42,6 +42,8 @@ type Lab struct {
 	Lecture string `json:"lecture"`
 	// Operator is false where only the API is graded: the program is then built but not run.
 	Operator bool `json:"operator"`
+	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
+	Services []string `json:"services,omitempty"`
 	// TimeLimit is for all checks of a run together.
 	TimeLimit metav1.Duration `json:"timeLimit"`
 	// Checks in the order in which they run. Their points sum to 100.

@@ -33,7 +33,7 @@ func TestLoad(t *testing.T) {
 	if got := lab.TimeLimit.Duration; got != 2*time.Minute {
 		t.Errorf("the time limit is %s, want 2m", got)
 	}
-	if !lab.Operator || lab.StartsFrom != "01-pancake" || lab.MaxScore() != 100 {
+	if !lab.Operator || lab.StartsFrom != "01-pancake" || lab.MaxScore() != 100 || !slices.Equal(lab.Services, []string{"freezer"}) {
 		t.Errorf("read %+v", lab)
 	}
 	check, err := lab.Check("never-drops")
@@ -172,6 +172,10 @@ func TestLoadRefuses(t *testing.T) {
 		{"an id with capitals", "id: served", "id: Served", `:11: .*id: .*kebab-case`},
 		{"a time limit without unit", "1m30s", "90", `:9: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
 		{"a time limit of nothing", "1m30s", "0s", `:9: labs\[0\].timeLimit: .*something like 2m`},
+		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:31: labs\[1\].services\[0\]: .*'freezer'; expected: The name of a service`},
+		{"a service twice", "services: [freezer]", "services: [freezer, freezer]", `:31: labs\[1\].services: .*equal; expected: What runs beside`},
+		{"a list without services", "services: [freezer]", "services: []", `:31: labs\[1\].services: .*expected: What runs beside`},
+		{"a service that is no list", "services: [freezer]", "services: freezer", `:31: labs\[1\].services: got string, want array`},
 		{"a lecture that is no page", "docs/lectures/01-batter.md\n", "lectures\n", `:7: labs\[0\].lecture: .*expected: The lecture's file`},
 		{"a check's lecture without anchor", "01-batter.md#flour--milk\n", "01-batter.md\n", `:14: .*lecture: .*anchor`},
 		{"a number twice", "number: 2", "number: 1", `:24: labs\[1\].number: 1 is the number of 01-pancake too`},
@@ -181,10 +185,10 @@ func TestLoadRefuses(t *testing.T) {
 		{"a start that does not exist", "startsFrom: 01-pancake", "startsFrom: 01-waffle", `:28: labs\[1\].startsFrom: there is no lab 01-waffle before this one; name one of 01-pancake`},
 		{"a start from itself", "startsFrom: 01-pancake", "startsFrom: 02-pan-flipper", `:28: labs\[1\].startsFrom: there is no lab 02-pan-flipper before`},
 		{"a start from a later one", "  lecture: docs/lectures/01-batter.md\n  op", "  startsFrom: 02-pan-flipper\n  lecture: docs/lectures/01-batter.md\n  op", `:7: labs\[0\].startsFrom: .*there are none`},
-		{"an id twice", "id: once", "id: flips", `:38: labs\[1\].checks\[1\].id: lab 02-pan-flipper has two checks flips`},
-		{"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]", `:47: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`},
-		{"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]", `:47: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`},
-		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:47: .*cold-pan comes after never-drops`},
+		{"an id twice", "id: once", "id: flips", `:39: labs\[1\].checks\[1\].id: lab 02-pan-flipper has two checks flips`},
+		{"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]", `:48: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`},
+		{"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]", `:48: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`},
+		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:48: .*cold-pan comes after never-drops`},
 		{"points that do not sum to 100", "points: 60", "points: 50", `:10: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -215,7 +219,7 @@ func TestLoadTellsAllProblemsAtOnceInTheOrderOfTheFile(t *testing.T) {
 	writeFile(t, root, manifest.File, list)
 	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
 	_, err := manifest.Load(root)
-	wantError(t, err, `(?s)^labs/labs.yaml:10: .*\nlabs/labs.yaml:24: .*\nlabs/labs.yaml:25: .*\nlabs/labs.yaml:28: .*\nlabs/labs.yaml:32: .*\nlabs/labs.yaml:41: [^\n]*$`)
+	wantError(t, err, `(?s)^labs/labs.yaml:10: .*\nlabs/labs.yaml:24: .*\nlabs/labs.yaml:25: .*\nlabs/labs.yaml:28: .*\nlabs/labs.yaml:33: .*\nlabs/labs.yaml:42: [^\n]*$`)
 }
 
 func TestLoadOutsideARepository(t *testing.T) {
@@ -243,7 +247,7 @@ func TestCheckLinks(t *testing.T) {
 		{"a heading that is gone", func(t *testing.T, root string) {
 			t.Helper()
 			writeFile(t, root, "docs/lectures/02-pan.md", "# The pan\n\nDon't drop it\n")
-		}, `^labs/labs.yaml:48: labs\[1\].checks\[2\].lecture: .* has no heading #dont-drop-it; its headings are #the-pan$`},
+		}, `^labs/labs.yaml:49: labs\[1\].checks\[2\].lecture: .* has no heading #dont-drop-it; its headings are #the-pan$`},
 		{"a way out of the repository", func(t *testing.T, root string) {
 			t.Helper()
 			list := readFile(t, filepath.Join(root, manifest.File))

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+)
+
+// ProxyAPI serves the API of a cluster at another address: with TLS, over HTTP/2, with a certificate of its own, which is
+// its authority as well. From the configuration it takes the cluster's address and authority, and no credentials: who
+// comes without a token is nobody.
+func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err error) {
+	target, err := url.Parse(config.Host)
+	if err != nil || target.Scheme != "https" {
+		return "", nil, fmt.Errorf("the cluster's address %q is not one: it must begin with https://", config.Host)
+	}
+	trust, err := rest.TLSConfigFor(rest.AnonymousClientConfig(config))
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the cluster's authority: %w", err)
+	}
+	identity, ca, err := newIdentity()
+	if err != nil {
+		return "", nil, fmt.Errorf("making the certificate of the operator's way to the API server: %w", err)
+	}
+	// What the operator asks for is asked of the API server as it is; its compression, too.
+	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true, DisableCompression: true}
+	s := &service{injector: i, parse: parseAPI, refuse: refuseAPI}
+	s.forward(transport, func(r *httputil.ProxyRequest) { r.SetURL(target) })
+	i.mutex.Lock()
+	i.transports = append(i.transports, transport)
+	i.mutex.Unlock()
+	address, err := s.listen(identity)
+	if err != nil {
+		return "", nil, err
+	}
+	return "https://" + address, ca, nil
+}
+
+// api is how the API server itself reads requests.
+var api = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+func parseAPI(r *http.Request) request {
+	// An error leaves what is known; the API server will refuse it.
+	info, _ := api.NewRequestInfo(r)
+	asked := request{entry: Entry{
+		Service: API, Verb: info.Verb, Namespace: info.Namespace, Name: info.Name,
+		Write: !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method),
+	}}
+	if !info.IsResourceRequest {
+		asked.entry.Resource = info.Path
+		return asked
+	}
+	asked.entry.Resource = strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
+	asked.group = info.APIGroup
+	asked.watch = info.Verb == "watch"
+	asked.counts = !asked.watch && !besides(info)
+	if info.Verb == "create" && info.Name == "" {
+		asked.entry.Name = nameInBody(r)
+	}
+	return asked
+}
+
+// besides is true of requests that are no part of an operator's work on its objects: leader election, events, and questions
+// about rights and tokens. They come when they like, so that with them no count would be the same twice.
+func besides(info *apirequest.RequestInfo) bool {
+	switch info.APIGroup {
+	case "coordination.k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io":
+		return true
+	}
+	return info.APIGroup == "" && info.Resource == "events"
+}
+
+// nameInBody is the name of the object that is created: the address does not have it. It is empty if the body is not JSON,
+// or leaves the name to the API server.
+func nameInBody(r *http.Request) string {
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+		return ""
+	}
+	var start bytes.Buffer
+	_, err := io.CopyN(&start, r.Body, bodyLimit)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start.Bytes()), r.Body), r.Body}
+	if !errors.Is(err, io.EOF) {
+		return ""
+	}
+	var object struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(start.Bytes(), &object)
+	return object.Metadata.Name
+}
+
+// modified is what the API server says of an object that changed since it was read:
+// k8s.io/apiserver/pkg/registry/generic/registry.OptimisticLockErrorMsg.
+var modified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+// refuseAPI answers as the API server does.
+func refuseAPI(asked *request, kind Kind) refusal {
+	resource, _, _ := strings.Cut(asked.entry.Resource, "/")
+	of := schema.GroupResource{Group: asked.group, Resource: resource}
+	var err *apierrors.StatusError
+	switch {
+	case kind == Conflict && slices.Contains([]string{"update", "patch", "delete"}, asked.entry.Verb):
+		err = apierrors.NewConflict(of, asked.entry.Name, modified)
+	case kind == TooManyRequests:
+		err = apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+	case kind == Unavailable:
+		err = apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
+	default:
+		err = apierrors.NewInternalError(errors.New("an injected fault"))
+	}
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	body, marshalErr := json.Marshal(status)
+	if marshalErr != nil {
+		panic(marshalErr) // a Status can always be written
+	}
+	return refusal{code: int(status.Code), mediaType: "application/json", body: body}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Why an answer, or the rest of it, does not reach the operator.
+var (
+	errCut  = errors.New("the watch is cut")
+	errLost = errors.New("the answer is not delivered")
+)
+
+// request is what a service makes of an HTTP request.
+type request struct {
+	// entry has the fields that say what is asked for.
+	entry Entry
+	// counts is false of what is no part of the operator's work: it is never hit.
+	counts bool
+	// group is the API group.
+	group string
+	watch bool
+}
+
+// exchange is a request on its way through the injector.
+type exchange struct {
+	request
+	injector   *Injector
+	connection *connection
+	logged     *Entry
+	fault      *Fault // nil: none
+	plan       *plan  // that the fault is of
+	// doomed are the connections of the operator that is killed before the request is done.
+	doomed []*connection
+	dead   bool // the request came from an operator that is being killed
+}
+
+type exchangeKey struct{}
+
+// enter logs and counts a request, and finds the fault that it meets.
+func (i *Injector) enter(asked request, from *connection) *exchange {
+	x := &exchange{request: asked, injector: i, connection: from}
+	// Counted and logged in one go, so that numbers ascend in the log.
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	entry := asked.entry
+	switch {
+	case from.doomed:
+		x.dead, entry.Injected = true, true
+	case asked.counts:
+		class := entry.Class()
+		entry.Number, x.fault, x.plan = i.count(class, entry.Service)
+	}
+	if x.fault != nil {
+		entry.Fault = x.fault.Kind
+		switch x.fault.Kind {
+		case Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer:
+			entry.Injected = true
+		case KillBefore:
+			entry.Injected = true
+			// From this moment nothing else of this operator is done: that is what makes the crash the same every time.
+			if doomed, ok := i.doom(x.plan, from); ok {
+				x.doomed = doomed
+			}
+		case Stale:
+			x.plan.stale = x.fault.For.Duration
+		}
+	}
+	x.logged = i.record.add(entry)
+	return x
+}
+
+func (x *exchange) meets(kind Kind) bool { return x.fault != nil && x.fault.Kind == kind }
+
+// handed logs that the answer is handed over from now on. It is called before that happens: what the operator does because
+// of the answer has a later time in the log.
+func (x *exchange) handed(code int) {
+	x.injector.record.change(x.logged, func(e *Entry) {
+		e.Code, e.Seconds = code, x.injector.record.now().Sub(e.Time).Seconds()
+	})
+}
+
+// ended logs how long something took that was not answered, or a watch lasted.
+func (x *exchange) ended() {
+	x.injector.record.change(x.logged, func(e *Entry) {
+		if e.Code == 0 || x.watch {
+			e.Seconds = x.injector.record.now().Sub(e.Time).Seconds()
+		}
+	})
+}
+
+// cutOff ends a request without an answer.
+func cutOff() { panic(http.ErrAbortHandler) }
+
+// serve answers a request, by itself or by the service.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
+	defer x.ended()
+	if x.dead {
+		swallow(r)
+		x.wait(r.Context(), 0, x.connection.ended)
+		cutOff()
+	}
+	kind := Kind("")
+	if x.fault != nil {
+		kind = x.fault.Kind
+	}
+	switch kind {
+	case Conflict, TooManyRequests, ServerError, Unavailable:
+		swallow(r)
+		answer := of.refuse(&x.request, kind)
+		x.handed(answer.code)
+		answer.write(w)
+		return
+	case NoAnswer:
+		swallow(r)
+		x.wait(r.Context(), x.fault.For.Duration, x.plan.over)
+		cutOff()
+	case KillBefore:
+		swallow(r)
+		if x.doomed != nil {
+			x.injector.killOperator(x.plan, x.doomed)
+		}
+		cutOff()
+	}
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	if kind == LostAnswer || kind == KillAfter {
+		ctx = context.WithoutCancel(ctx) // it is done even if the operator goes away meanwhile
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(x.injector.ctx, cancel)()
+	of.proxy.ServeHTTP(w, r.WithContext(ctx))
+	if kind == Cut {
+		x.injector.cutWatches()
+	}
+}
+
+// answered is called with the service's answer, before any of it is handed over. With an error nothing is.
+func (x *exchange) answered(answer *http.Response) error {
+	code := answer.StatusCode
+	switch {
+	case x.meets(Slow):
+		x.wait(answer.Request.Context(), x.fault.For.Duration, x.plan.over)
+	case x.meets(LostAnswer), x.meets(KillAfter):
+		// The answer's end is when it was done.
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			return err
+		}
+		x.handed(code)
+		if x.meets(KillAfter) {
+			x.killAfter()
+		}
+		return errLost
+	case x.watch && code == http.StatusOK:
+		answer.Body = x.injector.newWatch(answer.Request.Context(), answer.Body)
+	}
+	x.handed(code)
+	return nil
+}
+
+func (x *exchange) killAfter() {
+	x.injector.mutex.Lock()
+	doomed, ok := x.injector.doom(x.plan, x.connection)
+	x.injector.mutex.Unlock()
+	if ok {
+		x.injector.killOperator(x.plan, doomed)
+	}
+}
+
+// wait waits until the operator gives up, some time has passed (0: any), what it waits for is over, or all is closed.
+func (x *exchange) wait(ctx context.Context, limit time.Duration, over <-chan struct{}) {
+	var passed <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		passed = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-passed:
+	case <-over:
+	case <-x.injector.ctx.Done():
+	}
+}
+
+// bodyLimit is how much of a request's body is read before it is answered by the injector, in bytes. The API server takes
+// no more either.
+const bodyLimit = 3 << 20
+
+// swallow reads the body. Only then does a server of HTTP/1 notice that the client has given up.
+func swallow(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, bodyLimit) }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Proxy serves a handler, as that of the freezer, without TLS at an address of this machine. Its answers are delivered
+// when they are complete. The service's name is how schedules and the log call it.
+func (i *Injector) Proxy(name string, handler http.Handler) (url string, err error) {
+	if name == "" || name == API || name == Operator {
+		return "", fmt.Errorf("a service can't be called %q: give it a name of its own", name)
+	}
+	s := &service{
+		injector: i,
+		parse:    func(r *http.Request) request { return parseHTTP(name, r) },
+		refuse:   refuseHTTP,
+	}
+	s.forward(inProcess{handler}, func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
+		r.Out.Host = r.In.Host
+	})
+	address, err := s.listen(nil)
+	if err != nil {
+		return "", err
+	}
+	return "http://" + address, nil
+}
+
+// version is the first part of a path as /v1/movements.
+var version = regexp.MustCompile(`^v[0-9]+$`)
+
+// parseHTTP reads a request as /v1/collection/name.
+func parseHTTP(service string, r *http.Request) request {
+	parts := strings.SplitN(strings.Trim(r.URL.Path, "/"), "/", 3)
+	if version.MatchString(parts[0]) {
+		parts = parts[1:]
+	}
+	parts = append(parts, "", "")
+	return request{counts: true, entry: Entry{
+		Service: service, Verb: strings.ToLower(r.Method), Resource: parts[0], Name: parts[1],
+		Write: !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method),
+	}}
+}
+
+// refuseHTTP answers with a problem (RFC 9457). A conflict is none here: only the service knows what 409 means to it.
+func refuseHTTP(_ *request, kind Kind) refusal {
+	code := http.StatusInternalServerError
+	switch kind {
+	case TooManyRequests:
+		code = http.StatusTooManyRequests
+	case Unavailable:
+		code = http.StatusServiceUnavailable
+	}
+	body, err := json.Marshal(struct {
+		Title  string `json:"title"`
+		Detail string `json:"detail"`
+		Status int    `json:"status"`
+	}{http.StatusText(code), "an injected fault: try again later", code})
+	if err != nil {
+		panic(err) // strings and a number can always be written
+	}
+	return refusal{code: code, mediaType: "application/problem+json", body: body}
+}
+
+// inProcess has requests done by a handler of this program.
+type inProcess struct{ http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (h inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r = r.Clone(r.Context())
+		r.Body = http.NoBody // a handler is promised one
+	}
+	w := &answerWriter{header: http.Header{}}
+	h.ServeHTTP(w, r)
+	w.WriteHeader(http.StatusOK)
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", w.code, http.StatusText(w.code)), StatusCode: w.code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.sent, Request: r,
+		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()),
+	}, nil
+}
+
+// answerWriter keeps what a handler answers.
+type answerWriter struct {
+	header, sent http.Header
+	code         int
+	body         bytes.Buffer
+}
+
+func (w *answerWriter) Header() http.Header { return w.header }
+
+func (w *answerWriter) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code, w.sent = code, w.header.Clone()
+	}
+}
+
+func (w *answerWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// errClosed is why requests end, and nothing new begins.
+var errClosed = errors.New("the injector of faults is closed")
+
+// Injector stands between one operator and the services that it talks to. All methods are safe for concurrent use.
+type Injector struct {
+	kill   func() error
+	record *record
+
+	// ctx ends with Close, and all that was begun with it; running is what Close waits for.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	// killing is held while the operator is killed and started, one kill at a time.
+	killing sync.Mutex
+
+	mutex       sync.Mutex
+	closed      bool
+	stops       []func()
+	transports  []*http.Transport
+	plan        *plan
+	counts      map[counted]int
+	connections map[*connection]bool
+	watches     map[*watch]bool
+}
+
+// counted is what a request is counted as: its class, and its service or "" for all of them.
+type counted struct {
+	class   Class
+	service string
+}
+
+// plan is a schedule from Arm to Disarm.
+type plan struct {
+	schedule Schedule
+	// over is closed at Disarm: what was held back goes on.
+	over chan struct{}
+	// kills are those that it has begun. Changed under the injector's mutex, as long as the plan is the injector's.
+	kills sync.WaitGroup
+	// stale is for how long watch events are held back by now.
+	stale time.Duration
+}
+
+func newPlan(schedule Schedule) *plan { return &plan{schedule: schedule, over: make(chan struct{})} }
+
+// New is an injector without faults. kill has to kill the operator (SIGKILL), wait until it is dead and start it again; it
+// is called once for each fault that kills, never twice at a time, and tells what it did with Note. It may not call Arm,
+// Disarm or Close, which wait for it. Without kill, no such fault can be armed.
+func New(kill func() error) *Injector {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Injector{
+		kill: kill, record: newRecord(), ctx: ctx, cancel: cancel,
+		plan: newPlan(Schedule{}), counts: map[counted]int{}, connections: map[*connection]bool{}, watches: map[*watch]bool{},
+	}
+}
+
+// Arm begins a schedule, and counts from here. One that is armed already is disarmed. A fault that can't be made is an
+// error, and then nothing is armed.
+func (i *Injector) Arm(schedule Schedule) error {
+	if err := schedule.Validate(); err != nil {
+		return err
+	}
+	if j := slices.IndexFunc(schedule.Faults, func(f Fault) bool { return f.Kind.Kills() }); j >= 0 && i.kill == nil {
+		return fmt.Errorf("%s: there is no operator that could be killed", schedule.Faults[j])
+	}
+	schedule.Faults = slices.Clone(schedule.Faults)
+	i.replace(newPlan(schedule), true)
+	return nil
+}
+
+// Disarm ends the schedule: there are no more faults, and what is held back goes on: slow answers and watch events are
+// delivered, requests that get no answer are cut. If the operator is being killed, it waits until it was started again.
+// Requests are counted on.
+func (i *Injector) Disarm() { i.replace(newPlan(Schedule{}), false) }
+
+func (i *Injector) replace(next *plan, recount bool) {
+	i.mutex.Lock()
+	last := i.plan
+	i.plan = next
+	if recount {
+		clear(i.counts)
+	}
+	close(last.over)
+	i.mutex.Unlock()
+	last.kills.Wait()
+}
+
+// Log is what was logged so far, by arrival: at most the LogLimit newest entries.
+func (i *Injector) Log() []Entry { return i.record.all() }
+
+// Note logs what happened to the operator: "killed", "started".
+func (i *Injector) Note(verb string) { i.record.add(Entry{Service: Operator, Verb: verb}) }
+
+// Close ends the proxies, all requests and connections, whatever state they are in, and waits until nothing of them is
+// left. The log can still be read.
+func (i *Injector) Close() error {
+	i.mutex.Lock()
+	i.closed = true
+	stops, transports := i.stops, i.transports
+	i.mutex.Unlock()
+	i.cancel()
+	i.Disarm()
+	for _, stop := range stops {
+		stop()
+	}
+	i.running.Wait()
+	for _, transport := range transports {
+		transport.CloseIdleConnections() // all of them are idle now
+	}
+	return nil
+}
+
+// begin makes Close wait for something, until the function that it returns is called. Close calls stop, if there is one, to
+// hasten that. False if it is closed already.
+func (i *Injector) begin(stop func()) (end func(), ok bool) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if i.closed {
+		return nil, false
+	}
+	if stop != nil {
+		i.stops = append(i.stops, stop)
+	}
+	i.running.Add(1)
+	return i.running.Done, true
+}
+
+// count gives a request its number, and the fault that it meets; nil if it meets none.
+func (i *Injector) count(class Class, service string) (number int, fault *Fault, during *plan) {
+	i.counts[counted{class, ""}]++
+	i.counts[counted{class, service}]++
+	for _, exact := range []bool{true, false} {
+		for j := range i.plan.schedule.Faults {
+			f := &i.plan.schedule.Faults[j]
+			if f.Class != class || (f.Service != "" && f.Service != service) || (f.At != 0) != exact {
+				continue
+			}
+			if !exact || f.At == i.counts[counted{class, f.Service}] {
+				return i.counts[counted{class, ""}], f, i.plan
+			}
+		}
+	}
+	return i.counts[counted{class, ""}], nil, i.plan
+}
+
+// delay is for how long watch events are held back now, and what ends that.
+func (i *Injector) delay() (time.Duration, <-chan struct{}) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return i.plan.stale, i.plan.over
+}
+
+// cutWatches ends all watches that there are.
+func (i *Injector) cutWatches() {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	for w := range i.watches {
+		w.end(errCut)
+	}
+}
+
+// doom says that the operator behind all connections that there are is about to be killed: what else comes from it is
+// not done any more, as if it had been dead already. False if there is nobody to be killed: the schedule is over, or the
+// operator that has asked was killed for another request meanwhile.
+func (i *Injector) doom(during *plan, asked *connection) (doomed []*connection, ok bool) {
+	if i.closed || during != i.plan || asked.doomed {
+		return nil, false
+	}
+	for c := range i.connections {
+		if !c.doomed {
+			c.doomed = true
+			doomed = append(doomed, c)
+		}
+	}
+	during.kills.Add(1)
+	return doomed, true
+}
+
+// killOperator kills the operator, whose connections are doomed, and has it started again.
+func (i *Injector) killOperator(during *plan, doomed []*connection) {
+	defer during.kills.Done()
+	i.killing.Lock()
+	defer i.killing.Unlock()
+	if err := i.kill(); err != nil {
+		i.record.add(Entry{Service: Operator, Verb: "not restarted", Message: err.Error()})
+	}
+	// They ended with it. If they did not, since it has handed them to another process, they do now.
+	for _, c := range doomed {
+		c.end()
+	}
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kind is what happens to a request.
+type Kind string
+
+const (
+	// Conflict answers an update, patch or delete of the API with 409, and any other request with 500. It is not done.
+	Conflict Kind = "conflict"
+	// TooManyRequests answers with 429 and Retry-After: 1. It is not done.
+	TooManyRequests Kind = "too-many-requests"
+	// ServerError answers with 500. It is not done.
+	ServerError Kind = "server-error"
+	// Unavailable answers with 503. It is not done.
+	Unavailable Kind = "unavailable"
+	// NoAnswer holds the request until the client gives up; with For, at most so long, and then the connection is cut. It
+	// is not done.
+	NoAnswer Kind = "no-answer"
+	// LostAnswer lets the request be done, and cuts the connection instead of answering.
+	LostAnswer Kind = "lost-answer"
+	// Slow lets the request be done at once, and answers after For.
+	Slow Kind = "slow"
+	// Stale holds back every watch event for For, from this request on until the schedule ends. The request itself is done.
+	Stale Kind = "stale"
+	// Cut ends all watches as a dropped connection does, after the request is done.
+	Cut Kind = "cut"
+	// KillBefore kills the operator (SIGKILL) when the request arrives. It is not done.
+	KillBefore Kind = "kill-before"
+	// KillAfter kills the operator (SIGKILL) when the request is done, before the answer reaches it.
+	KillAfter Kind = "kill-after"
+)
+
+// Kinds are all kinds there are.
+func Kinds() []Kind {
+	return []Kind{
+		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut, KillBefore, KillAfter,
+	}
+}
+
+// Kills is true of the kinds that end the operator.
+func (k Kind) Kills() bool { return k == KillBefore || k == KillAfter }
+
+// Class is which requests are counted together.
+type Class string
+
+const (
+	// Write is every request that asks for a change.
+	Write Class = "write"
+	// Read is every get and list. A watch is none.
+	Read Class = "read"
+)
+
+// API is the name of the API server among the services. The others are named by who gives them to Injector.Proxy.
+const API = "api"
+
+// Fault is one thing that happens to one request, or to each.
+type Fault struct {
+	Kind  Kind  `json:"kind"`
+	Class Class `json:"class"`
+	// Service is whose requests are counted; empty: those of all services together.
+	Service string `json:"service,omitempty"`
+	// At says to which of these requests it happens: the n-th since Arm, from 1. 0: to each.
+	At int `json:"at,omitempty"`
+	// For is how long Slow and Stale last, and NoAnswer at most. The other kinds have none.
+	For metav1.Duration `json:"for,omitzero"`
+}
+
+// String is the fault in words: "kill-after write 3", "stale each api write for 400ms".
+func (f Fault) String() string {
+	words := []string{string(f.Kind)}
+	if f.At == 0 {
+		words = append(words, "each")
+	}
+	if f.Service != "" {
+		words = append(words, f.Service)
+	}
+	words = append(words, string(f.Class))
+	if f.At != 0 {
+		words = append(words, fmt.Sprint(f.At))
+	}
+	if f.For.Duration != 0 {
+		words = append(words, "for", f.For.Duration.String())
+	}
+	return strings.Join(words, " ")
+}
+
+// Validate finds what would make a fault do nothing, or something else than it says.
+func (f Fault) Validate() error {
+	switch {
+	case !slices.Contains(Kinds(), f.Kind):
+		return fmt.Errorf("there is no fault of kind %q; the kinds are %q", f.Kind, Kinds())
+	case f.Class != Write && f.Class != Read:
+		return fmt.Errorf("%s: there is no class %q; write %q or %q", f.Kind, f.Class, Write, Read)
+	case f.At < 0:
+		return fmt.Errorf("%s: requests are counted from 1; write 0 for each", f)
+	case f.For.Duration < 0:
+		return fmt.Errorf("%s: a fault can't last for less than nothing; write something like 300ms", f)
+	case (f.Kind == Slow || f.Kind == Stale) && f.For.Duration == 0:
+		return fmt.Errorf("%s: say for how long, with something like 300ms", f)
+	case f.For.Duration != 0 && f.Kind != Slow && f.Kind != Stale && f.Kind != NoAnswer:
+		return fmt.Errorf("%s: only slow, stale and no-answer last; leave the duration out", f)
+	}
+	return nil
+}
+
+// Schedule is what happens to an operator from Arm to Disarm.
+type Schedule struct {
+	// Seed is what it was made from; 0: it was written by hand.
+	Seed uint32 `json:"seed,omitempty"`
+	// Faults in any order. A request gets one of them: one for this very request goes before one for each, then the
+	// earlier in the list before the later.
+	Faults []Fault `json:"faults"`
+}
+
+// String is the schedule on one line: "kill-after write 3, stale write 5 for 400ms".
+func (s Schedule) String() string {
+	if len(s.Faults) == 0 {
+		return "no faults"
+	}
+	texts := make([]string, len(s.Faults))
+	for i, fault := range s.Faults {
+		texts[i] = fault.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Validate finds the first fault that can't be made.
+func (s Schedule) Validate() error {
+	for _, fault := range s.Faults {
+		if err := fault.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

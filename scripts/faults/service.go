@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"time"
+)
+
+// service is one proxy: what it stands in front of, and how it speaks.
+type service struct {
+	injector *Injector
+	proxy    *httputil.ReverseProxy
+	// parse says what a request asks for.
+	parse func(*http.Request) request
+	// refuse is the answer to a request that is not done.
+	refuse func(*request, Kind) refusal
+}
+
+// refusal is an answer of the injector's own.
+type refusal struct {
+	code      int
+	mediaType string
+	body      []byte
+}
+
+func (a refusal) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", a.mediaType)
+	if a.code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", retryAfterHeader)
+	}
+	w.WriteHeader(a.code)
+	_, _ = w.Write(a.body) // the operator went away: nobody to tell
+}
+
+// retryAfterHeader is in seconds.
+const retryAfterHeader = "1"
+
+func (s *service) forward(transport http.RoundTripper, rewrite func(*httputil.ProxyRequest)) {
+	s.proxy = &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   rewrite,
+		// At once: a watch is a body that never ends.
+		FlushInterval: -1,
+		ModifyResponse: func(answer *http.Response) error {
+			return answer.Request.Context().Value(exchangeKey{}).(*exchange).answered(answer)
+		},
+		// Whatever kept the answer away, the operator sees a connection that drops, as it does without a proxy.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { cutOff() },
+		ErrorLog:     silent,
+	}
+}
+
+// silent is for what servers have to say about clients that die: that is what they do here.
+var silent = log.New(io.Discard, "", 0)
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	end, ok := s.injector.begin(nil)
+	if !ok {
+		cutOff()
+	}
+	defer end()
+	s.injector.enter(s.parse(r), connectionOf(r.Context())).serve(w, r, s)
+}
+
+// listen serves on a port of this machine until Close. With a TLS configuration it speaks HTTP/2 as well.
+func (s *service) listen(config *tls.Config) (address string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listening for the operator's requests: %w", err)
+	}
+	server := &http.Server{
+		Handler: s, TLSConfig: config, ReadHeaderTimeout: time.Minute, ErrorLog: silent,
+		ConnContext: s.injector.connected,
+		ConnState:   s.injector.connectionState,
+	}
+	serving, ok := s.injector.begin(func() {
+		_ = server.Close()
+		_ = listener.Close() // the server knows it only once it serves
+	})
+	if !ok {
+		listener.Close()
+		return "", errClosed
+	}
+	go func() {
+		defer serving()
+		// Both end with Close, and say only that.
+		if config != nil {
+			_ = server.ServeTLS(listener, "", "")
+		} else {
+			_ = server.Serve(listener)
+		}
+	}()
+	return listener.Addr().String(), nil
+}
+
+// connection is one of the operator's to a proxy. By them, an operator is told from the one that is started after it.
+type connection struct {
+	net.Conn
+	// doomed says that the operator at its other end is being killed. Under the injector's mutex.
+	doomed bool
+	// ended is closed when nothing comes from it any more.
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (c *connection) end() {
+	c.once.Do(func() { close(c.ended) })
+	_ = c.Close()
+}
+
+type connectionKey struct{}
+
+func connectionOf(ctx context.Context) *connection { return ctx.Value(connectionKey{}).(*connection) }
+
+func (i *Injector) connected(ctx context.Context, conn net.Conn) context.Context {
+	c := &connection{Conn: conn, ended: make(chan struct{})}
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.connections[c] = true
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+func (i *Injector) connectionState(conn net.Conn, state http.ConnState) {
+	if state != http.StateClosed && state != http.StateHijacked {
+		return
+	}
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	for c := range i.connections {
+		if c.Conn == conn {
+			c.once.Do(func() { close(c.ended) })
+			delete(i.connections, c)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+// watch is the body of a watch on its way to the operator. What the API server sends is taken at once and handed on when
+// it is due, in order: as a network does whose packets take long. Where an event begins does not matter to that.
+type watch struct {
+	injector *Injector
+	ctx      context.Context
+	from     io.ReadCloser
+	pieces   chan piece
+	rest     []byte // of the piece that is being handed on
+
+	ending sync.Once
+	err    error // why it ended; set before ended is closed
+	ended  chan struct{}
+	pumped chan struct{} // closed when nothing is read any more
+}
+
+// piece is a part of the body, or its end.
+type piece struct {
+	data []byte
+	err  error // of the end; then there is no data
+	due  time.Time
+	// over is closed when nothing is held back any more.
+	over <-chan struct{}
+}
+
+const (
+	// pieceSize is how much is read at once, in bytes.
+	pieceSize = 32 << 10
+	// heldPieces is how many are held back; then the API server has to wait.
+	heldPieces = 1024
+)
+
+func (i *Injector) newWatch(ctx context.Context, from io.ReadCloser) *watch {
+	w := &watch{
+		injector: i, ctx: ctx, from: from,
+		pieces: make(chan piece, heldPieces), ended: make(chan struct{}), pumped: make(chan struct{}),
+	}
+	i.mutex.Lock()
+	i.watches[w] = true
+	i.mutex.Unlock()
+	go w.pump()
+	return w
+}
+
+func (w *watch) pump() {
+	defer close(w.pumped)
+	buffer := make([]byte, pieceSize)
+	for {
+		n, err := w.from.Read(buffer)
+		if n > 0 && !w.pass(piece{data: slices.Clone(buffer[:n])}) {
+			return
+		}
+		if err != nil {
+			w.pass(piece{err: err})
+			return
+		}
+	}
+}
+
+// pass hands a piece to who reads; false if nobody does any more.
+func (w *watch) pass(p piece) bool {
+	delay, over := w.injector.delay()
+	p.due, p.over = time.Now().Add(delay), over
+	select {
+	case w.pieces <- p:
+		return true
+	case <-w.ended:
+		return false
+	}
+}
+
+// Read implements io.Reader.
+func (w *watch) Read(into []byte) (int, error) {
+	if len(w.rest) == 0 {
+		var p piece
+		select {
+		case p = <-w.pieces:
+		case <-w.ended:
+		case <-w.ctx.Done():
+		}
+		if err := w.due(p); err != nil {
+			return 0, err
+		}
+		if p.err != nil {
+			return 0, p.err
+		}
+		w.rest = p.data
+	}
+	n := copy(into, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
+}
+
+// due waits until a piece may be handed on. What ends the watch meanwhile, or has ended it, is the error.
+func (w *watch) due(p piece) error {
+	if left := time.Until(p.due); left > 0 {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-p.over:
+		case <-w.ended:
+		case <-w.ctx.Done():
+		}
+	}
+	select {
+	case <-w.ended:
+		return w.err
+	default:
+		return w.ctx.Err()
+	}
+}
+
+// end lets nothing more through.
+func (w *watch) end(why error) {
+	w.ending.Do(func() {
+		w.err = why
+		close(w.ended)
+	})
+}
+
+// Close implements io.Closer. Afterwards nothing of the watch is left.
+func (w *watch) Close() error {
+	w.end(io.ErrClosedPipe)
+	w.injector.mutex.Lock()
+	delete(w.injector.watches, w)
+	w.injector.mutex.Unlock()
+	err := w.from.Close()
+	<-w.pumped
+	return err
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package freezer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+const (
+	// Service is the freezer's name in labs.yaml, in schedules of faults and in reports.
+	Service = "freezer"
+	// Variable is the environment variable in which an operator finds the freezer's URL.
+	Variable = "FREEZER_URL"
+)
+
+// maxBody is how long the body of a request may be, in bytes: a movement is far shorter.
+const maxBody = 64 << 10
+
+// Freezer is the service, an http.Handler. It is safe for concurrent use.
+type Freezer struct {
+	ledger *ledger
+	routes *http.ServeMux
+}
+
+// New is a full freezer, that forgets everything when the program ends.
+func New() *Freezer { return newFreezer(newLedger(nil)) }
+
+func newFreezer(l *ledger) *Freezer {
+	f := &Freezer{ledger: l, routes: http.NewServeMux()}
+	f.route(http.MethodGet, "/v1/stock", f.getStock)
+	f.route(http.MethodGet, "/v1/owners/{owner}", f.getOwner)
+	f.route(http.MethodGet, "/v1/movements", f.getMovements)
+	f.route(http.MethodPut, "/v1/movements/{id}", f.putMovement)
+	f.routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		problem(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q: try /v1/stock, /v1/owners/OWNER, /v1/movements "+
+			"or /v1/movements/ID", r.URL.Path))
+	})
+	return f
+}
+
+func (f *Freezer) route(method, path string, handle http.HandlerFunc) {
+	f.routes.HandleFunc(method+" "+path, handle)
+	f.routes.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", method)
+		problem(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s is not for %s: use %s", r.URL.Path, r.Method, method))
+	})
+}
+
+func (f *Freezer) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.routes.ServeHTTP(w, r) }
+
+// The answers, as Client reads them.
+type (
+	stock struct {
+		Items []Item `json:"items"`
+	}
+	owner struct {
+		Owner string       `json:"owner"`
+		Out   []Ingredient `json:"out"`
+	}
+	movements struct {
+		Movements []Movement `json:"movements"`
+	}
+)
+
+func (f *Freezer) getStock(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, stock{f.ledger.items()})
+}
+
+func (f *Freezer) getOwner(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("owner")
+	answer(w, http.StatusOK, owner{name, f.ledger.out(name)})
+}
+
+func (f *Freezer) getMovements(w http.ResponseWriter, r *http.Request) {
+	answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
+}
+
+func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {
+	var m Movement
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&m); err != nil {
+		problem(w, http.StatusBadRequest, fmt.Sprintf("the body is not a movement: %v; send JSON with owner, direction, kind and ingredient", err))
+		return
+	}
+	m.ID = r.PathValue("id") // the address names it, whatever the body says
+	if err := m.check(); err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	booked, fresh, err := f.ledger.book(m)
+	switch {
+	case errors.Is(err, errNoneLeft):
+		problem(w, http.StatusConflict, fmt.Sprintf("there is none left of the %s %s: return some first", m.Kind, m.Ingredient.Ingredient))
+	case errors.Is(err, errOther):
+		problem(w, http.StatusConflict, fmt.Sprintf("under the id %s another movement is booked (%s %s %s for %s): take a new id for a new movement",
+			m.ID, booked.Direction, booked.Kind, booked.Ingredient.Ingredient, booked.Owner))
+	case err != nil:
+		problem(w, http.StatusInternalServerError, err.Error())
+	case fresh:
+		answer(w, http.StatusCreated, booked)
+	default:
+		answer(w, http.StatusOK, booked)
+	}
+}
+
+func answer(w http.ResponseWriter, code int, value any) { write(w, code, "application/json", value) }
+
+// Problem is the body of every answer that is an error (RFC 9457, media type application/problem+json).
+type Problem struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Status int    `json:"status"`
+}
+
+func problem(w http.ResponseWriter, code int, detail string) {
+	write(w, code, "application/problem+json", Problem{Title: http.StatusText(code), Detail: detail, Status: code})
+}
+
+func write(w http.ResponseWriter, code int, mediaType string, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // none of the types above can fail
+	}
+	w.Header().Set("Content-Type", mediaType)
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n')) // the caller went away: nobody to tell
+}
