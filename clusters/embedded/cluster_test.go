@@ -24,6 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/certificates"
 )
 
 // The tests of this file share a cluster: each keeps to a namespace of its own, or only looks.
@@ -176,16 +178,16 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	stranger := rest.AnonymousClientConfig(cluster.Config())
 	token := rest.CopyConfig(stranger)
 	token.BearerToken = "made-up"
-	authority, err := newAuthority()
+	authority, err := certificates.NewAuthority("operator-labs")
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged, err := authority.client("operator-labs-admin", "system:masters")
+	forged, err := authority.Client("operator-labs-admin", "system:masters")
 	if err != nil {
 		t.Fatal(err)
 	}
 	forger := rest.CopyConfig(stranger)
-	forger.CertData, forger.KeyData = forged.certificate, forged.key
+	forger.CertData, forger.KeyData = forged.Certificate, forged.Key
 	for name, config := range map[string]*rest.Config{
 		"no certificate": stranger, "a made-up token": token, "another authority's certificate": forger,
 	} {

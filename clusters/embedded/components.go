@@ -4,10 +4,15 @@
 package embedded
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net"
 	"os"
 	"strconv"
 	"strings"
+
+	"lva.io/operators/clusters/config"
 )
 
 // The Service network is kubeadm's. Its first address is that of the Service kubernetes.
@@ -59,6 +64,7 @@ func apiServer(port int, durable bool) component {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=service-account.pub", "--service-account-signing-key-file=service-account.key",
 		"--service-cluster-ip-range=" + serviceNetwork, "--endpoint-reconciler-type=none",
+		"--egress-selector-config-file=egress.yaml",
 		"--allow-privileged", noStreamingLists("WatchList=false"),
 		// Blocking: an answered request is in the log.
 		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=audit.log", "--audit-log-mode=blocking",
@@ -68,6 +74,17 @@ func apiServer(port int, durable bool) component {
 		flags = append(flags, "--audit-log-maxsize=20", "--audit-log-maxbackup=1") // MB, files
 	}
 	return component{name: "kube-apiserver", flags: flags}
+}
+
+// flagsDigest stands for what a playground's programs are started with: one that an older version of this repository has
+// started is started anew.
+func flagsDigest() string {
+	digest := sha256.New()
+	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler()} {
+		fmt.Fprintln(digest, component.name, component.flags)
+	}
+	fmt.Fprint(digest, egressSelection, string(config.AuditPolicy))
+	return hex.EncodeToString(digest.Sum(nil))
 }
 
 func controllerManager() component {

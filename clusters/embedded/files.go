@@ -4,9 +4,9 @@
 package embedded
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"lva.io/operators/clusters/certificates"
 	"lva.io/operators/clusters/config"
 )
 
@@ -23,6 +24,23 @@ const (
 	adminKubeconfig = "admin.kubeconfig"
 	egressSocket    = "egress.sock"
 )
+
+// egressSelection is how the API server goes out to Services: it asks for the connection at a socket in the run folder,
+// which is its working folder too. The name is relative, since the name of a socket may have about a hundred bytes.
+const egressSelection = `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport:
+      uds:
+        udsName: ` + egressSocket + "\n"
+
+// hosts are the names of the API server's certificate.
+var hosts = []string{
+	"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+}
 
 // clients are the users for whom a cluster has a kubeconfig: file name, user, groups.
 var clients = []struct{ file, user, group string }{
@@ -33,34 +51,38 @@ var clients = []struct{ file, user, group string }{
 	{"scheduler.kubeconfig", "system:kube-scheduler", ""},
 }
 
-// writeFiles makes all that the programs read: keys, certificates, kubeconfigs, the audit policy. A folder that has them
-// from an earlier start keeps them, so that kubeconfigs and tokens that were handed out go on working.
+// writeFiles makes all that the programs read: keys, certificates, kubeconfigs, settings. A folder that has keys from an
+// earlier start keeps them, so that kubeconfigs and tokens that were handed out go on working.
 func writeFiles(dir string, port int) error {
+	if err := secretFiles(dir, map[string][]byte{
+		"audit-policy.yaml": config.AuditPolicy, "egress.yaml": []byte(egressSelection),
+	}); err != nil {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(dir, adminKubeconfig)); err == nil {
 		return nil
 	}
-	ca, err := newAuthority()
-	if err != nil {
-		return fmt.Errorf("making the cluster's certificate authority: %w", err)
-	}
-	server, err := ca.server(kubernetesServiceIP)
+	ca, err := certificates.NewAuthority("operator-labs")
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{
-		"ca.crt": ca.PEM, "apiserver.crt": server.certificate, "apiserver.key": server.key, "audit-policy.yaml": config.AuditPolicy,
+	server, err := ca.Server("kube-apiserver", hosts, net.IPv4(127, 0, 0, 1), kubernetesServiceIP)
+	if err != nil {
+		return err
 	}
-	if err := serviceAccountKey(files); err != nil {
+	files := map[string][]byte{"ca.crt": ca.PEM, "apiserver.crt": server.Certificate, "apiserver.key": server.Key}
+	// With this key the API server signs the tokens of ServiceAccounts.
+	if files["service-account.key"], files["service-account.pub"], err = certificates.NewKey(); err != nil {
 		return err
 	}
 	host := fmt.Sprintf("https://127.0.0.1:%d", port)
 	for _, client := range clients {
-		pair, err := ca.client(client.user, client.group)
+		pair, err := ca.Client(client.user, client.group)
 		if err != nil {
 			return err
 		}
 		if files[client.file], err = Kubeconfig(host, ca.PEM, clientcmdapi.AuthInfo{
-			ClientCertificateData: pair.certificate, ClientKeyData: pair.key,
+			ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key,
 		}); err != nil {
 			return err
 		}
@@ -76,6 +98,16 @@ func writeFiles(dir string, port int) error {
 		return err
 	}
 	return os.Rename(filepath.Join(dir, unfinished), filepath.Join(dir, adminKubeconfig))
+}
+
+// secretFiles writes files that only their owner can read.
+func secretFiles(dir string, files map[string][]byte) error {
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return fmt.Errorf("writing the cluster's files: %w", err)
+		}
+	}
+	return nil
 }
 
 // portOf is the API server's port in a kubeconfig of an earlier start, or 0 if there is none: one that was handed out
@@ -97,20 +129,6 @@ func portOf(kubeconfig string) (int, error) {
 		return 0, fmt.Errorf("reading the API server's port in %s: %w", kubeconfig, err)
 	}
 	return port, nil
-}
-
-// serviceAccountKey makes the key with which the API server signs the tokens of ServiceAccounts.
-func serviceAccountKey(files map[string][]byte) error {
-	key, keyPEM, err := newKey()
-	if err != nil {
-		return fmt.Errorf("making the key of the ServiceAccounts: %w", err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return fmt.Errorf("making the key of the ServiceAccounts: %w", err)
-	}
-	files["service-account.key"], files["service-account.pub"] = keyPEM, pemBlock("PUBLIC KEY", public)
-	return nil
 }
 
 // Kubeconfig writes a kubeconfig with one context for one user of the cluster at host, a URL.

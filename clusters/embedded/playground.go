@@ -32,6 +32,7 @@ var ErrDown = errors.New("the playground is not running: start it with `make up`
 type playgroundState struct {
 	Scope   string         `json:"scope"`
 	Version string         `json:"version"`
+	Flags   string         `json:"flags"`
 	PIDs    map[string]int `json:"pids"`
 	Started time.Time      `json:"started"`
 }
@@ -72,12 +73,14 @@ func (p *Playground) Up(ctx context.Context, program *Program) (started bool, er
 		return false, err
 	}
 	defer unlock()
-	if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() && status.Version == program.Version {
-		return false, nil
-	}
 	state, err := p.readState()
 	if err != nil {
 		return false, err
+	}
+	if state.Version == program.Version && state.Flags == flagsDigest() {
+		if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() {
+			return false, nil
+		}
 	}
 	p.end(state)
 	scope, err := process.NewScope(process.Options{Dir: p.Dir, Detachable: true})
@@ -85,7 +88,7 @@ func (p *Playground) Up(ctx context.Context, program *Program) (started bool, er
 		return false, err
 	}
 	// Written before anything is started: whoever finds this folder after a crash knows what to look for.
-	state = playgroundState{Scope: scope.ID, Version: program.Version, Started: time.Now()}
+	state = playgroundState{Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now()}
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, scope.Close())
 	}

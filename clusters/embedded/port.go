@@ -6,6 +6,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,8 +16,10 @@ import (
 // never listens, so all connections go to that server. Choosing a free port and closing it again would let two clusters
 // that start at once choose the same.
 type reservation struct {
+	Port int
+
 	descriptor int
-	Port       int
+	released   sync.Once
 }
 
 // reservePort reserves the port, or any free one for 0.
@@ -53,5 +56,7 @@ func (r *reservation) bind(port int) error {
 	return nil
 }
 
-// Release gives the port back.
-func (r *reservation) Release() { _ = unix.Close(r.descriptor) }
+// Release gives the port back. Releasing it again does nothing: by then the descriptor may be another's.
+func (r *reservation) Release() {
+	r.released.Do(func() { _ = unix.Close(r.descriptor) })
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package egress
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newRouter(t *testing.T, socket string) *Router {
+	t.Helper()
+	router, err := Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := router.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return router
+}
+
+// echo is a local process: it repeats what it is told until the other side has said all, then says "over".
+func echo(t *testing.T) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer connection.Close()
+				_, _ = io.Copy(connection, connection)
+				_, _ = io.WriteString(connection, "over")
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// ask asks for a connection as the API server does: from the folder of the socket, by its relative name.
+func ask(t *testing.T, socket, question string) (connection *net.UnixConn, answer *http.Response, rest *bufio.Reader) {
+	t.Helper()
+	t.Chdir(filepath.Dir(socket))
+	dialed, err := net.Dial("unix", filepath.Base(socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dialed.Close() })
+	if err := dialed.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(dialed, question+" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	rest = bufio.NewReader(dialed)
+	answer, err = http.ReadResponse(rest, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dialed.(*net.UnixConn), answer, rest
+}
+
+func TestAConnectionIsLedToTheProcessThatServesTheService(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "egress.sock")
+	router := newRouter(t, socket)
+	router.Route("10.96.0.7:443", "127.0.0.1:1")
+	router.Route("10.96.0.7:443", echo(t)) // the later one counts
+	connection, answer, rest := ask(t, socket, "CONNECT 10.96.0.7:443")
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("the answer is %s", answer.Status)
+	}
+	// More than any buffer on the way holds.
+	said := strings.Repeat("vanilla ", 1<<17)
+	go func() {
+		_, _ = io.WriteString(connection, said)
+		_ = connection.CloseWrite()
+	}()
+	heard, err := io.ReadAll(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(heard) != said+"over" {
+		t.Errorf("of %d bytes, and the end, there came back %d", len(said), len(heard))
+	}
+}
+
+func TestWhereNobodyServesTheFirstLineSaysSo(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "egress.sock")
+	router := newRouter(t, socket)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	router.Route("10.96.0.7:443", nobody.Addr().String())
+	for _, test := range []struct {
+		question, want string
+		code           int
+	}{
+		{"CONNECT 10.96.0.8:443", "502 no local process serves 10.96.0.8:443", http.StatusBadGateway},
+		{"CONNECT 10.96.0.7:80", "502 no local process serves 10.96.0.7:80", http.StatusBadGateway},
+		{
+			"CONNECT 10.96.0.7:443", "502 nobody answers at " + nobody.Addr().String() + ", which serves 10.96.0.7:443: does the operator run?",
+			http.StatusBadGateway,
+		},
+		{"GET http://10.96.0.7:443/", "405 Method Not Allowed", http.StatusMethodNotAllowed},
+	} {
+		_, answer, _ := ask(t, socket, test.question)
+		if answer.Status != test.want || answer.StatusCode != test.code {
+			t.Errorf("%s is answered %q, want %q", test.question, answer.Status, test.want)
+		}
+	}
+}
+
+func TestCloseEndsWhatIsOpenAndTheNextMayListen(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "egress.sock")
+	router := newRouter(t, socket)
+	router.Route("10.96.0.7:443", echo(t))
+	_, _, rest := ask(t, socket, "CONNECT 10.96.0.7:443")
+	if err := router.Close(); err != nil {
+		t.Error(err)
+	}
+	if heard, err := io.ReadAll(rest); len(heard) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after Close there is %q, %v", heard, err)
+	}
+	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is there: %v", err)
+	}
+	again := newRouter(t, socket)
+	// The first one is closed twice: it must not take the other's socket with it.
+	if err := router.Close(); err != nil {
+		t.Error(err)
+	}
+	again.Route("10.96.0.7:443", echo(t))
+	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
+		t.Errorf("the next one answers %s", answer.Status)
+	}
+}
+
+func TestOneListensAtATime(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "egress.sock")
+	router := newRouter(t, socket)
+	router.Route("10.96.0.7:443", echo(t))
+	if _, err := Listen(socket); !errors.Is(err, ErrTaken) {
+		t.Errorf("the second one gets %v", err)
+	}
+	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
+		t.Errorf("the first one answers %s", answer.Status)
+	}
+}
+
+func TestASocketThatAKilledProcessLeftIsReplaced(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "egress.sock")
+	killed, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.(*net.UnixListener).SetUnlinkOnClose(false)
+	killed.Close()
+	if _, err := net.Dial("unix", socket); err == nil {
+		t.Fatal("somebody listens")
+	}
+	router := newRouter(t, socket)
+	router.Route("10.96.0.7:443", echo(t))
+	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
+		t.Errorf("it answers %s", answer.Status)
+	}
+}
+
+func TestASocketInADeepFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("deep/", 40))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "egress.sock")
+	if listener, err := net.Listen("unix", socket); err == nil {
+		listener.Close()
+		t.Fatal("its name is short enough for any program: this test proves nothing")
+	}
+	router := newRouter(t, socket)
+	router.Route("10.96.0.7:443", echo(t))
+	if _, answer, _ := ask(t, socket, "CONNECT 10.96.0.7:443"); answer.StatusCode != http.StatusOK {
+		t.Errorf("it answers %s", answer.Status)
+	}
+	if err := router.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
+func TestAFolderThatIsNotThere(t *testing.T) {
+	_, err := Listen(filepath.Join(t.TempDir(), "gone", "egress.sock"))
+	if err == nil || !strings.Contains(err.Error(), "locking the API server's way out: ") {
+		t.Errorf("it says %v", err)
+	}
+}
