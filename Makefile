@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-.PHONY: labs grade up status down test unit certify soak verify fix bench clean
+.PHONY: labs grade up status zombie down test unit certify soak verify fix bench clean
 
 LAB := .cache/bin/lab
 GO := GOWORK=off CGO_ENABLED=0 go
@@ -32,6 +32,9 @@ hint-%: $(LAB) ## The next hint for the first check that failed
 watch-%: $(LAB) ## Grade again each time you save a file
 	@$(LAB) watch $*
 
+torture-%: $(LAB) ## Crash your operator at each of its writes, and see whether it survives
+	@$(LAB) torture $*
+
 run-%: $(LAB) ## Run your operator at the playground, with its own role
 	@$(LAB) run $*
 
@@ -51,6 +54,9 @@ up: $(LAB) ## Start it, and say how kubectl gets there
 
 status: $(LAB) ## Say what of it runs
 	@$(LAB) status
+
+zombie: $(LAB) ## Put an icecream there that can't die, for the second half of lab 3
+	@$(LAB) zombie
 
 down: $(LAB) ## End it, and remove all that it holds
 	@$(LAB) down

@@ -24,6 +24,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
@@ -37,7 +38,8 @@ type Options struct {
 	Lab *manifest.Lab
 	// ControllerGen and Checks are as in grade.Options.
 	ControllerGen, Checks string
-	// Only grades the submissions with these names; "skeleton" and "solution" are two. Default: all.
+	// Only grades the submissions with these names; "skeleton", "solution" and "torture" (which tortures the solution) are
+	// three. Default: all.
 	Only []string
 	// Repeat grades each so many times. Default: once.
 	Repeat int
@@ -55,6 +57,10 @@ type candidate struct {
 	// misconception is what a mutant believes; empty for skeleton and solution.
 	misconception string
 	fails         map[string]string
+	// torture says whether it is tortured, too, and how it falls: a regular expression, or empty if it must survive.
+	torture  bool
+	falls    string
+	ungraded bool // only tortured
 	// lay puts the submission into an empty folder.
 	lay func(ctx context.Context, dir string) error
 }
@@ -122,8 +128,13 @@ func (o *Options) tell(c candidate, took time.Duration, deviations []string) {
 		result = "FAIL"
 	}
 	expected := "full marks"
-	if len(c.fails) > 0 {
+	switch {
+	case len(c.fails) > 0:
 		expected = "fails " + strings.Join(slices.Sorted(maps.Keys(c.fails)), ", ")
+	case c.ungraded:
+		expected = "survives"
+	case c.torture:
+		expected = "full marks, and falls to the torture"
 	}
 	fmt.Fprintf(o.Out, "%s %5.1fs  %s %s: %s\n", result, took.Seconds(), o.Lab.Name, c.name, expected)
 	for _, deviation := range deviations {
@@ -155,9 +166,13 @@ func (o *Options) candidates() ([]candidate, error) {
 		}},
 		{name: "solution", lay: copySolution},
 	}
+	if o.Lab.Operator {
+		candidates = append(candidates, candidate{name: "torture", ungraded: true, torture: true, lay: copySolution})
+	}
 	for _, m := range list.Mutants {
 		candidates = append(candidates, candidate{
-			name: m.Name, misconception: m.Misconception, fails: m.Fails, lay: func(ctx context.Context, dir string) error {
+			name: m.Name, misconception: m.Misconception, fails: m.Fails, torture: m.Torture != "", falls: m.Torture,
+			lay: func(ctx context.Context, dir string) error {
 				if err := errors.Join(copySolution(ctx, dir), m.Apply(dir)); err != nil {
 					return err
 				}
@@ -186,17 +201,49 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 	if err := c.lay(ctx, dir); err != nil {
 		return nil, fmt.Errorf("laying out %s: %w", c.name, err)
 	}
-	result := grade.Run(ctx, grade.Options{
-		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, OperatorLog: dir + ".log",
+	run := grade.Options{
+		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
 		Start: func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) },
-	})
+	}
+	if c.misconception != "" {
+		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one.
+		run.Seed = mutantSeed
+	}
+	var all []string
+	if !c.ungraded {
+		all = deviations(grade.Run(ctx, run), c.fails)
+	}
+	if c.torture && len(all) == 0 && ctx.Err() == nil {
+		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.falls)
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return deviations(result, c.fails), nil
+	return all, nil
+}
+
+const mutantSeed = 1
+
+// tortureDeviations compares what came of a torture with how the submission must fall, or that it must not.
+func tortureDeviations(trials *grade.Trials, falls string) []string {
+	failure := trials.Failure
+	switch {
+	case failure == nil && trials.Run.Outcome != report.Graded:
+		return append([]string{fmt.Sprintf("the torture ended as %s: %s", trials.Run.Outcome, trials.Run.Reason)}, trials.Run.OperatorLog...)
+	case failure == nil && falls != "":
+		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fall: %q", trials.Run.Seed, falls)}
+	case failure != nil && falls == "", failure != nil && !regexp.MustCompile(falls).MatchString(failure.Observed):
+		deviation := fmt.Sprintf("in the torture with seed %d it falls to [%s]\n  expected: %s\n  observed: %s",
+			trials.Run.Seed, failure.Schedule, failure.Expected, failure.Observed)
+		for _, entry := range failure.Timeline {
+			deviation += "\n            " + entry.String()
+		}
+		return []string{deviation}
+	}
+	return nil
 }
 
 // deviations compares a report with the checks that must fail: those and no others, for their reasons.
@@ -210,7 +257,7 @@ func deviations(result *report.Report, fails map[string]string) []string {
 		return append(all, result.OperatorLog...)
 	}
 	if len(fails) == 0 && !result.FullMarks() {
-		all = append(all, "it has "+result.Summary())
+		all = append(all, fmt.Sprintf("it has %s (seed %d)", result.Summary(), result.Seed))
 	}
 	for _, check := range result.Checks {
 		pattern, must := fails[check.ID]

@@ -23,13 +23,21 @@ import (
 
 // check runs the lab's checks and takes their results into the report. operator is nil in a lab that runs none.
 func (r *run) check(ctx context.Context, operator *operator) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Lab.TimeLimit.Duration, &verdict{
-		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", r.Lab.TimeLimit.Duration),
+	limit := r.Lab.TimeLimit.Duration
+	if r.torture != nil {
+		limit = tortureLimit
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &verdict{
+		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
 	dir := r.workshop.Scope.Dir
 	protocolRun := protocol.Run{
 		Lab: *r.Lab, Kubeconfig: r.cluster.Kubeconfig, AuditLog: r.cluster.AuditLog, OperatorUser: submission.User,
+		Freezer: r.freezer, Seed: r.Seed,
+	}
+	if r.torture != nil {
+		protocolRun.Torture = &r.torture.random
 	}
 	gone := make(chan *verdict)
 	if operator != nil {
@@ -115,17 +123,22 @@ func (r *run) follow(events *os.File) error {
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return fmt.Errorf("reading what the checks say: %w", err)
 		}
+		if event.Trial != nil {
+			r.torture.take(event)
+			continue
+		}
 		check := r.find(event.Check)
 		if check == nil {
 			return fmt.Errorf("the checks speak of %q, which labs.yaml does not list", event.Check)
 		}
 		if event.Status == "" {
-			check.Reason = running
+			check.Reason, check.At = running, time.Since(r.report.Started).Seconds()
 			r.View.CheckStarted(*check)
 			continue
 		}
 		check.Status, check.Seconds, check.Reason = report.Status(event.Status), event.Seconds, event.Reason
 		check.Expected, check.Observed, check.Evidence = event.Expected, event.Observed, event.Evidence
+		check.Measurements = event.Measurements
 		if check.Status == report.Passed {
 			check.Points = check.MaxPoints
 		}
@@ -164,6 +177,9 @@ func (r *run) failRunning(observed string, evidence []string) {
 
 // complete makes sure that every check came to an end: a check that was not run must not look like one that was skipped.
 func (r *run) complete(output *logTail) error {
+	if r.torture != nil {
+		return r.torture.complete(output)
+	}
 	for _, check := range r.report.Checks {
 		if check.Status == report.Skipped && !strings.Contains(check.Reason, "it needs") {
 			return fmt.Errorf("the checks ended before %s; they said:\n%s", check.ID, output.String())

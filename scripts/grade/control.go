@@ -4,36 +4,114 @@
 package grade
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
 )
 
-// control listens for the checks, which stop and start the operator. The socket lies in the run folder, which only our
-// user can enter.
+// control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user can
+// enter.
 func (o *operator) control() (socket string, end func(), err error) {
 	socket = filepath.Join(o.run.workshop.Scope.Dir, "control")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return "", nil, fmt.Errorf("listening for the checks: %w", err)
 	}
+	injector := o.run.injector
 	routes := http.NewServeMux()
-	handle := func(path string, do func() error) {
-		routes.HandleFunc("POST "+path, func(w http.ResponseWriter, _ *http.Request) {
-			if err := do(); err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
+	route := func(pattern string, do func(*http.Request) (answer any, err error)) {
+		routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			answer, err := do(r)
+			if err != nil {
+				http.Error(w, err.Error(), statusOf(err))
 				return
 			}
-			w.WriteHeader(http.StatusNoContent)
+			_ = json.NewEncoder(w).Encode(answer) // who does not listen any more has ended
 		})
 	}
-	handle(protocol.StopOperator, func() error { o.stop(true); return nil })
-	handle(protocol.KillOperator, func() error { o.stop(false); return nil })
-	handle(protocol.StartOperator, o.start)
+	route("POST "+protocol.StopOperator, func(*http.Request) (any, error) { o.stop(true); return nil, nil })
+	route("POST "+protocol.KillOperator, func(*http.Request) (any, error) { o.stop(false); return nil, nil })
+	route("POST "+protocol.StartOperator, func(*http.Request) (any, error) { return nil, o.start() })
+	route("POST "+protocol.Arm, func(r *http.Request) (any, error) {
+		var schedule faults.Schedule
+		if err := json.NewDecoder(r.Body).Decode(&schedule); err != nil {
+			return nil, fmt.Errorf("reading the schedule: %w", err)
+		}
+		return nil, injector.Arm(schedule)
+	})
+	route("POST "+protocol.Disarm, func(*http.Request) (any, error) { injector.Disarm(); return nil, nil })
+	route("GET "+protocol.FaultLog, func(*http.Request) (any, error) { return injector.Log(), nil })
+	route("GET "+protocol.LastAction, func(*http.Request) (any, error) { return lastAction(injector.Log()), nil })
+	route("POST "+protocol.Submission+"{path...}", func(r *http.Request) (any, error) {
+		var args []string
+		if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
+			return nil, fmt.Errorf("reading the arguments: %w", err)
+		}
+		return o.run.script(r.Context(), r.PathValue("path"), args)
+	})
+	routes.HandleFunc("GET "+protocol.Submission+"{path...}", func(w http.ResponseWriter, r *http.Request) {
+		content, err := o.run.file(r.PathValue("path"))
+		if err != nil {
+			http.Error(w, err.Error(), statusOf(err))
+			return
+		}
+		_, _ = w.Write(content)
+	})
 	server := &http.Server{Handler: routes}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return socket, func() { _ = server.Close() }, nil
+}
+
+// lastAction is when the operator last asked for something that counts: standing watches and leases go on when it has
+// nothing to do.
+func lastAction(log []faults.Entry) time.Time {
+	for _, entry := range slices.Backward(log) {
+		if entry.Number > 0 {
+			return entry.Time
+		}
+	}
+	return time.Time{}
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, fs.ErrNotExist) {
+		return http.StatusNotFound
+	}
+	return http.StatusInternalServerError
+}
+
+// fileLimit is how much of a file the checks get to see, in bytes: what they look at is written by hand.
+const fileLimit = 1 << 20
+
+// file reads a file of the submission. The path may not lead out of it, nor may a link.
+func (r *run) file(path string) ([]byte, error) {
+	root, err := os.OpenRoot(r.workshop.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the submission: %w", err)
+	}
+	defer root.Close()
+	file, err := root.Open(filepath.FromSlash(path))
+	if err != nil {
+		return nil, fmt.Errorf("opening a file of the submission: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, fileLimit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	case len(content) > fileLimit:
+		return nil, fmt.Errorf("%s is larger than %d MB", path, fileLimit>>20)
+	}
+	return content, nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
@@ -28,6 +30,10 @@ type Options struct {
 	ControllerGen, Checks string
 	// Start starts the cluster. It may hand out one that was started before; the run stops it.
 	Start func(context.Context) (*embedded.Cluster, error)
+	// Kubectl is the program that scripts of the submission find as kubectl.
+	Kubectl string
+	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
+	Seed uint32
 	// Fetch lets the go command download the modules that the submission needs, before it is built.
 	Fetch bool
 	// OperatorLog is the file into which the operator's output goes.
@@ -38,6 +44,8 @@ type Options struct {
 	StartTimeout time.Duration
 	// View is told how the run goes on. Default: nobody is.
 	View View
+
+	torture *torture
 }
 
 // View is told how a run goes on, as it does.
@@ -54,6 +62,16 @@ type run struct {
 	report   *report.Report
 	workshop *submission.Workshop
 	cluster  *embedded.Cluster
+	// access is how the operator gets to the API server, and injector what it gets through.
+	access   submission.Access
+	injector *faults.Injector
+	operator *operator
+	// environment is what the operator gets besides. freezer is the URL of the freezer, past the faults; empty in a lab
+	// without one.
+	environment  []string
+	freezer      string
+	closeFreezer func() error
+	trials      Trials
 
 	mutex sync.Mutex // of report, while steps run side by side
 }
@@ -75,6 +93,9 @@ func Run(ctx context.Context, options Options) *report.Report {
 	if options.StartTimeout == 0 {
 		options.StartTimeout = startTimeout
 	}
+	for options.Seed == 0 {
+		options.Seed = rand.Uint32()
+	}
 	started := time.Now()
 	r := &run{Options: options, report: Blank(options, started)}
 	err := r.grade(ctx)
@@ -91,7 +112,7 @@ func Blank(options Options, started time.Time) *report.Report {
 	}
 	r := &report.Report{
 		Schema: report.Schema, Lab: options.Lab.Name, Title: options.Lab.Title, Submission: report.Submission{Dir: dir},
-		Outcome: report.Graded, Started: started, MaxScore: options.Lab.MaxScore(),
+		Outcome: report.Graded, Started: started, MaxScore: options.Lab.MaxScore(), Seed: options.Seed,
 		Environment: report.Environment{Cluster: "embedded", OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()},
 	}
 	for _, check := range options.Lab.Checks {
@@ -127,20 +148,34 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := r.connect(); err != nil {
+		return err
+	}
 	if err := r.step(ctx, "install the API", func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 		defer cancel()
-		return "", asVerdict(manifests.Install(ctx, r.cluster.Config(), submission.Access{File: r.kubeconfig()}), report.NotGenerated)
+		return "", asVerdict(manifests.Install(ctx, r.cluster.Config(), r.access), report.NotGenerated)
 	}); err != nil {
 		return err
 	}
 	if !r.Lab.Operator {
 		return r.check(ctx, nil)
 	}
+	if manifests.HasWebhooks() {
+		var closeWebhooks func() error
+		if err := r.step(ctx, "register the webhooks", func(ctx context.Context) (_ string, err error) {
+			closeWebhooks, err = r.workshop.ServeWebhooks(ctx, r.cluster.Config(), r.cluster.Egress, manifests)
+			return "", asVerdict(err, report.NotGenerated)
+		}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeWebhooks()) }()
+	}
 	operator, err := r.newOperator()
 	if err != nil {
 		return err
 	}
+	r.operator = operator
 	defer operator.close()
 	if err := r.step(ctx, "start the operator", func(ctx context.Context) (string, error) {
 		return "", operator.firstStart(ctx)
@@ -159,7 +194,10 @@ func (r *run) tearDown() error {
 	if r.cluster != nil {
 		wait.Go(func() { stopped = r.cluster.Stop() })
 	}
-	wait.Go(func() { closed = r.workshop.Scope.Close() })
+	wait.Go(func() {
+		closed = r.workshop.Scope.Close()
+		r.disconnect()
+	})
 	wait.Wait()
 	return errors.Join(stopped, closed)
 }

@@ -66,11 +66,12 @@ func (o *operator) start() error {
 	if o.process != nil {
 		return nil
 	}
-	p, err := o.run.workshop.StartOperator(o.run.kubeconfig(), o.log)
+	p, err := o.run.workshop.StartOperator(o.run.kubeconfig(), o.log, o.run.environment...)
 	if err != nil {
 		return err
 	}
 	o.process = p
+	o.run.injector.Note("started")
 	go o.watch(p)
 	return nil
 }
@@ -99,9 +100,17 @@ func (o *operator) stop(graceful bool) {
 	}
 	if graceful {
 		p.Stop(submission.StopGrace)
+		o.run.injector.Note("stopped")
 	} else {
 		p.Kill()
+		o.run.injector.Note("killed")
 	}
+}
+
+// crash is a kill after which the operator is started again, as its Deployment would.
+func (o *operator) crash() error {
+	o.stop(false)
+	return o.start()
 }
 
 // firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.

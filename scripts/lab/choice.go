@@ -77,6 +77,18 @@ func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice,
 	return c, err
 }
 
+// command is how a person would type a command about the same choice.
+func (c *choice) command(name string) string {
+	text := fmt.Sprintf("%s %s %d", c.relative(os.Args[0]), name, c.Lab.Number)
+	switch {
+	case c.foreign:
+		text += " --dir " + c.relative(c.Dir)
+	case c.solution:
+		text += " --solution"
+	}
+	return text
+}
+
 // screen says what a person can type next, in the words of the one who typed this.
 func (c *choice) screen(file string) terminal.Options {
 	options := terminal.Options{File: c.relative(file), Dir: c.relative(c.Dir)}

@@ -29,6 +29,7 @@ const (
 func gradeCommand() *cobra.Command {
 	var flags choiceFlags
 	var fetch, all bool
+	var seed uint32
 	command := &cobra.Command{
 		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
 		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
@@ -51,13 +52,14 @@ func gradeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, err := gradeOne(command.Context(), chosen, fetch, coldStart(chosen.Checkout))
+			result, err := gradeOne(command.Context(), chosen, how{fetch: fetch, seed: seed, start: coldStart(chosen.Checkout)})
 			return verdict(result, err)
 		},
 	}
 	flags.register(command)
 	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
+	command.Flags().Uint32Var(&seed, "seed", 0, "let the same things go wrong as in an earlier run (default: others)")
 	return command
 }
 
@@ -73,15 +75,20 @@ func coldStart(here *checkout.Checkout) func(context.Context) (*embedded.Cluster
 	return func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, here.ControlPlane) }
 }
 
+// how a submission is graded; see grade.Options.
+type how struct {
+	fetch bool
+	seed  uint32
+	start func(context.Context) (*embedded.Cluster, error)
+}
+
 // gradeOne grades what was chosen, shows it as it goes on, and writes the reports.
-func gradeOne(
-	ctx context.Context, c *choice, fetch bool, start func(context.Context) (*embedded.Cluster, error),
-) (*report.Report, error) {
+func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	options, err := tools(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	options.Fetch, options.Start = fetch, start
+	options.Fetch, options.Seed, options.Start = how.fetch, how.seed, how.start
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
 	live := terminal.NewLive(os.Stdout, grade.Blank(options, time.Now()), screen)
 	options.View = live
@@ -106,6 +113,7 @@ func gradeOne(
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
 		Lab: c.Lab, Dir: c.Dir, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
+		Kubectl: c.ControlPlane.Path,
 	}
 	if err = c.EnsureControlPlane(ctx); err != nil {
 		return options, err
@@ -133,7 +141,7 @@ func gradeAll(ctx context.Context, flags choiceFlags) error {
 		if err != nil {
 			return err
 		}
-		result, err := gradeOne(ctx, chosen, false, coldStart(here))
+		result, err := gradeOne(ctx, chosen, how{start: coldStart(here)})
 		if err != nil {
 			return err
 		}

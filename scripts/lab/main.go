@@ -61,7 +61,7 @@ func root() *cobra.Command {
 		&cobra.Group{ID: groupMaintainers, Title: "For those who build the course:"},
 	)
 	command.AddCommand(
-		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(),
+		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(),
 		testCommand(), certifyCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(),
 	)

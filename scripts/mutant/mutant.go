@@ -38,6 +38,9 @@ type Mutant struct {
 	Misconception string `json:"misconception"`
 	Edits         []Edit `json:"edits"`
 	Expectation
+	// Torture is a regular expression that matches what was observed when the mutant fell to the torture. Such a mutant is
+	// graded with full marks: only a sweep over all crashes and bad days finds it.
+	Torture string `json:"torture,omitempty"`
 }
 
 // Edit replaces a text that occurs exactly once in a file of the solution.
@@ -78,9 +81,23 @@ func (l *List) problems() []error {
 		if len(m.Edits) == 0 {
 			problems = append(problems, fmt.Errorf("the mutant %s has no edits: then it is the solution", m.Name))
 		}
-		problems = append(problems, m.check("the mutant "+m.Name))
+		problems = append(problems, m.check())
 	}
 	return problems
+}
+
+func (m *Mutant) check() error {
+	who := "the mutant " + m.Name
+	if m.Torture == "" {
+		return m.Expectation.check(who)
+	}
+	if len(m.Fails) > 0 {
+		return fmt.Errorf("%s fails checks, so it need not be tortured: leave out one of fails and torture", who)
+	}
+	if _, err := regexp.Compile(m.Torture); err != nil {
+		return fmt.Errorf("%s: the expression for the torture: %w", who, err)
+	}
+	return nil
 }
 
 func (e Expectation) check(who string) error {

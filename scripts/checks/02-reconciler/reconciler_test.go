@@ -28,7 +28,9 @@ func TestReconciler(t *testing.T) {
 		"settles":            settles(),
 		"status-subresource": statusSubresource(),
 		"least-privilege":    leastPrivilege(),
+		"bad-day":            check.BadDay(assess(scenario)),
 	}, check.Options{
+		Scenario: assess(scenario),
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			shop, err := icecream.Open(ctx, suite.Config)
 			if err != nil {

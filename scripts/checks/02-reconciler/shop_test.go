@@ -73,8 +73,7 @@ func (v visit) hold(expected string, want func(there []string) bool) (settled bo
 			}
 			there = append(there, i.Name)
 		}
-		slices.Sort(there)
-		return "there are " + list(there), want(there)
+		return "there are " + list(there), want(sorted(there))
 	}
 	v.Eventually(v.ctx, v.t, expected, v.shop.Changed, look)
 	settled = v.Settle(v.ctx, v.t)
@@ -99,6 +98,11 @@ func (v visit) soldOut(expected string, want bool, names ...string) {
 		}
 		return "", true
 	})
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
 }
 
 func list(names []string) string {

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/report"
 )
 
 // How long checks wait. deadline is for a busy machine; patience ends the wait for an operator that does nothing any
@@ -48,8 +50,12 @@ type Check struct {
 
 	began audit.Mark
 	// begun and done count the steps: one that skips itself is not done.
-	begun, done int
-	failure     *failure
+	begun, done  int
+	failure      *failure
+	measurements []report.Measurement
+	// schedule is what goes wrong during the check, if anything does, and armedAt the place in the log since which it does.
+	schedule *faults.Schedule
+	armedAt  int
 }
 
 // Assess makes a step of a feature from a function of the check that runs it.
@@ -103,19 +109,36 @@ func (c *Check) requests() []string {
 	if c.operatorUser == "" {
 		return nil
 	}
+	if c.schedule != nil {
+		return c.faultLines()
+	}
 	events := c.Audit.Since(c.began, c.OperatorRequests())
 	if len(events) == 0 {
 		return []string{"the operator has sent no request since this check began"}
 	}
-	var lines []string
-	if skipped := len(events) - evidenceLines; skipped > 0 {
+	return lastLines(events)
+}
+
+// faultLines tell what went wrong, and the last requests.
+func (c *Check) faultLines() []string {
+	return append([]string{fmt.Sprintf("what went wrong: %s", c.schedule)}, lastLines(c.befell())...)
+}
+
+// lastLines are the last of a list of requests, as evidence.
+func lastLines[Request fmt.Stringer](requests []Request) (lines []string) {
+	if skipped := len(requests) - evidenceLines; skipped > 0 {
 		lines = append(lines, fmt.Sprintf("(%d earlier requests)", skipped))
-		events = events[skipped:]
+		requests = requests[skipped:]
 	}
-	for _, event := range events {
-		lines = append(lines, event.String())
+	for _, request := range requests {
+		lines = append(lines, request.String())
 	}
 	return lines
+}
+
+// Measure puts a figure into the report. It decides nothing.
+func (c *Check) Measure(name string, value float64, unit string) {
+	c.measurements = append(c.measurements, report.Measurement{Name: name, Value: value, Unit: unit})
 }
 
 // Look is a look at the cluster: whether it is as expected, and if not, what is seen instead, as a sentence.
@@ -125,7 +148,16 @@ type Look func() (observed string, ok bool)
 // operator has done nothing for a while, since then nothing more will come.
 func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{}, look Look) {
 	t.Helper()
-	giveUp := time.After(deadline)
+	c.EventuallyWithin(ctx, t, expected, patience, changed, look)
+}
+
+// EventuallyWithin is Eventually for an operator that may be silent for longer: it waits before it tries again.
+func (c *Check) EventuallyWithin(
+	ctx context.Context, t *testing.T, expected string, patience time.Duration, changed func() <-chan struct{}, look Look,
+) {
+	t.Helper()
+	limit := max(deadline, 2*patience)
+	giveUp := time.After(limit)
 	lastChange := time.Now()
 	for {
 		again := changed()
@@ -134,11 +166,7 @@ func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, c
 		if ok {
 			return
 		}
-		since := lastChange
-		if last := c.Audit.Last(c.OperatorRequests()); last.After(since) {
-			since = last
-		}
-		left := time.Until(since.Add(patience))
+		left := time.Until(c.lastSign(ctx, lastChange, patience).Add(patience))
 		if left <= 0 {
 			c.Fail(t, expected, fmt.Sprintf("%s (and the operator has been silent for %s)", observed, patience))
 		}
@@ -148,11 +176,25 @@ func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, c
 		case <-requests:
 		case <-time.After(left):
 		case <-giveUp:
-			c.Fail(t, expected, fmt.Sprintf("%s (after %s, while the operator goes on sending requests)", observed, deadline))
+			c.Fail(t, expected, fmt.Sprintf("%s (after %s, while the operator goes on sending requests)", observed, limit))
 		case <-ctx.Done():
 			c.Fail(t, expected, observed+": "+context.Cause(ctx).Error())
 		}
 	}
+}
+
+// lastSign is when something last happened: a change that we saw, or a request of the operator. Those that never reached
+// the API server are asked for only when all else was long ago.
+func (c *Check) lastSign(ctx context.Context, change time.Time, patience time.Duration) time.Time {
+	if last := c.Audit.Last(c.OperatorRequests()); last.After(change) {
+		change = last
+	}
+	if time.Since(change) >= patience {
+		if last, err := c.Faults.lastAction(ctx); err == nil && last.After(change) {
+			return last
+		}
+	}
+	return change
 }
 
 // Settle waits until the operator has been silent for a quiet window. It reports false if it never is: it sends requests
@@ -161,12 +203,20 @@ func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	t.Helper()
 	limited, cancel := context.WithTimeoutCause(ctx, 3*maximalWindow, errRestless)
 	defer cancel()
-	err := c.Audit.Quiet(limited, c.window(), c.OperatorRequests())
-	if errors.Is(err, errRestless) {
-		return false
+	for {
+		window := c.window()
+		err := c.Audit.Quiet(limited, window, c.OperatorRequests())
+		if errors.Is(err, errRestless) {
+			return false
+		}
+		c.OK(t, "waiting for the operator to settle", err)
+		// Quiet at the API server: but is it asking for what it does not get?
+		last, err := c.Faults.lastAction(ctx)
+		if errors.Is(err, ErrNoOperator) || err == nil && time.Since(last) >= window {
+			return true
+		}
+		c.OK(t, "waiting for the operator to settle", err)
 	}
-	c.OK(t, "waiting for the operator to settle", err)
-	return true
 }
 
 var errRestless = errors.New("the operator does not stop sending requests")

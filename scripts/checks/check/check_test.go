@@ -25,6 +25,7 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
 )
 
@@ -224,6 +225,14 @@ func (g *grader) logEvery(interval time.Duration, user, verb string) {
 func (g *grader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
+	switch r.URL.Path {
+	case protocol.LastAction:
+		_ = json.NewEncoder(w).Encode(time.Time{})
+		return
+	case protocol.FaultLog:
+		_ = json.NewEncoder(w).Encode([]faults.Entry{})
+		return
+	}
 	g.asked = append(g.asked, r.Method+" "+r.URL.Path)
 	if r.URL.Path == protocol.StopOperator && g.stop != nil {
 		if err := g.stop(); err != nil {
@@ -468,7 +477,7 @@ func TestTheOperatorIsStoppedAndStartedByTheGrader(t *testing.T) {
 	if got := g.run("operator", "operator").ended("operator"); got.Observed != "asking the grader for /operator/stop: it does not end" {
 		t.Errorf("the grader refused, and the error is %s", got.Observed)
 	}
-	var none *check.Operator
+	var none check.Operator
 	if err := none.Stop(t.Context()); !errors.Is(err, check.ErrNoOperator) {
 		t.Errorf("a lab without an operator can't stop it: %v", err)
 	}

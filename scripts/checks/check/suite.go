@@ -6,7 +6,6 @@ package check
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -23,6 +22,7 @@ import (
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 )
@@ -37,13 +37,21 @@ type Suite struct {
 	Config *rest.Config
 	// Audit is the API server's audit log.
 	Audit *audit.Log
-	// Operator stops and starts the operator. Nil in a lab without one.
-	Operator *Operator
+	// Operator stops and starts the operator, Faults lets things go wrong for it, Submission reads its files. In a lab
+	// without an operator each call is an error.
+	Operator   Operator
+	Faults     Faults
+	Submission Submission
+	// Freezer is the freezer, past all faults. Nil in a lab without one.
+	Freezer *freezer.Client
+	// Seed is where all that is random in this run comes from.
+	Seed uint32
 	// Lag says how long it takes at present until a watch tells of a change: how busy the machine is. Options.Prepare
 	// may set it.
 	Lag func() time.Duration
 
 	operatorUser string
+	torture      *int
 	environment  env.Environment
 	events       *json.Encoder
 	statuses     map[string]report.Status
@@ -55,6 +63,9 @@ type Options struct {
 	Prepare func(context.Context, *Suite) (context.Context, error)
 	// CleanUp runs after each check, whatever came of it, so that the next begins with an empty cluster.
 	CleanUp func(context.Context) error
+	// Scenario is the lab in one short story: it makes, changes and deletes things, waits until all is right, and fails
+	// when something is not. It must hold whatever goes wrong meanwhile: see Torture and BadDay.
+	Scenario Scenario
 }
 
 // Run runs the checks of the lab in whose folder the test stands. The grader calls it with a run; without one it checks
@@ -76,6 +87,10 @@ func Run(t *testing.T, features Features, options Options) {
 		if ctx, err = options.Prepare(ctx, suite); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if suite.torture != nil {
+		suite.tortureLab(ctx, t, options, *suite.torture)
+		return
 	}
 	for _, listed := range suite.Lab.Checks {
 		feature, ok := features[listed.ID]
@@ -137,13 +152,17 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		return nil, err
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Config: config, Audit: log, operatorUser: run.OperatorUser,
+		Lab: &run.Lab, Config: config, Audit: log, Seed: run.Seed, operatorUser: run.OperatorUser, torture: run.Torture,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},
 	}
 	if run.Control != "" {
-		suite.Operator = newOperator(run.Control)
+		grader := newGrader(run.Control)
+		suite.Operator, suite.Faults, suite.Submission = Operator{grader}, Faults{grader}, Submission{grader}
+	}
+	if run.Freezer != "" {
+		suite.Freezer = freezer.NewClient(run.Freezer)
 	}
 	return suite, nil
 }
@@ -162,7 +181,9 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 	// Nothing that goes wrong may count as passed, whatever the feature or the framework makes of it.
 	status := report.Failed
 	defer func() {
-		event := protocol.Event{Check: listed.ID, Status: string(status), Seconds: time.Since(started).Seconds()}
+		event := protocol.Event{
+			Check: listed.ID, Status: string(status), Seconds: time.Since(started).Seconds(), Measurements: check.measurements,
+		}
 		if status == report.Failed {
 			if check.failure == nil {
 				check.failure = &failure{expected: listed.Title, observed: "the check ended without a verdict"}
@@ -198,5 +219,3 @@ func (s *Suite) OperatorRequests() audit.Match {
 	})
 }
 
-// ErrNoOperator is returned to checks that would stop or start an operator where none runs.
-var ErrNoOperator = errors.New("this lab runs no operator")

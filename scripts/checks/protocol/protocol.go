@@ -2,10 +2,15 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Package protocol is what the grader and the checks, two processes, say to each other: the run before it begins, an
-// event for each check that begins and ends, and requests to stop and start the operator. It contains no logic.
+// event for each check that begins and ends, and what the checks ask of the grader while they run: to stop and start the
+// operator, to let things go wrong, to hand out a file of the submission. It contains no logic.
 package protocol
 
-import "lva.io/operators/scripts/manifest"
+import (
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/report"
+)
 
 // RunVariable names the environment variable with the file that holds the Run, as JSON. EventsDescriptor is the file
 // descriptor to which the checks write Events, one JSON object a line. A submission never gets hold of either.
@@ -23,25 +28,65 @@ type Run struct {
 	AuditLog string `json:"auditLog"`
 	// OperatorUser is the user name by which the API server, and so the audit log, knows the operator.
 	OperatorUser string `json:"operatorUser"`
-	// Control is the Unix socket on which the grader stops and starts the operator. Empty in a lab without one.
+	// Control is the Unix socket on which the grader listens for the checks. Empty in a lab without an operator.
 	Control string `json:"control,omitempty"`
+	// Freezer is the URL of the freezer, past the faults. Empty in a lab without one.
+	Freezer string `json:"freezer,omitempty"`
+	// Seed is where all that is random in the run comes from.
+	Seed uint32 `json:"seed"`
+	// Torture is how many random schedules of faults the lab's scenario is put through, after all single crashes. Nil: it
+	// is not; the checks are run.
+	Torture *int `json:"torture,omitempty"`
 }
 
-// Event says that a check began (without Status) or ended.
+// Event says that a check began (without Status) or ended, or that a trial of the torture did.
 type Event struct {
-	Check string `json:"check"`
+	Check string `json:"check,omitempty"`
 	// Status is passed, failed or skipped.
-	Status   string   `json:"status,omitempty"`
-	Seconds  float64  `json:"seconds,omitempty"`
-	Expected string   `json:"expected,omitempty"`
-	Observed string   `json:"observed,omitempty"`
-	Evidence []string `json:"evidence,omitempty"`
-	Reason   string   `json:"reason,omitempty"`
+	Status       string               `json:"status,omitempty"`
+	Seconds      float64              `json:"seconds,omitempty"`
+	Expected     string               `json:"expected,omitempty"`
+	Observed     string               `json:"observed,omitempty"`
+	Evidence     []string             `json:"evidence,omitempty"`
+	Reason       string               `json:"reason,omitempty"`
+	Measurements []report.Measurement `json:"measurements,omitempty"`
+	Trial        *Trial               `json:"trial,omitempty"`
 }
 
-// Paths of the control socket: POST.
+// Trial is a scenario that was played under a schedule of faults.
+type Trial struct {
+	// Number counts from 1 to Of, the number of all trials of the sweep. It is 0 for one that repeats a failed one with
+	// fewer faults, to find the shortest schedule that fails.
+	Number int `json:"number"`
+	Of     int `json:"of"`
+	// Schedule is what went wrong; empty for the trial on a good day, which comes first.
+	Schedule faults.Schedule `json:"schedule"`
+	// Ended is false of a trial that begins.
+	Ended  bool `json:"ended,omitempty"`
+	Passed bool `json:"passed,omitempty"`
+	// Final is true of the failed trial that is the result of the torture: no shorter schedule fails.
+	Final bool `json:"final,omitempty"`
+	// Timeline is what the operator asked for during a failed trial, and what befell it.
+	Timeline []faults.Entry `json:"timeline,omitempty"`
+}
+
+// Output is what became of a script of the submission.
+type Output struct {
+	// Text is what it printed, on both streams.
+	Text string `json:"text"`
+	Exit int    `json:"exit"`
+}
+
+// Paths of the control socket: POST, unless stated otherwise.
 const (
 	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has
 	KillOperator  = "/operator/kill"  // ends it at once (SIGKILL)
 	StartOperator = "/operator/start" // starts it; nothing happens if it runs
+
+	Arm        = "/faults/arm"    // lets things go wrong: a faults.Schedule
+	Disarm     = "/faults/disarm" // ends that
+	FaultLog   = "/faults/log"    // GET: all that the operator asked for since the run began: []faults.Entry
+	LastAction = "/faults/last"   // GET: when the operator last asked for something: a time, zero if never
+
+	Submission = "/submission/" // GET, and the path of a file in the submission: the file. POST of a list of arguments: runs it, an Output
 )

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package reconciler_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to
+// come back later.
+const scenarioPatience = 10 * time.Second
+
+// scenario is a busy minute in the shop, in short: three of a flavour, a fourth, the first is eaten, and somebody wants
+// another topping. The fourth may go while there are four, and must stay when there are not.
+func scenario(v visit) {
+	for _, name := range []string{"quince-1", "quince-2", "quince-3"} {
+		v.make(name, "quince")
+	}
+	v.become("three of quince stay, and are sold out", func() (string, bool) {
+		return v.stand(true, "quince-1", "quince-2", "quince-3")
+	})
+	before := v.Audit.Now()
+	v.make("quince-4", "quince")
+	v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, "quince-1"))
+	after := v.Audit.Now()
+	v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "quince-2", `{"spec":{"topping":["cream","nuts"]}}`))
+	v.become("quince-4 has the place of quince-1, which was deleted, unless it had gone before", func() (string, bool) {
+		if _, there := v.shop.Get("quince-4"); !there {
+			return v.stand(false, "quince-2", "quince-3")
+		}
+		return v.stand(true, "quince-2", "quince-3", "quince-4")
+	})
+	v.Settle(v.ctx, v.t)
+	v.notOnHearsay(before, after)
+}
+
+// become waits patiently for what the scenario ends with.
+func (v visit) become(expected string, look func() (string, bool)) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, expected, scenarioPatience, v.shop.Changed, look)
+}
+
+// stand tells whether these icecreams are there and no others, with the status that they should have.
+func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
+	var there []string
+	wrong := ""
+	for _, i := range v.shop.All() {
+		there = append(there, i.Name)
+		if i.ToppingsCount != int64(len(i.Topping)) || i.SoldOut != soldOut {
+			wrong = fmt.Sprintf("%s has %d toppings, toppingsCount %d and soldOut %t", i.Name, len(i.Topping), i.ToppingsCount, i.SoldOut)
+		}
+	}
+	if strings.Join(sorted(there), " ") != strings.Join(names, " ") {
+		return "there are " + list(there), false
+	}
+	return wrong, wrong == ""
+}
+
+// notOnHearsay fails an operator that deleted quince-4 when its place was free, and had not asked the API server before:
+// its cache was behind. Between asking and deleting things may change, which nobody can help.
+func (v visit) notOnHearsay(made, freed audit.Mark) {
+	v.t.Helper()
+	resource := icecream.Resource.GroupResource()
+	requests := v.OperatorRequests().And(audit.On(resource.Group, resource.Resource))
+	deletions := v.Audit.Since(freed, requests.And(func(e audit.Event) bool {
+		return e.Verb == "delete" && e.Name == "quince-4" && e.Code < 300
+	}))
+	if len(deletions) == 0 {
+		return
+	}
+	asked := v.Audit.Since(made, requests.And(func(e audit.Event) bool {
+		return (e.Verb == "list" || e.Verb == "get") && e.Time.Before(deletions[0].Time)
+	}))
+	if len(asked) == 0 {
+		v.Fail(v.t, "an icecream is deleted only if the API server, and not just the cache, says that it has no place",
+			"quince-4 was deleted after quince-1 had gone, without a question to the API server: the cache was behind")
+	}
+}

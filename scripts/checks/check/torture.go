@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
+)
+
+// Scenario is the story of a lab, which must end well whatever goes wrong while it is played. It waits generously (see
+// Check.EventuallyWithin): operators are restarted, told to come back in a second, and back off.
+type Scenario func(context.Context, *testing.T, *Check)
+
+// BadDay is a check: the scenario, while conflicts, refusals, delays and lost watches come as the run's seed has it.
+// Operators are not killed on a bad day; that is what checks of their own and the torture are for.
+func BadDay(scenario Scenario) types.Feature {
+	// About what a scenario takes: faults that lie beyond its end do not happen.
+	const writes, reads = 12, 6
+	return features.New("on a bad day").
+		Assess("all ends well", Assess(func(ctx context.Context, t *testing.T, c *Check) {
+			c.arm(ctx, t, faults.Mild(c.Seed, writes, reads))
+			scenario(ctx, t, c)
+		})).
+		Teardown(Teardown(func(ctx context.Context, c *Check) error { return c.Faults.Disarm(ctx) })).Feature()
+}
+
+// arm lets things go wrong for the rest of the check: its evidence is then what went wrong, and when.
+func (c *Check) arm(ctx context.Context, t *testing.T, schedule faults.Schedule) {
+	t.Helper()
+	log, err := c.Faults.Log(ctx)
+	c.OK(t, "reading the log of requests", err)
+	c.armedAt = len(log)
+	c.OK(t, "arming the faults", c.Faults.Arm(ctx, schedule))
+	c.schedule = &schedule
+}
+
+// befell is what the operator asked for since the faults were armed, and what befell it.
+func (c *Check) befell() []faults.Entry {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	log, err := c.Faults.Log(ctx)
+	if err != nil {
+		return nil
+	}
+	return log[min(c.armedAt, len(log)):]
+}
+
+// tortureLab plays the scenario on a good day, then with a crash at each of its writes, then under random schedules,
+// until one of them fails. Then it looks for the shortest schedule that does.
+func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, random int) {
+	t.Helper()
+	if options.Scenario == nil {
+		t.Fatalf("%s has no scenario", s.Lab.Name)
+	}
+	sweep := &sweep{Suite: s, options: options, of: 1}
+	good := sweep.try(ctx, t, 1, faults.Schedule{})
+	if !good.Passed {
+		sweep.conclude(t, good)
+		return
+	}
+	writes, reads := counted(good.entries)
+	schedules := faults.Sweep(writes)
+	for n := range random {
+		schedules = append(schedules, faults.Random(s.Seed, n, writes, reads))
+	}
+	sweep.of += len(schedules)
+	for i, schedule := range schedules {
+		failed := sweep.try(ctx, t, 2+i, schedule)
+		if failed.Passed {
+			continue
+		}
+		faults.Shrink(schedule, func(shorter faults.Schedule) bool {
+			again := sweep.try(ctx, t, 0, shorter)
+			if !again.Passed {
+				failed = again
+			}
+			return !again.Passed
+		})
+		sweep.conclude(t, failed)
+		return
+	}
+}
+
+// counted says how many writes and reads of a trial faults can befall.
+func counted(entries []faults.Entry) (writes, reads int) {
+	for _, entry := range entries {
+		if entry.Write {
+			writes = max(writes, entry.Number)
+		} else {
+			reads = max(reads, entry.Number)
+		}
+	}
+	return writes, reads
+}
+
+// sweep is a torture while it goes on.
+type sweep struct {
+	*Suite
+	options Options
+	of      int
+}
+
+// trial is the scenario, played once.
+type trial struct {
+	protocol.Trial
+	failure failure
+	entries []faults.Entry
+}
+
+// try plays the scenario under a schedule, and tells the grader.
+func (s *sweep) try(ctx context.Context, t *testing.T, number int, schedule faults.Schedule) trial {
+	t.Helper()
+	result := trial{Trial: protocol.Trial{Number: number, Of: s.of, Schedule: schedule}}
+	s.tell(t, protocol.Event{Trial: &result.Trial})
+	check := &Check{Suite: s.Suite, ID: "torture", began: s.Audit.Now()}
+	started := time.Now()
+	finished := false
+	t.Run(schedule.String(), func(t *testing.T) {
+		check.arm(ctx, t, schedule)
+		s.options.Scenario(ctx, t, check)
+		finished = true
+	})
+	result.entries = check.befell()
+	err := s.Faults.Disarm(ctx)
+	if s.options.CleanUp != nil {
+		err = errors.Join(err, s.options.CleanUp(ctx))
+	}
+	if err != nil {
+		t.Fatalf("cleaning up after the schedule [%s]: %v", schedule, err)
+	}
+	result.Ended, result.Passed = true, finished && check.failure == nil
+	if !result.Passed {
+		if check.failure == nil {
+			check.failure = &failure{expected: "the scenario comes to an end", observed: "it ended without a verdict"}
+		}
+		result.failure = *check.failure
+	}
+	s.tell(t, protocol.Event{Seconds: time.Since(started).Seconds(), Trial: &result.Trial})
+	return result
+}
+
+// conclude tells the grader of the failed trial that is the result.
+func (s *sweep) conclude(t *testing.T, failed trial) {
+	t.Helper()
+	failed.Final, failed.Timeline = true, failed.entries
+	s.tell(t, protocol.Event{
+		Expected: failed.failure.expected, Observed: failed.failure.observed, Evidence: failed.failure.evidence, Trial: &failed.Trial,
+	})
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission"
+)
+
+// connect puts the injector of faults between the operator and all that it talks to, and starts the lab's services. A lab
+// without an operator has neither.
+func (r *run) connect() error {
+	r.access = submission.Access{File: r.kubeconfig()}
+	if !r.Lab.Operator {
+		return nil
+	}
+	r.injector = faults.New(func() error { return r.operator.crash() })
+	var err error
+	if r.access.Host, r.access.CA, err = r.injector.ProxyAPI(r.cluster.Config()); err != nil {
+		return err
+	}
+	if slices.Contains(r.Lab.Services, freezer.Service) {
+		return r.startFreezer()
+	}
+	return nil
+}
+
+// startFreezer starts the freezer: the operator comes to it through the injector, the checks do not.
+func (r *run) startFreezer() error {
+	handler := freezer.New()
+	url, err := r.injector.Proxy(freezer.Service, handler)
+	if err != nil {
+		return err
+	}
+	r.environment = append(r.environment, freezer.Variable+"="+url)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listening for the checks' requests to the freezer: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	r.closeFreezer = server.Close
+	r.freezer = "http://" + listener.Addr().String()
+	return nil
+}
+
+// disconnect ends what connect began. Nobody talks to it any more.
+func (r *run) disconnect() {
+	if r.injector == nil {
+		return
+	}
+	r.takeTimeline()
+	_ = r.injector.Close()
+	if r.closeFreezer != nil {
+		_ = r.closeFreezer()
+	}
+}
+
+// takeTimeline takes what the operator asked for, and what befell it, into the report.
+func (r *run) takeTimeline() {
+	for _, entry := range r.injector.Log() {
+		r.report.Timeline = append(r.report.Timeline, report.Moment{
+			At: entry.Time.Sub(r.report.Started).Seconds(), Seconds: entry.Seconds, Service: entry.Service, What: entry.What(),
+			Code: entry.Code, Fault: string(entry.Fault),
+		})
+	}
+}

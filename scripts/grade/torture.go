@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/report"
+)
+
+// tortureLimit is for all trials of a sweep: some hundred, of a second or two each.
+const tortureLimit = 20 * time.Minute
+
+// RandomSchedules is how many random schedules a sweep has, unless somebody wants another number.
+const RandomSchedules = 20
+
+// Trials is what came of a torture: a lab's scenario, played with a crash at each write and under random schedules.
+type Trials struct {
+	// Run is the run around the trials; it has no checks. Trials decide only where its Outcome is graded.
+	Run report.Report `json:"run"`
+	// Tried is how many trials of all Of were played, the one on a good day included.
+	Tried int `json:"tried"`
+	Of    int `json:"of"`
+	// Failure is nil if all trials that were played passed.
+	Failure *Failure `json:"failure,omitempty"`
+}
+
+// Failure is the shortest schedule that was found to fail.
+type Failure struct {
+	Schedule faults.Schedule `json:"schedule"`
+	Expected string          `json:"expected"`
+	Observed string          `json:"observed"`
+	Evidence []string        `json:"evidence"`
+	// Timeline is what the operator asked for, and what befell it, from the moment at which the schedule began.
+	Timeline []faults.Entry `json:"timeline"`
+}
+
+// Survived is true if every schedule was played and none failed.
+func (t *Trials) Survived() bool {
+	return t.Run.Outcome == report.Graded && t.Failure == nil && t.Of > 0 && t.Tried == t.Of
+}
+
+// torture is the trials while they go on.
+type torture struct {
+	Trials
+	random  int
+	current protocol.Trial
+	view    func(protocol.Trial)
+}
+
+// Torture grades nothing: it plays the lab's scenario under faults, all single crashes and so many random schedules, until
+// one fails. view is told of each trial when it begins and when it has ended.
+func Torture(ctx context.Context, options Options, random int, view func(protocol.Trial)) *Trials {
+	trials := &torture{random: random, view: view}
+	options.torture = trials
+	trials.Run = *Run(ctx, options)
+	trials.Run.Checks, trials.Run.Score, trials.Run.MaxScore = []report.Check{}, 0, 0
+	switch trials.Run.Outcome {
+	case report.Crashed, report.Flooded, report.TimedOut:
+		// Of an operator that ends by itself, it is the schedule that brought it out.
+		if trials.Failure == nil && trials.current.Number > 0 {
+			trials.Failure = &Failure{
+				Schedule: trials.current.Schedule, Expected: "the operator goes on, whatever it is answered",
+				Observed: trials.Run.Reason, Evidence: trials.Run.OperatorLog,
+			}
+		}
+	}
+	return &trials.Trials
+}
+
+// take takes what the checks say of a trial.
+func (t *torture) take(event protocol.Event) {
+	trial := *event.Trial
+	t.view(trial)
+	t.Of = max(t.Of, trial.Of)
+	if !trial.Ended {
+		t.current = trial
+		return
+	}
+	if trial.Final {
+		t.Failure = &Failure{
+			Schedule: trial.Schedule, Expected: event.Expected, Observed: event.Observed, Evidence: event.Evidence, Timeline: trial.Timeline,
+		}
+		return
+	}
+	t.Tried = max(t.Tried, trial.Number)
+}
+
+// complete makes sure that the trials came to an end.
+func (t *torture) complete(output *logTail) error {
+	if t.Failure == nil && (t.Of == 0 || t.Tried < t.Of) {
+		return fmt.Errorf("the trials ended after %d of %d; they said:\n%s", t.Tried, t.Of, output.String())
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/terminal"
+)
+
+// tortureFile is where the result is, in a lab's folder of reports.
+const tortureFile = "torture.json"
+
+func tortureCommand() *cobra.Command {
+	var flags choiceFlags
+	var seed uint32
+	var random int
+	var fetch bool
+	command := &cobra.Command{
+		Use: "torture N", GroupID: groupStudents, Short: "Crash an operator at each of its writes, and let all else go wrong, too",
+		Long: "torture plays a lab's scenario over and over: on a good day, with a crash right before and right after each write,\n" +
+			"and under random schedules of conflicts, refusals, delays, lost watches and crashes, all from one seed. It ends at\n" +
+			"the first schedule that an operator does not survive, and prints the shortest one like it, with what happened.\n" +
+			"It gives no points. The exit code is 0 only for an operator that survives everything.",
+		Example: "  lab torture 3\n  lab torture 3 --seed 4711\n  lab torture 2 --dir ~/src/icecream-operator",
+		Args:    exactlyOneLab,
+		RunE: func(command *cobra.Command, args []string) error {
+			if random < 0 {
+				return errors.New("--random wants a number of schedules that is not negative")
+			}
+			chosen, err := flags.choose(args[0])
+			if err != nil {
+				return err
+			}
+			if !chosen.Lab.Operator {
+				return fmt.Errorf("lab %s runs no operator, so there is nothing to torture", chosen.Lab.Name)
+			}
+			return torture(command.Context(), chosen, seed, random, fetch)
+		},
+	}
+	flags.register(command)
+	command.Flags().Uint32Var(&seed, "seed", 0, "play the schedules of an earlier run again (default: new ones)")
+	command.Flags().IntVar(&random, "random", grade.RandomSchedules, "how many random schedules, after all single crashes")
+	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
+	return command
+}
+
+func torture(ctx context.Context, c *choice, seed uint32, random int, fetch bool) error {
+	options, err := tools(ctx, c)
+	if err != nil {
+		return err
+	}
+	options.Start, options.Seed, options.Fetch = coldStart(c.Checkout), seed, fetch
+	planned := grade.Blank(options, time.Now())
+	planned.Checks = nil
+	live := terminal.NewLive(os.Stdout, planned, c.screen(filepath.Join(c.Out, tortureFile)))
+	options.View = live
+	view := &trialView{lab: c.Lab.Name}
+	trials := grade.Torture(ctx, options, random, view.show)
+	view.close()
+	live.Close()
+	if err := writeTrials(filepath.Join(c.Out, tortureFile), trials); err != nil {
+		return err
+	}
+	printTrials(os.Stdout, trials, c.command("torture"))
+	if !trials.Survived() {
+		return errSaid
+	}
+	return nil
+}
+
+func writeTrials(file string, trials *grade.Trials) error {
+	content, err := json.MarshalIndent(trials, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the trials: %w", err)
+	}
+	if err := os.WriteFile(file, append(content, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing the trials: %w", err)
+	}
+	return nil
+}
+
+// trialView shows how far the trials are.
+type trialView struct {
+	lab       string
+	bar       *progress.Bar
+	shrinking bool
+}
+
+func (v *trialView) show(trial protocol.Trial) {
+	if v.bar == nil {
+		v.bar = progress.Start(os.Stdout, "torture")
+	}
+	switch {
+	case trial.Number == 0 && !v.shrinking:
+		v.shrinking = true
+		v.bar.Set("tries to find the shortest schedule that fails", 0, 0)
+	case trial.Number > 0 && !trial.Ended:
+		v.bar.Set("schedules: "+describe(trial), trial.Number-1, trial.Of)
+	}
+}
+
+func (v *trialView) close() {
+	if v.bar != nil {
+		v.bar.Done()
+	}
+}
+
+func describe(trial protocol.Trial) string {
+	const width = 60
+	text := trial.Schedule.String()
+	if len(text) > width {
+		text = text[:width] + "…"
+	}
+	return text
+}
+
+// printTrials says what came of it, and how to see it again.
+func printTrials(w io.Writer, trials *grade.Trials, command string) {
+	again := fmt.Sprintf("%s --seed %d", command, trials.Run.Seed)
+	failure := trials.Failure
+	switch {
+	case failure == nil && trials.Run.Outcome != report.Graded:
+		fmt.Fprintf(w, "\n%s: %s\n", trials.Run.Outcome, report.Safe(trials.Run.Reason))
+		for _, d := range trials.Run.Diagnostics {
+			fmt.Fprintf(w, "    %s\n", report.Safe(strings.TrimPrefix(d.Position()+": "+d.Message, ": ")))
+		}
+		for _, line := range trials.Run.OperatorLog {
+			fmt.Fprintf(w, "    %s\n", report.Safe(line))
+		}
+	case failure == nil:
+		fmt.Fprintf(w, "\n%s survives: a good day, each single crash at a write, and random schedules, %d in all (seed %d).\n",
+			trials.Run.Lab, trials.Tried, trials.Run.Seed)
+	default:
+		fmt.Fprintf(w, "\nIt falls to this schedule, the shortest that was found:\n\n    %s\n\n", failure.Schedule)
+		if len(failure.Schedule.Faults) == 0 {
+			fmt.Fprintf(w, "    It fails on a good day: grade it first, with `%s`.\n\n", strings.Replace(command, " torture ", " grade ", 1))
+		}
+		fmt.Fprintf(w, "  expected  %s\n  observed  %s\n", report.Safe(failure.Expected), report.Safe(failure.Observed))
+		printTimeline(w, failure)
+		fmt.Fprintf(w, "\nTo see it again: %s\n", again)
+	}
+}
+
+// printTimeline prints what the operator asked for since the schedule began, and what befell it.
+func printTimeline(w io.Writer, failure *grade.Failure) {
+	const most = 60
+	if len(failure.Timeline) == 0 {
+		for _, line := range failure.Evidence {
+			fmt.Fprintf(w, "            %s\n", report.Safe(line))
+		}
+		return
+	}
+	fmt.Fprintf(w, "\n  what it asked for, and what befell it (seconds since the schedule began):\n")
+	began := failure.Timeline[0].Time
+	shown := failure.Timeline
+	if skipped := len(shown) - most; skipped > 0 {
+		fmt.Fprintf(w, "           (%d earlier requests; all are in %s)\n", skipped, tortureFile)
+		shown = shown[skipped:]
+	}
+	for _, entry := range shown {
+		line := fmt.Sprintf("  %7.3f  %s", entry.Time.Sub(began).Seconds(), entry.What())
+		if entry.Code != 0 {
+			line += fmt.Sprintf(" → %d", entry.Code)
+		}
+		if entry.Fault != "" {
+			line += "   ← " + string(entry.Fault)
+		}
+		fmt.Fprintln(w, report.Safe(line))
+	}
+}
