@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"lva.io/operators/scripts/checks/protocol"
@@ -51,7 +52,10 @@ func (o *operator) control() (socket string, end func(), err error) {
 		return nil, injector.Arm(schedule)
 	})
 	route("POST "+protocol.Disarm, func(*http.Request) (any, error) { injector.Disarm(); return nil, nil })
-	route("GET "+protocol.FaultLog, func(*http.Request) (any, error) { return injector.Log(), nil })
+	route("GET "+protocol.FaultLog, func(r *http.Request) (any, error) {
+		last, err := strconv.Atoi(r.URL.Query().Get(protocol.Since))
+		return slices.DeleteFunc(injector.Log(), func(e faults.Entry) bool { return e.ID <= last }), err
+	})
 	route("GET "+protocol.LastAction, func(*http.Request) (any, error) { return lastAction(injector.Log()), nil })
 	route("POST "+protocol.Submission+"{path...}", func(r *http.Request) (any, error) {
 		var args []string

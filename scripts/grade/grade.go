@@ -71,7 +71,7 @@ type run struct {
 	environment  []string
 	freezer      string
 	closeFreezer func() error
-	trials      Trials
+	trials       Trials
 
 	mutex sync.Mutex // of report, while steps run side by side
 }

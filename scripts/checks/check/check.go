@@ -53,7 +53,8 @@ type Check struct {
 	begun, done  int
 	failure      *failure
 	measurements []report.Measurement
-	// schedule is what goes wrong during the check, if anything does, and armedAt the place in the log since which it does.
+	// schedule is what goes wrong during the check, if anything does, and armedAt the ID of the last entry of the log
+	// before it did.
 	schedule *faults.Schedule
 	armedAt  int
 }

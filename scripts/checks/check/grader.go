@@ -38,10 +38,14 @@ func newGrader(socket string) *grader {
 type Operator struct{ *grader }
 
 // Stop asks the operator to end, and waits until it has.
-func (o Operator) Stop(ctx context.Context) error { return o.post(ctx, protocol.StopOperator, nil, nil) }
+func (o Operator) Stop(ctx context.Context) error {
+	return o.post(ctx, protocol.StopOperator, nil, nil)
+}
 
 // Kill ends the operator at once, as a power failure would.
-func (o Operator) Kill(ctx context.Context) error { return o.post(ctx, protocol.KillOperator, nil, nil) }
+func (o Operator) Kill(ctx context.Context) error {
+	return o.post(ctx, protocol.KillOperator, nil, nil)
+}
 
 // Start starts the operator again.
 func (o Operator) Start(ctx context.Context) error {
@@ -60,8 +64,11 @@ func (f Faults) Arm(ctx context.Context, schedule faults.Schedule) error {
 func (f Faults) Disarm(ctx context.Context) error { return f.post(ctx, protocol.Disarm, nil, nil) }
 
 // Log is all that the operator asked for since the run began, and what befell it.
-func (f Faults) Log(ctx context.Context) (log []faults.Entry, err error) {
-	return log, f.get(ctx, protocol.FaultLog, &log)
+func (f Faults) Log(ctx context.Context) ([]faults.Entry, error) { return f.since(ctx, 0) }
+
+// since is the log after the entry with an ID.
+func (f Faults) since(ctx context.Context, id int) (log []faults.Entry, err error) {
+	return log, f.get(ctx, fmt.Sprintf("%s?%s=%d", protocol.FaultLog, protocol.Since, id), &log)
 }
 
 // lastAction is when the operator last asked for something.

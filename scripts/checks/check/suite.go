@@ -218,4 +218,3 @@ func (s *Suite) OperatorRequests() audit.Match {
 		return !audit.Watching(e) && e.Resource != "leases" && e.Resource != "events"
 	})
 }
-

@@ -36,9 +36,11 @@ func BadDay(scenario Scenario) types.Feature {
 // arm lets things go wrong for the rest of the check: its evidence is then what went wrong, and when.
 func (c *Check) arm(ctx context.Context, t *testing.T, schedule faults.Schedule) {
 	t.Helper()
-	log, err := c.Faults.Log(ctx)
+	log, err := c.Faults.since(ctx, c.armedAt)
 	c.OK(t, "reading the log of requests", err)
-	c.armedAt = len(log)
+	if len(log) > 0 {
+		c.armedAt = log[len(log)-1].ID
+	}
 	c.OK(t, "arming the faults", c.Faults.Arm(ctx, schedule))
 	c.schedule = &schedule
 }
@@ -47,11 +49,11 @@ func (c *Check) arm(ctx context.Context, t *testing.T, schedule faults.Schedule)
 func (c *Check) befell() []faults.Entry {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	log, err := c.Faults.Log(ctx)
+	log, err := c.Faults.since(ctx, c.armedAt)
 	if err != nil {
 		return nil
 	}
-	return log[min(c.armedAt, len(log)):]
+	return log
 }
 
 // tortureLab plays the scenario on a good day, then with a crash at each of its writes, then under random schedules,

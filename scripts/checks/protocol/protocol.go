@@ -85,8 +85,9 @@ const (
 
 	Arm        = "/faults/arm"    // lets things go wrong: a faults.Schedule
 	Disarm     = "/faults/disarm" // ends that
-	FaultLog   = "/faults/log"    // GET: all that the operator asked for since the run began: []faults.Entry
-	LastAction = "/faults/last"   // GET: when the operator last asked for something: a time, zero if never
+	FaultLog   = "/faults/log"    // GET: all that the operator asked for, after the entry whose ID is the query's Since: []faults.Entry
+	Since      = "since"
+	LastAction = "/faults/last" // GET: when the operator last asked for something: a time, zero if never
 
 	Submission = "/submission/" // GET, and the path of a file in the submission: the file. POST of a list of arguments: runs it, an Output
 )
