@@ -44,6 +44,9 @@ type Lab struct {
 	Operator bool `json:"operator"`
 	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
 	Services []string `json:"services,omitempty"`
+	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
+	// are not, so that what a submission does beyond the lab can't get in its way.
+	Webhooks bool `json:"webhooks,omitempty"`
 	// TimeLimit is for all checks of a run together.
 	TimeLimit metav1.Duration `json:"timeLimit"`
 	// Checks in the order in which they run. Their points sum to 100.

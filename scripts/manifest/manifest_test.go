@@ -175,6 +175,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:31: labs\[1\].services\[0\]: .*'freezer'; expected: The name of a service`},
 		{"a service twice", "services: [freezer]", "services: [freezer, freezer]", `:31: labs\[1\].services: .*equal; expected: What runs beside`},
 		{"a list without services", "services: [freezer]", "services: []", `:31: labs\[1\].services: .*expected: What runs beside`},
+		{"webhooks that are not meant", "services: [freezer]", "webhooks: false", `:31: labs\[1\].webhooks: .*expected: true`},
 		{"a service that is no list", "services: [freezer]", "services: freezer", `:31: labs\[1\].services: got string, want array`},
 		{"a lecture that is no page", "docs/lectures/01-batter.md\n", "lectures\n", `:7: labs\[0\].lecture: .*expected: The lecture's file`},
 		{"a check's lecture without anchor", "01-batter.md#flour--milk\n", "01-batter.md\n", `:14: .*lecture: .*anchor`},
