@@ -66,8 +66,13 @@ type Workshop struct {
 	// Cache is a folder that keeps the program from run to run, so that what has not changed is not linked again.
 	// Default: none.
 	Cache string
+	// Waits is told what a webhook's port is waited for, when another operator is run at it. Default: nobody is.
+	Waits func(reason string)
 
-	flags []string // with which the program is started
+	flags            []string // with which the program is started
+	takesWebhookPort bool     // it has a flag for the port of its webhooks
+	webhookFlags     []string // what it is told of its webhooks
+	webhooks         *served
 }
 
 // Program is the file of the built program.
@@ -75,11 +80,10 @@ func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operato
 
 // Build compiles the submission's program. What is wrong with the submission is a *Problem.
 func (w *Workshop) Build(ctx context.Context) error {
-	err := w.buildKept(ctx)
-	if err == nil {
-		w.flags, err = knownFlags(w.Program())
+	if err := w.buildKept(ctx); err != nil {
+		return err
 	}
-	return err
+	return w.findFlags()
 }
 
 // buildKept builds the program in the cache, if there is one, and takes a copy.

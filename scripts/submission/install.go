@@ -55,8 +55,9 @@ type Access struct {
 
 // Install brings the submission's API and its account into a cluster with one API server: its
 // CustomResourceDefinitions, until they are established, and a ServiceAccount that has the rights of its roles and no
-// others. It writes the account's kubeconfig. Installing again brings a cluster up to date. A definition that the API
-// server refuses is a *Problem. Its webhooks are for ServeWebhooks.
+// others. It writes the account's kubeconfig. Installing again brings a cluster up to date, and takes out the webhooks that
+// an earlier submission had registered. A definition that the API server refuses is a *Problem. The submission's own
+// webhooks are for ServeWebhooks.
 func (m *Manifests) Install(ctx context.Context, config *rest.Config, access Access) error {
 	if access.Host == "" {
 		access.Host, access.CA = config.Host, config.CAData
@@ -65,8 +66,15 @@ func (m *Manifests) Install(ctx context.Context, config *rest.Config, access Acc
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
+	dynamicClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := m.removeStale(ctx, dynamicClient); err != nil {
+		return err
+	}
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return m.installDefinitions(ctx, config) })
+	both.Go(func() error { return m.installDefinitions(ctx, dynamicClient) })
 	both.Go(func() error {
 		if err := m.installAccount(ctx, client); err != nil {
 			return err
@@ -94,11 +102,7 @@ func writeKubeconfig(ctx context.Context, client kubernetes.Interface, access Ac
 	return nil
 }
 
-func (m *Manifests) installDefinitions(ctx context.Context, config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
+func (m *Manifests) installDefinitions(ctx context.Context, client dynamic.Interface) error {
 	definitions := client.Resource(definitionsResource)
 	for _, definition := range m.definitions {
 		name := definition.GetName()

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,36 +36,69 @@ type Manifests struct {
 	definitions  []*unstructured.Unstructured // CustomResourceDefinitions
 	clusterRoles []rbacv1.ClusterRole
 	roles        []rbacv1.Role
+	webhooks     []*unstructured.Unstructured // configurations, of both kinds
+	services     []*unstructured.Unstructured // by which webhooks are reached
+	namePrefix   string                       // which kustomize would put before all names
 }
 
 // Generate makes the manifests from the submission's markers. What it committed below config/ is used only where the
 // markers give nothing; where the two differ, a notice says so. What is wrong with the submission is a *Problem.
 func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
-	out := filepath.Join(w.Scope.Dir, "manifests")
-	crd, rbac := filepath.Join(out, "crd"), filepath.Join(out, "rbac")
-	output, err := w.tool(ctx, generateTimeout, offline(), w.ControllerGen,
-		"rbac:roleName=manager-role", "crd", "paths=./...", "output:crd:dir="+crd, "output:rbac:dir="+rbac)
-	err = problem(err, output, "no manifests can be generated from its markers",
-		fmt.Sprintf("generating manifests took longer than %s", generateTimeout))
-	committed, committedErr := readManifests(filepath.Join(w.Dir, "config", "crd", "bases"), filepath.Join(w.Dir, "config", "rbac"))
-	if err != nil {
-		var wrong *Problem
-		if !errors.As(err, &wrong) || committedErr != nil || len(committed.definitions) == 0 {
-			return nil, err
+	committed, committedErr := readManifests(filepath.Join(w.Dir, "config"), filepath.Join("crd", "bases"))
+	generated, message, err := w.generate(ctx, "rbac:roleName=manager-role", "crd", "webhook")
+	if _, wrong := errors.AsType[*Problem](err); wrong && committedErr == nil {
+		if used := w.instead(ctx, committed, message); used != nil {
+			return used, nil
 		}
-		committed.notice("controller-gen fails on the markers, so what is committed in config/ was used: %s", firstLine(output))
-		return committed, nil
 	}
-	generated, err := readManifests(crd, rbac)
 	if err != nil {
-		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
+		return nil, err
 	}
 	if committedErr != nil {
 		generated.notice("config/ holds YAML that can't be read: %v", committedErr)
+		generated.completeWebhooks()
 		return generated, nil
 	}
 	generated.compare(committed)
+	generated.completeWebhooks()
 	return generated, nil
+}
+
+// generate runs generators of controller-gen. message is the first line of what it said if it failed.
+func (w *Workshop) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
+	out := filepath.Join(w.Scope.Dir, "manifests", strconv.Itoa(len(generators)))
+	args := append(slices.Clone(generators), "paths=./...")
+	for _, kind := range []string{"crd", "rbac", "webhook"} {
+		args = append(args, "output:"+kind+":dir="+filepath.Join(out, kind))
+	}
+	output, err := w.tool(ctx, generateTimeout, offline(), w.ControllerGen, args...)
+	if err := problem(err, output, "no manifests can be generated from its markers",
+		fmt.Sprintf("generating manifests took longer than %s", generateTimeout)); err != nil {
+		return nil, firstLine(output), err
+	}
+	if generated, err = readManifests(out, "crd"); err != nil {
+		return nil, "", fmt.Errorf("reading what controller-gen made: %w", err)
+	}
+	return generated, "", nil
+}
+
+// instead is what is used when controller-gen fails on the markers. Those of webhooks are another language than they were
+// in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is there.
+func (w *Workshop) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
+	if len(committed.webhooks) > 0 && message != "" {
+		if generated, _, err := w.generate(ctx, "rbac:roleName=manager-role", "crd"); err == nil {
+			generated.notice("controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: %s", message)
+			generated.compare(committed)
+			generated.completeWebhooks()
+			return generated
+		}
+	}
+	if len(committed.definitions) == 0 {
+		return nil
+	}
+	committed.notice("controller-gen fails on the markers, so what is committed in config/ was used: %s", message)
+	committed.completeWebhooks()
+	return committed
 }
 
 func (m *Manifests) notice(format string, args ...any) {
@@ -88,6 +122,7 @@ func (m *Manifests) compare(committed *Manifests) {
 	} else if committed.rights() != nil && !slices.Equal(m.rights(), committed.rights()) {
 		m.notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
 	}
+	m.compareWebhooks(committed)
 }
 
 func find(objects []*unstructured.Unstructured, name string) *unstructured.Unstructured {
@@ -126,11 +161,14 @@ func (m *Manifests) rights() []string {
 	return slices.Compact(all)
 }
 
-// readManifests reads the CustomResourceDefinitions of one folder and the roles of another. Of the roles only the
-// manager's count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
-func readManifests(definitionsDir, rolesDir string) (*Manifests, error) {
+// readManifests reads what lies below a folder like config/: CustomResourceDefinitions, roles and webhooks. Of the roles
+// only the manager's count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
+func readManifests(config, definitionsDir string) (*Manifests, error) {
 	m := &Manifests{}
-	definitions, err := readYAML(filepath.Join(definitionsDir, "*.yaml"))
+	if err := m.readWebhooks(config); err != nil {
+		return nil, err
+	}
+	definitions, err := readYAML(filepath.Join(config, definitionsDir, "*.yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +177,7 @@ func readManifests(definitionsDir, rolesDir string) (*Manifests, error) {
 			m.definitions = append(m.definitions, object)
 		}
 	}
-	roles, err := readYAML(filepath.Join(rolesDir, "role.yaml"))
+	roles, err := readYAML(filepath.Join(config, "rbac", "role.yaml"))
 	if err != nil {
 		return nil, err
 	}

@@ -33,21 +33,25 @@ var portFlags = [][]string{
 	{"health-probe-bind-address"},
 }
 
-// knownFlags are the flags for a program. It knows those whose names are in it: to try would be to start it, and a
-// program that does not know a flag ends.
-func knownFlags(program string) ([]string, error) {
-	content, err := os.ReadFile(program)
+// webhookPortFlag is how scaffolds that have a flag for it call the port of the webhooks.
+const webhookPortFlag = "webhook-port"
+
+// findFlags finds out which flags a program knows. It knows those whose names are in it: to try would be to start it, and
+// a program that does not know a flag ends.
+func (w *Workshop) findFlags() error {
+	content, err := os.ReadFile(w.Program())
 	if err != nil {
-		return nil, fmt.Errorf("reading the built program: %w", err)
+		return fmt.Errorf("reading the built program: %w", err)
 	}
-	var flags []string
+	w.flags = nil
 	for _, names := range portFlags {
 		i := slices.IndexFunc(names, func(name string) bool { return bytes.Contains(content, []byte(name)) })
 		if i >= 0 {
-			flags = append(flags, "--"+names[i]+"=0")
+			w.flags = append(w.flags, "--"+names[i]+"=0")
 		}
 	}
-	return flags, nil
+	w.takesWebhookPort = bytes.Contains(content, []byte(webhookPortFlag))
+	return nil
 }
 
 // StartOperator starts the built program with the account's kubeconfig. Of the user's environment it gets nothing but
@@ -58,7 +62,7 @@ func (w *Workshop) StartOperator(kubeconfig string, output io.Writer, environmen
 		return nil, fmt.Errorf("making the operator's temporary folder: %w", err)
 	}
 	return w.Scope.Start(process.Spec{
-		Name: "the operator", Path: w.Program(), Args: w.flags, Dir: temporary, Stdout: output, Stderr: output,
+		Name: "the operator", Path: w.Program(), Args: append(slices.Clip(w.flags), w.webhookFlags...), Dir: temporary, Stdout: output, Stderr: output,
 		Env: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + temporary, "TMPDIR=" + temporary, "KUBECONFIG=" + kubeconfig},
 			environment...),
 	})

@@ -5,18 +5,237 @@ package submission
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/egress"
 )
 
-// HasWebhooks reports whether the submission brings admission webhooks.
-func (m *Manifests) HasWebhooks() bool { return false }
+// certificateFolder is where controller-runtime looks for a serving certificate, below the folder for temporary files.
+const certificateFolder = "k8s-webhook-server/serving-certs"
 
-// ServeWebhooks brings the submission's webhooks into a cluster whose API server goes out to Services by the socket: a
-// Service and the webhook configurations, as kustomize would put them together. It leads the Service to the operator that
-// StartOperator starts afterwards, for which it makes a serving certificate. What it returns ends that; the webhooks stay
-// registered, and fail closed. A configuration that the API server refuses is a *Problem.
+var servicesResource = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+
+// served is what serves a submission's webhooks while its operator runs.
+type served struct {
+	router  *egress.Router
+	claims  []*claim
+	ca      *certificates.Authority
+	host    string      // that the serving certificate is for
+	targets map[int]int // the port at which a Service expects the operator, and where it listens
+}
+
+func (s *served) close() (err error) {
+	if s.router != nil {
+		err = s.router.Close()
+	}
+	for _, c := range s.claims {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// ServeWebhooks brings the submission's webhooks into a cluster whose API server goes out to Services by the socket: their
+// Services and their configurations, as kustomize would put them together. It leads the Services to the operator that
+// StartOperator starts afterwards, for which it makes a serving certificate. Of a program that insists on its port, only
+// one is run at a time on this machine: it waits for its turn, as long as the context allows.
+//
+// What it returns ends that; the webhooks stay registered, and fail as their failure policy says. A configuration that the
+// API server refuses is a *Problem; a port that is another program's is none. Without webhooks there is nothing to do.
 func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, socket string, manifests *Manifests) (close func() error, err error) {
-	return nil, errors.New("not yet")
+	s := &served{targets: map[int]int{}}
+	if !manifests.HasWebhooks() && !w.takesWebhookPort {
+		return s.close, nil
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.router, err = egress.Listen(socket); err != nil {
+		return nil, err
+	}
+	if err := w.claimPorts(ctx, s, manifests); err != nil {
+		return nil, err
+	}
+	if err := w.certify(s, manifests); err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	for _, service := range manifests.services {
+		if err := s.lead(ctx, client, service); err != nil {
+			return nil, err
+		}
+	}
+	for _, configuration := range manifests.webhooks {
+		configuration = manifests.connected(configuration, s.ca.PEM)
+		_, err := client.Resource(configurations[configuration.GetKind()]).Apply(ctx, configuration.GetName(), configuration,
+			metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		if err != nil {
+			return nil, installing("the "+nameOf(configuration), err)
+		}
+	}
+	w.webhooks = s
+	return s.close, nil
+}
+
+// claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say.
+func (w *Workshop) claimPorts(ctx context.Context, s *served, manifests *Manifests) error {
+	w.webhookFlags = nil
+	for _, service := range manifests.services {
+		ports, err := portsOf(service)
+		if err != nil {
+			return err
+		}
+		for _, target := range ports {
+			s.targets[target] = target
+		}
+	}
+	if w.takesWebhookPort {
+		c, err := claimAny()
+		if err != nil {
+			return err
+		}
+		s.claims = append(s.claims, c)
+		for target := range s.targets {
+			s.targets[target] = c.port
+		}
+		w.webhookFlags = []string{fmt.Sprintf("--%s=%d", webhookPortFlag, c.port)}
+		return nil
+	}
+	waits := w.Waits
+	if waits == nil {
+		waits = func(string) {}
+	}
+	// Always in the same order, so that no two wait for each other.
+	for _, target := range slices.Sorted(maps.Keys(s.targets)) {
+		c, err := claimPort(ctx, target, waits)
+		if err != nil {
+			return err
+		}
+		s.claims = append(s.claims, c)
+	}
+	return nil
+}
+
+// certify makes the serving certificate and puts it where the operator looks for it.
+func (w *Workshop) certify(s *served, manifests *Manifests) error {
+	var err error
+	if s.ca, err = certificates.NewAuthority("operator-labs-webhooks"); err != nil {
+		return err
+	}
+	var hosts []string
+	for _, service := range manifests.services {
+		host := service.GetName() + "." + operatorNamespace + ".svc"
+		hosts = append(hosts, host, host+".cluster.local")
+	}
+	if len(hosts) == 0 {
+		hosts = []string{defaultService + "." + operatorNamespace + ".svc"}
+	}
+	s.host = hosts[0]
+	pair, err := s.ca.Server(s.host, hosts)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(w.temporary(), filepath.FromSlash(certificateFolder))
+	if err := errors.Join(
+		os.MkdirAll(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "tls.key"), pair.Key, 0o600),
+		os.WriteFile(filepath.Join(dir, "tls.crt"), pair.Certificate, 0o600),
+	); err != nil {
+		return fmt.Errorf("writing the serving certificate of the webhooks: %w", err)
+	}
+	return nil
+}
+
+// lead makes a Service and leads it to the operator.
+func (s *served) lead(ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured) error {
+	ports, err := portsOf(service)
+	if err != nil {
+		return err
+	}
+	service = service.DeepCopy()
+	service.SetNamespace(operatorNamespace)
+	made, err := client.Resource(servicesResource).Namespace(operatorNamespace).Apply(ctx, service.GetName(), service,
+		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if err != nil {
+		return installing("the Service "+service.GetName(), err)
+	}
+	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
+	if net.ParseIP(ip) == nil {
+		return nil // a Service without an address: the API server will say what it can't reach
+	}
+	for port, target := range ports {
+		s.router.Route(net.JoinHostPort(ip, strconv.Itoa(int(port))), localAddress(s.targets[target]))
+	}
+	return nil
+}
+
+func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// connected is a configuration as kustomize and a CA injector would leave it: its webhooks lead to the Services in the
+// operator's namespace, and trust the authority. One that names a URL is left as it is.
+func (m *Manifests) connected(configuration *unstructured.Unstructured, ca []byte) *unstructured.Unstructured {
+	configuration = configuration.DeepCopy()
+	configuration.SetLabels(withOurLabel(configuration.GetLabels()))
+	for _, webhook := range webhooksOf(configuration) {
+		client, reference := serviceOf(webhook)
+		if reference == nil {
+			continue
+		}
+		reference["namespace"] = operatorNamespace
+		if service := m.service(reference["name"]); service != nil {
+			reference["name"] = service.GetName()
+		}
+		client["caBundle"] = base64.StdEncoding.EncodeToString(ca)
+	}
+	return configuration
+}
+
+// WebhooksListen waits until the operator that was started answers where the API server will ask it. There is nothing to
+// wait for if ServeWebhooks had nothing to do.
+func (w *Workshop) WebhooksListen(ctx context.Context) error {
+	if w.webhooks == nil || len(w.webhooks.targets) == 0 {
+		return nil
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(w.webhooks.ca.PEM)
+	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: trusted, ServerName: w.webhooks.host}}
+	tick := time.NewTicker(portPoll)
+	defer tick.Stop()
+	for _, port := range w.webhooks.targets {
+		for {
+			connection, err := dialer.DialContext(ctx, "tcp", localAddress(port))
+			if err == nil {
+				connection.Close()
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return fmt.Errorf("waiting until the operator's webhooks listen at port %d: %w", port, context.Cause(ctx))
+			}
+		}
+	}
+	return nil
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// An operator that lets itself be told at which port its webhooks listen is told one of these. They lie below those that
+// systems hand out by themselves, so an operator that is started again finds its port free.
+const (
+	firstPort = 19443
+	portCount = 200
+)
+
+const (
+	// portPoll is how often one looks whether a port is free now.
+	portPoll = 50 * time.Millisecond
+	// portGrace is how long a port may stay in use that nobody has claimed: the operator of a run that was killed ends a
+	// moment after it.
+	portGrace = 3 * time.Second
+)
+
+// claim is a port of this machine at which no other run starts its operator. It goes with its process, whatever ends that.
+type claim struct {
+	port int
+	io.Closer
+}
+
+var errClaimed = errors.New("somebody has claimed it")
+
+// claimAny claims a port that is free.
+func claimAny() (*claim, error) {
+	for _, i := range rand.Perm(portCount) {
+		c, err := tryClaim(firstPort + i)
+		if errors.Is(err, errClaimed) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if free(c.port) {
+			return c, nil
+		}
+		c.Close()
+	}
+	return nil, fmt.Errorf("none of the ports %d to %d is free for the operator's webhooks", firstPort, firstPort+portCount-1)
+}
+
+// claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for.
+func claimPort(ctx context.Context, port int, waits func(reason string)) (*claim, error) {
+	tick := time.NewTicker(portPoll)
+	defer tick.Stop()
+	var reason string
+	c, err := tryClaim(port)
+	for ; errors.Is(err, errClaimed); c, err = tryClaim(port) {
+		if reason == "" {
+			reason = fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator that is graded or run on this machine%s",
+				port, claimant(port))
+			waits(reason)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: %w", reason, context.Cause(ctx))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.After(portGrace); !free(port); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			c.Close()
+			return nil, context.Cause(ctx)
+		case <-deadline:
+			c.Close()
+			return nil, fmt.Errorf("port %d, at which this operator's webhooks listen, is another program's on this machine: "+
+				"end that (`ss -ltnp` names it), or let the operator's main take its port from a flag webhook-port", port)
+		}
+	}
+	return c, nil
+}
+
+// free reports whether an operator could listen at the port. One that only root may listen at counts as free: what comes
+// of that is the operator's to say.
+func free(port int) bool {
+	listener, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return !errors.Is(err, syscall.EADDRINUSE)
+	}
+	listener.Close()
+	return true
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// InstalledLabel marks what was registered for a submission and decides on the requests of others: it goes when another
+// submission is installed.
+const InstalledLabel = "operators.lva.io/installed"
+
+func withOurLabel(labels map[string]string) map[string]string {
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[InstalledLabel] = "true"
+	return labels
+}
+
+// admissionResources are what may decide on the requests of others.
+var admissionResources = append(slices.Collect(maps.Values(configurations)),
+	schema.GroupVersionResource{Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicybindings"},
+	schema.GroupVersionResource{Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicies"},
+)
+
+// removeStale removes what an earlier submission had registered. What this one will register under the same name stays:
+// there is no moment at which nobody decides.
+func (m *Manifests) removeStale(ctx context.Context, client dynamic.Interface) error {
+	for _, resource := range admissionResources {
+		registered, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: InstalledLabel})
+		if err != nil {
+			return fmt.Errorf("listing what an earlier submission has registered: %w", err)
+		}
+		for _, object := range registered.Items {
+			if slices.ContainsFunc(m.webhooks, func(ours *unstructured.Unstructured) bool { return nameOf(ours) == nameOf(&object) }) {
+				continue
+			}
+			err := client.Resource(resource).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("removing the %s %s of an earlier submission: %w", object.GetKind(), object.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
