@@ -17,28 +17,34 @@ import (
 const (
 	JSONFile  = "report.json"
 	JUnitFile = "junit.xml"
+	HTMLFile  = "report.html"
 )
 
-// Write makes report.json and junit.xml in a folder, and the folder if need be. Each file is there as a whole or not at all,
-// and nothing is written if the report contradicts itself.
+// Write makes report.json, report.html and junit.xml in a folder, and the folder if need be. Each file is there as a whole or not
+// at all, and nothing is written if the report contradicts itself.
 func Write(dir string, r Report) error {
 	r.Sanitize()
 	data, err := r.JSON()
 	if err != nil {
 		return err
 	}
-	var junitXML bytes.Buffer
-	if err := WriteJUnit(&junitXML, &r); err != nil {
+	var junitXML, page bytes.Buffer
+	if err := errors.Join(WriteJUnit(&junitXML, &r), WriteHTML(&page, &r)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making a folder for the report: %w", err)
 	}
-	// report.json is last: who waits for it finds the other one there.
-	if err := writeFile(filepath.Join(dir, JUnitFile), junitXML.Bytes()); err != nil {
-		return err
+	// report.json is last: who waits for it finds the others there.
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{{JUnitFile, junitXML.Bytes()}, {HTMLFile, page.Bytes()}, {JSONFile, data}} {
+		if err := WriteFile(filepath.Join(dir, file.name), file.content); err != nil {
+			return err
+		}
 	}
-	return writeFile(filepath.Join(dir, JSONFile), data)
+	return nil
 }
 
 // JSON is the sanitized report as it is written, after it was validated.
@@ -76,8 +82,8 @@ func Read(file string) (*Report, error) {
 	return &r, nil
 }
 
-// writeFile replaces a file by renaming a finished one over it, so that no reader sees half of it.
-func writeFile(file string, data []byte) (err error) {
+// WriteFile replaces a file by renaming a finished one over it, so that no reader sees half of it.
+func WriteFile(file string, data []byte) (err error) {
 	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)

@@ -41,6 +41,31 @@ const (
 // Outcomes are all there are.
 var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Interrupted, Error}
 
+// Headline is what an outcome means to a student, in a few words.
+func (o Outcome) Headline() string {
+	switch o {
+	case Graded:
+		return "It was graded"
+	case NotBuilt:
+		return "It does not build"
+	case NotGenerated:
+		return "No usable manifests come of it"
+	case NotStarted:
+		return "The operator did not start"
+	case Crashed:
+		return "The operator crashed"
+	case Flooded:
+		return "The operator flooded its log"
+	case TimedOut:
+		return "The time was up"
+	case Interrupted:
+		return "The run was interrupted"
+	case Error:
+		return "The grading itself failed"
+	}
+	return string(o)
+}
+
 // Status says how one check ended.
 type Status string
 
@@ -221,6 +246,31 @@ func (d Diagnostic) Position() string {
 	default:
 		return fmt.Sprintf("%s:%d:%d", d.File, d.Line, d.Column)
 	}
+}
+
+// Number is the lab's number as a person types it: 3 of 03-finalizer.
+func (r *Report) Number() string {
+	number, _, _ := strings.Cut(strings.TrimLeft(r.Lab, "0"), "-")
+	return number
+}
+
+// SaysNothing is true if the submission is not the reason why there is no grade.
+func (r *Report) SaysNothing() bool { return r.Outcome == Error || r.Outcome == Interrupted }
+
+// withoutGrade names what a run without a grade is called among its tests, for formats that know nothing but tests; empty if it
+// has a grade. points are those that no check has: all, where the run ended before it knew its checks.
+func (r *Report) withoutGrade() (title string, points int) {
+	if r.Outcome == Graded && len(r.Checks) > 0 {
+		return "", 0
+	}
+	title, points = r.Outcome.Headline(), r.MaxScore
+	if r.Outcome == Graded {
+		title = "Nothing was checked"
+	}
+	for _, check := range r.Checks {
+		points -= check.MaxPoints
+	}
+	return title, max(0, points)
 }
 
 // FirstFailed is the check to work on next, or nil if none failed.

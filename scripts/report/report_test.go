@@ -52,8 +52,8 @@ func TestGoldenReports(t *testing.T) {
 				t.Errorf("what was read is not what was written (-written +read):\n%s", diff)
 			}
 			entries, err := os.ReadDir(dir)
-			if err != nil || len(entries) != 2 {
-				t.Errorf("the folder has %v (%v), want the two files only", entries, err)
+			if err != nil || len(entries) != 3 {
+				t.Errorf("the folder has %v (%v), want the three files only", entries, err)
 			}
 		})
 	}

@@ -84,7 +84,7 @@ func (p *page) header(r *report.Report, o Options) string {
 	if !p.screen.Interactive {
 		return fmt.Sprintf("lab %s: %s, in %s\n", r.Lab, r.Title, o.dir(r))
 	}
-	number := labNumber(r)
+	number := r.Number()
 	left, right := "Lab "+number+"  "+r.Title, o.dir(r)
 	gap := p.width() - lipgloss.Width(left) - lipgloss.Width(right)
 	line := "Lab " + number + "  " + p.strong.Render(r.Title)

@@ -130,21 +130,9 @@ func (p *page) verdict(r *report.Report, o Options) string {
 	return out.String()
 }
 
-// headlines say what an outcome means to a student.
-var headlines = map[report.Outcome]string{
-	report.NotBuilt:     "It does not build",
-	report.NotGenerated: "No usable manifests come of it",
-	report.NotStarted:   "The operator did not start",
-	report.Crashed:      "The operator crashed",
-	report.Flooded:      "The operator flooded its log",
-	report.TimedOut:     "The time was up",
-	report.Interrupted:  "The run was interrupted",
-	report.Error:        "The grading itself failed",
-}
-
 // noGrade explains why a run has no grade: the reason, the first errors, the end of the log.
 func (p *page) noGrade(r *report.Report, o Options) string {
-	headline := cmp.Or(headlines[r.Outcome], string(r.Outcome))
+	headline := r.Outcome.Headline()
 	b := p.block(p.bad)
 	if !p.screen.Interactive {
 		b.add("outcome: %s", r.Outcome)
@@ -303,11 +291,6 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 	return out.String()
 }
 
-func labNumber(r *report.Report) string {
-	number, _, _ := strings.Cut(strings.TrimLeft(r.Lab, "0"), "-")
-	return number
-}
-
 func times(n int) string {
 	if n == 1 {
 		return "once"
@@ -368,7 +351,7 @@ func (p *page) seed(r *report.Report, o Options) string {
 	if r.Seed == 0 {
 		return ""
 	}
-	replay := fmt.Sprintf("%s --seed %d", cmp.Or(o.Commands.Replay, "lab grade "+labNumber(r)), r.Seed)
+	replay := fmt.Sprintf("%s --seed %d", cmp.Or(o.Commands.Replay, "lab grade "+r.Number()), r.Seed)
 	text := fmt.Sprintf("seed %d; the same faults again: ", r.Seed)
 	if !p.screen.Interactive {
 		return "seed: " + strings.TrimPrefix(text, "seed ") + replay + "\n"

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Classroom50Environment takes what Classroom 50 wants to know from the environment: from the variables that its runner sets for an
+// autograder, and where one is missing, from those of GitHub Actions. docs/guides/classrooms.md lists them. What it can't find
+// out is named in one error, all of it at once.
+func Classroom50Environment(getenv func(string) string) (Classroom50Options, error) {
+	e := classroom50Environment{getenv: getenv}
+	e.Classroom = e.need("CLASSROOM", "the short name of the classroom")
+	e.Assignment = e.need("ASSIGNMENT", "the short name of the assignment")
+	e.AssignmentType = cmp.Or(getenv("ASSIGNMENT_TYPE"), AssignmentTypes[0])
+	if !slices.Contains(AssignmentTypes, e.AssignmentType) {
+		e.problem("ASSIGNMENT_TYPE is %q and must be one of %s", e.AssignmentType, strings.Join(AssignmentTypes, ", "))
+	}
+	e.owner()
+	e.submitted()
+	e.places()
+	if login := getenv("GITHUB_ACTOR"); login != "" {
+		id, _ := strconv.ParseInt(getenv("GITHUB_ACTOR_ID"), 10, 64) // optional: 0 is left out
+		e.SubmittedBy = &Classroom50User{Username: login, ID: max(0, id)}
+	}
+	if len(e.problems) > 0 {
+		return Classroom50Options{}, fmt.Errorf("Classroom 50's result.json needs more than is known here: %s; see docs/guides/classrooms.md", //nolint:staticcheck // the name of a product
+			strings.Join(e.problems, "; "))
+	}
+	return e.Classroom50Options, nil
+}
+
+type classroom50Environment struct {
+	Classroom50Options
+	getenv   func(string) string
+	problems []string
+}
+
+func (e *classroom50Environment) problem(format string, args ...any) {
+	e.problems = append(e.problems, fmt.Sprintf(format, args...))
+}
+
+func (e *classroom50Environment) need(variable, meaning string) string {
+	value := e.getenv(variable)
+	if value == "" {
+		e.problem("%s (%s) is not set", variable, meaning)
+	}
+	return value
+}
+
+// owner is named by the runner. Elsewhere the repository's name says it: Classroom 50 calls it classroom-assignment-owner. Who
+// pushed is not asked: that may have been the teacher.
+func (e *classroom50Environment) owner() {
+	if e.Owner = cmp.Or(e.getenv("OWNER"), e.getenv("USERNAME")); e.Owner != "" {
+		return
+	}
+	_, name, _ := strings.Cut(e.getenv("GITHUB_REPOSITORY"), "/")
+	prefix := strings.ToLower(e.Classroom + "-" + e.Assignment + "-")
+	if owner, found := strings.CutPrefix(strings.ToLower(name), prefix); found && owner != "" && e.Classroom != "" {
+		e.Owner = owner
+		return
+	}
+	e.problem("OWNER (the student's login) is not set, and the repository %q is not called %sLOGIN", name, prefix)
+}
+
+// submitted is when the commit was made. The event that started the workflow knows it.
+func (e *classroom50Environment) submitted() {
+	if text := e.getenv("SUBMITTED_AT"); text != "" {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			e.problem("SUBMITTED_AT is %q and must be a time as 2026-06-01T14:32:05Z", text)
+		}
+		e.Submitted = at
+		return
+	}
+	file := e.getenv("GITHUB_EVENT_PATH")
+	if file == "" {
+		return
+	}
+	var event struct {
+		HeadCommit struct {
+			ID        string    `json:"id"`
+			Timestamp time.Time `json:"timestamp"`
+		} `json:"head_commit"`
+	}
+	content, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(content, &event)
+	}
+	if err != nil {
+		e.problem("the event of the workflow can't be read: %v", err)
+		return
+	}
+	if event.HeadCommit.ID == e.getenv("GITHUB_SHA") { // otherwise something else than a push started it
+		e.Submitted = event.HeadCommit.Timestamp
+	}
+}
+
+// places are the submission's tag and the addresses of its pages.
+func (e *classroom50Environment) places() {
+	const prefix = "submit/"
+	sha := e.getenv("GITHUB_SHA")
+	repository := ""
+	if server, name := e.getenv("GITHUB_SERVER_URL"), e.getenv("GITHUB_REPOSITORY"); server != "" && name != "" {
+		repository = server + "/" + name
+	}
+	e.Submission = e.getenv("SUBMISSION_TAG")
+	if tag := e.getenv("GITHUB_REF_NAME"); e.Submission == "" && e.getenv("GITHUB_REF_TYPE") == "tag" && strings.HasPrefix(tag, prefix) {
+		e.Submission = tag
+	}
+	if e.Submission == "" && len(sha) >= 7 && !e.Submitted.IsZero() {
+		// As the runner names the tag that it makes for a push.
+		e.Submission = prefix + e.Submitted.UTC().Format("2006-01-02T15-04-05Z") + "-" + sha[:7]
+	}
+	switch {
+	case e.Submission == "":
+		e.problem("SUBMISSION_TAG (the tag of the submission, %s…) is not set, and GITHUB_SHA with SUBMITTED_AT is not either", prefix)
+	case !strings.HasPrefix(e.Submission, prefix):
+		e.problem("SUBMISSION_TAG is %q and must begin with %s", e.Submission, prefix)
+	}
+	if e.Commit = e.getenv("COMMIT_URL"); e.Commit == "" && repository != "" && sha != "" {
+		e.Commit = repository + "/commit/" + sha
+	}
+	if e.Release = e.getenv("RELEASE_URL"); e.Release == "" && repository != "" && e.Submission != "" {
+		e.Release = repository + "/releases/tag/" + url.PathEscape(e.Submission)
+	}
+	e.Review = cmp.Or(e.getenv("REVIEW_URL"), e.Commit)
+	if e.Commit == "" {
+		e.problem("COMMIT_URL is not set, and GITHUB_SERVER_URL, GITHUB_REPOSITORY and GITHUB_SHA are not either")
+	}
+	if e.Release == "" {
+		e.problem("RELEASE_URL is not set, and GITHUB_SERVER_URL and GITHUB_REPOSITORY are not either")
+	}
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The page is made of three files, so that each can be read and edited as what it is.
+var (
+	//go:embed page/page.html
+	pageHTML string
+	//go:embed page/page.css
+	pageStyle string
+	//go:embed page/page.js
+	pageScript string
+)
+
+var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("page.html").Funcs(template.FuncMap{
+		"add":     func(a, b int) int { return a + b },
+		"seconds": pageSeconds,
+		"trim":    func(prefix, text string) string { return strings.TrimPrefix(text, prefix) },
+		"share":   pageShare,
+		"quoted":  pageQuoted,
+		"panics": func(line string) bool {
+			return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:")
+		},
+		"breakable": pageBreakable,
+	}).Parse(pageHTML)
+})
+
+// page is what the template shows.
+type page struct {
+	*Report
+	Style  template.CSS
+	Script template.JS
+	// Policy forbids the browser everything but this page's own style and script: whatever of a submission were ever taken for
+	// HTML, it could neither run nor load anything.
+	Policy string
+	// Verdict is full, part or none: full marks, some points, no grade.
+	Verdict string
+	// Ran is true if any check did.
+	Ran bool
+	// Markers are those that are missing, each once.
+	Markers []string
+	Strip   []stripPart
+	Data    pageData
+}
+
+// stripPart is one check in the bar of the score, in hundredths of its width.
+type stripPart struct {
+	X, Width float64
+	Check    *Check
+}
+
+// pageData is what the script draws the timeline from.
+type pageData struct {
+	Checks   []pageCheck       `json:"checks"`
+	Timeline []Moment          `json:"timeline"`
+	Faults   map[string]string `json:"faults"`
+}
+
+type pageCheck struct {
+	ID      string  `json:"id"`
+	Title   string  `json:"title"`
+	Status  Status  `json:"status"`
+	At      float64 `json:"at"`
+	Seconds float64 `json:"seconds"`
+}
+
+// WriteHTML writes a page of its own: it loads nothing, works from a file, and everything in it that comes from a submission is
+// text. The report must be sanitized.
+func WriteHTML(w io.Writer, r *Report) error {
+	parsed, err := pageTemplate()
+	if err != nil {
+		return fmt.Errorf("reading the template of the page: %w", err)
+	}
+	p := page{
+		Report: r, Style: template.CSS(pageStyle), Script: template.JS(pageScript), Verdict: "part", //nolint:gosec // our own files
+		Ran: len(r.Checks) > 0 && !cameToNoCheck(r),
+		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
+			digest(pageStyle), digest(pageScript)),
+	}
+	switch {
+	case r.FullMarks():
+		p.Verdict = "full"
+	case r.Outcome != Graded:
+		p.Verdict = "none"
+	}
+	for _, f := range r.Forbidden {
+		if !slices.Contains(p.Markers, f.Marker) {
+			p.Markers = append(p.Markers, f.Marker)
+		}
+	}
+	p.Strip = strip(r)
+	p.Data = data(r)
+	var out bytes.Buffer // a page that failed half way is worse than none
+	if err := parsed.Execute(&out, p); err != nil {
+		return fmt.Errorf("writing the page of %s: %w", r.Lab, err)
+	}
+	_, err = w.Write(out.Bytes())
+	return err
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// strip divides the bar among the checks by what they are worth.
+func strip(r *Report) []stripPart {
+	const gap = 0.4
+	total := 0
+	for _, check := range r.Checks {
+		total += check.MaxPoints
+	}
+	var parts []stripPart
+	x := 0.0
+	for i := range r.Checks {
+		width := (100 + gap) * float64(r.Checks[i].MaxPoints) / float64(max(1, total))
+		parts = append(parts, stripPart{X: x, Width: max(gap, width-gap), Check: &r.Checks[i]})
+		x += width
+	}
+	return parts
+}
+
+func data(r *Report) pageData {
+	d := pageData{Timeline: r.Timeline, Faults: map[string]string{}}
+	for _, check := range r.Checks {
+		d.Checks = append(d.Checks, pageCheck{
+			ID: check.ID, Title: check.Title, Status: check.Status, At: check.At, Seconds: check.Seconds,
+		})
+	}
+	for _, moment := range r.Timeline {
+		if text := faultTexts[moment.Fault]; text != "" {
+			d.Faults[moment.Fault] = text
+		}
+	}
+	return d
+}
+
+// faultTexts say what a fault does, by the names of package faults.
+var faultTexts = map[string]string{
+	"conflict":          "It was answered with 409 and not done, as if somebody else had been faster.",
+	"too-many-requests": "It was answered with 429 and not done: too many requests, try again in a second.",
+	"server-error":      "It was answered with 500 and not done.",
+	"lost-answer":       "It was done, but the connection was cut before the answer arrived.",
+	"slow":              "It was done, but the answer came late.",
+	"stale":             "From here on the operator learned of changes late: its watch events were held back.",
+	"cut":               "After it, all watches of the operator were cut.",
+	"kill-before":       "The operator was killed before it was done.",
+	"kill-after":        "It was done, then the operator was killed before the answer arrived.",
+	"unavailable":       "It was answered with 503 and not done, as if the service were down.",
+	"no-answer":         "It was never answered, until the operator gave up.",
+}
+
+func pageSeconds(seconds float64) string {
+	switch {
+	case seconds >= 100:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds >= 10:
+		return fmt.Sprintf("%.1f s", seconds)
+	}
+	return fmt.Sprintf("%.2f s", seconds)
+}
+
+// pageQuoted shows what stands between backticks as code. Everything is escaped first.
+func pageQuoted(text string) template.HTML {
+	parts := strings.Split(text, "`")
+	if len(parts)%2 == 0 {
+		parts = []string{text} // one is open: then they mean something else
+	}
+	var out strings.Builder
+	for i, part := range parts {
+		escaped := template.HTMLEscapeString(part)
+		if i%2 == 1 {
+			escaped = "<code>" + escaped + "</code>"
+		}
+		out.WriteString(escaped)
+	}
+	return template.HTML(out.String()) //nolint:gosec // every part of it was escaped above
+}
+
+// pageBreakable lets a narrow screen break a path or a marker where a person would.
+func pageBreakable(text string) template.HTML {
+	escaped := template.HTMLEscapeString(text)
+	return template.HTML(strings.NewReplacer("/", "/<wbr>", ",", ",<wbr>", "verbs=", "<wbr>verbs=").Replace(escaped)) //nolint:gosec // escaped above
+}
+
+func pageShare(value float64) string { return fmt.Sprintf("%.2f", value) }
+
+// Parts of a page that read better as Go than as a template.
+
+func (p page) Headline() string {
+	switch {
+	case p.Outcome != Graded:
+		return p.Outcome.Headline()
+	case p.Verdict == "full":
+		return fmt.Sprintf("All %d checks passed", len(p.Checks))
+	default:
+		return fmt.Sprintf("%d of %d checks passed", p.Count(Passed), len(p.Checks))
+	}
+}
+
+func (p page) When() string { return p.Started.UTC().Format("2 January 2006, 15:04 UTC") }
+
+func (p page) Requests() []string {
+	var requests []string
+	for _, f := range p.Forbidden {
+		resource := f.Resource
+		if f.Subresource != "" {
+			resource += "/" + f.Subresource
+		}
+		requests = append(requests, fmt.Sprintf("%s %s, %s", f.Verb, resource, times(f.Count)))
+	}
+	return requests
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// Measured are the checks that took figures.
+func (p page) Measured() []Check {
+	var checks []Check
+	for _, check := range p.Checks {
+		if len(check.Measurements) > 0 {
+			checks = append(checks, check)
+		}
+	}
+	return checks
+}
+
+// Figure is the value of a measurement as a person reads it.
+func (m Measurement) Figure() string { return strings.TrimSpace(significant(m.Value) + " " + m.Unit) }
+
+// Decided is true for a check that says something of the submission.
+func (c *Check) Decided() bool { return c.Status != Skipped }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxMarkdown is where the details of a summary end, in bytes: GitHub shows a job summary of 1 MiB at most, and of one that
+	// is larger nothing at all.
+	maxMarkdown = 256 << 10
+	// maxMarkdownLines are shown of evidence and of a log.
+	maxMarkdownLines = 12
+)
+
+// WriteMarkdown writes a summary in GitHub's Markdown, as a workflow adds it to GITHUB_STEP_SUMMARY. Whatever comes from a
+// submission stands in it as text: no markup, no links, no images.
+func WriteMarkdown(w io.Writer, r *Report) error {
+	m := &markdown{}
+	m.line("## Lab %s, %s: %d of %d points", r.Number(), escape(r.Title), r.Score, r.MaxScore)
+	switch failed := r.FirstFailed(); {
+	case r.Outcome != Graded:
+		m.line("**%s.** %s", r.Outcome.Headline(), escape(r.Reason))
+		if r.SaysNothing() {
+			m.line("This says nothing of the submission: grade it again.")
+		}
+	case failed != nil:
+		m.line("%d of %d checks passed. Mend this first: `%s`", r.Count(Passed), len(r.Checks), failed.ID)
+	default:
+		m.line("%d of %d checks passed.", r.Count(Passed), len(r.Checks))
+	}
+	m.diagnostics(r)
+	m.checks(r)
+	for i := range r.Checks {
+		if r.Checks[i].Status == Failed {
+			m.failure(&r.Checks[i])
+		}
+	}
+	m.remarks(r)
+	if r.Outcome != Graded {
+		m.block("The end of the operator's log", r.OperatorLog[max(0, len(r.OperatorLog)-maxMarkdownLines):])
+	}
+	if r.Seed != 0 {
+		m.line("Seed %d. The same faults again: `lab grade %s --seed %d`", r.Seed, r.Number(), r.Seed)
+	}
+	if m.leftOut {
+		m.line("There is more in the report.")
+	}
+	if _, err := io.WriteString(w, m.String()); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
+
+type markdown struct {
+	strings.Builder
+	leftOut bool
+}
+
+// line is a paragraph.
+func (m *markdown) line(format string, args ...any) { fmt.Fprintf(m, format+"\n\n", args...) }
+
+func (m *markdown) checks(r *Report) {
+	if len(r.Checks) == 0 || cameToNoCheck(r) {
+		return
+	}
+	m.WriteString("| check | | points | |\n|---|---|---:|---|\n")
+	for _, check := range r.Checks {
+		text := check.Title
+		if check.Status == Skipped {
+			text = strings.TrimPrefix(check.Reason, "skipped: ")
+		}
+		status := string(check.Status)
+		if check.Status == Failed {
+			status = "**" + status + "**"
+		}
+		figures := ""
+		for _, measurement := range check.Measurements {
+			figures += "<br>" + escape(measurement.String())
+		}
+		fmt.Fprintf(m, "| `%s` | %s | %d/%d | %s%s |\n", check.ID, status, check.Points, check.MaxPoints, escape(text), figures)
+	}
+	m.WriteString("\n")
+}
+
+func cameToNoCheck(r *Report) bool { return r.Outcome != Graded && r.Count(Skipped) == len(r.Checks) }
+
+func (m *markdown) failure(c *Check) {
+	if m.Len() > maxMarkdown {
+		m.leftOut = true
+		return
+	}
+	m.line("### %s: %s", c.ID, escape(c.Title))
+	m.block("Expected", []string{c.Expected})
+	m.block("Observed", []string{c.Observed})
+	m.block("Evidence", c.Evidence)
+	if c.Lecture != "" {
+		m.line("Read: `%s`", strings.ReplaceAll(c.Lecture, "`", "'"))
+	}
+}
+
+func (m *markdown) diagnostics(r *Report) {
+	var lines []string
+	for _, d := range r.Diagnostics {
+		lines = append(lines, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+	}
+	m.block("The first of them matters most", lines)
+}
+
+func (m *markdown) remarks(r *Report) {
+	var markers []string
+	for _, f := range r.Forbidden {
+		if !slices.Contains(markers, f.Marker) {
+			markers = append(markers, f.Marker)
+		}
+	}
+	m.block("The operator asked for what its role does not allow. These markers are missing", markers)
+	for _, notice := range r.Notices {
+		fmt.Fprintf(m, "- %s\n", escape(notice))
+	}
+	if len(r.Notices) > 0 {
+		m.WriteString("\n")
+	}
+}
+
+// block is a title and lines that are shown as they are, within a fence that nothing in them can close.
+func (m *markdown) block(title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	if m.Len() > maxMarkdown {
+		m.leftOut = true
+		return
+	}
+	shown := lines[:min(len(lines), maxMarkdownLines)]
+	text := strings.Join(shown, "\n")
+	if more := len(lines) - len(shown); more > 0 {
+		text += fmt.Sprintf("\n… and %d more", more)
+	}
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	fmt.Fprintf(m, "%s:\n\n%stext\n%s\n%s\n\n", title, fence, text, fence)
+}
+
+// escape makes text of one line harmless: what GitHub would read as markup, HTML, a link or a cell's end.
+func escape(text string) string { return markup.Replace(text) }
+
+var markup = func() *strings.Replacer {
+	pairs := []string{"&", "&amp;", "<", "&lt;", ">", "&gt;", "://", "&#58;//", "www.", "www&#46;"}
+	for _, special := range "\\`*_{}[]()#+-!|~$" {
+		pairs = append(pairs, string(special), `\`+string(special))
+	}
+	return strings.NewReplacer(pairs...)
+}()
