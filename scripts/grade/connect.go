@@ -4,6 +4,7 @@
 package grade
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -73,4 +74,32 @@ func (r *run) takeTimeline() {
 			Code: entry.Code, Fault: string(entry.Fault),
 		})
 	}
+}
+
+// serveWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a certificate
+// its manager would not start. Where it insists on a port that another grading uses, that takes its time.
+func (r *run) serveWebhooks(ctx context.Context, manifests *submission.Manifests) (end func() error, err error) {
+	if !manifests.HasWebhooks() {
+		return r.workshop.ServeWebhooks(ctx, r.cluster.Config(), r.cluster.Egress, manifests)
+	}
+	const name = "prepare the webhooks"
+	r.workshop.Waits = func(reason string) { r.View.StepProgress(name, reason) }
+	err = r.step(ctx, name, func(ctx context.Context) (_ string, err error) {
+		end, err = r.workshop.ServeWebhooks(ctx, r.cluster.Config(), r.cluster.Egress, manifests)
+		return "", asVerdict(err, report.NotGenerated)
+	})
+	return end, err
+}
+
+// listenTimeout is how long the operator's webhooks may take until they listen. Those of a submission without a webhook
+// server never do: that is for the checks to find.
+const listenTimeout = 3 * time.Second
+
+func (r *run) registerWebhooks(ctx context.Context, manifests *submission.Manifests) error {
+	listening, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	if err := r.workshop.WebhooksListen(listening); err != nil && ctx.Err() != nil {
+		return err
+	}
+	return asVerdict(r.workshop.RegisterWebhooks(ctx, r.cluster.Config(), manifests), report.NotGenerated)
 }

@@ -51,6 +51,8 @@ type Options struct {
 // View is told how a run goes on, as it does.
 type View interface {
 	StepStarted(name string)
+	// StepProgress says how far a step is, or what it waits for.
+	StepProgress(name, note string)
 	StepDone(name string, took time.Duration, note string)
 	CheckStarted(report.Check)
 	CheckDone(report.Check)
@@ -161,16 +163,11 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if !r.Lab.Operator {
 		return r.check(ctx, nil)
 	}
-	if manifests.HasWebhooks() {
-		var closeWebhooks func() error
-		if err := r.step(ctx, "register the webhooks", func(ctx context.Context) (_ string, err error) {
-			closeWebhooks, err = r.workshop.ServeWebhooks(ctx, r.cluster.Config(), r.cluster.Egress, manifests)
-			return "", asVerdict(err, report.NotGenerated)
-		}); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, closeWebhooks()) }()
+	closeWebhooks, err := r.serveWebhooks(ctx, manifests)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, closeWebhooks()) }()
 	operator, err := r.newOperator()
 	if err != nil {
 		return err
@@ -184,6 +181,13 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { r.report.OperatorLog = operator.lastWords() }()
+	if r.Lab.Webhooks {
+		if err := r.step(ctx, "register the webhooks", func(ctx context.Context) (string, error) {
+			return "", r.registerWebhooks(ctx, manifests)
+		}); err != nil {
+			return err
+		}
+	}
 	return r.check(ctx, operator)
 }
 
@@ -317,6 +321,7 @@ func (r *run) conclude(ctx context.Context, err error) {
 type silent struct{}
 
 func (silent) StepStarted(string)                     {}
+func (silent) StepProgress(string, string)            {}
 func (silent) StepDone(string, time.Duration, string) {}
 func (silent) CheckStarted(report.Check)              {}
 func (silent) CheckDone(report.Check)                 {}

@@ -52,39 +52,67 @@ func (s *served) close() (err error) {
 	return err
 }
 
-// ServeWebhooks brings the submission's webhooks into a cluster whose API server goes out to Services by the socket: their
-// Services and their configurations, as kustomize would put them together. It leads the Services to the operator that
-// StartOperator starts afterwards, for which it makes a serving certificate. Of a program that insists on its port, only
-// one is run at a time on this machine: it waits for its turn, as long as the context allows.
+// PrepareWebhooks makes what the operator needs so that its webhooks can listen: a serving certificate, and a port. It
+// registers none, so nobody will ask them. Of a program that insists on its port, only one is run at a time on this machine:
+// it waits for its turn, as long as the context allows. That the port is another program's is no *Problem.
 //
-// What it returns ends that; the webhooks stay registered, and fail as their failure policy says. A configuration that the
-// API server refuses is a *Problem; a port that is another program's is none. Without webhooks there is nothing to do.
-func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, socket string, manifests *Manifests) (close func() error, err error) {
+// StartOperator comes afterwards; what it returns gives the port back, and is for when the operator has ended.
+func (w *Workshop) PrepareWebhooks(ctx context.Context, manifests *Manifests) (close func() error, err error) {
+	s, err := w.prepareWebhooks(ctx, manifests)
+	if err != nil {
+		return nil, err
+	}
+	return s.close, nil
+}
+
+func (w *Workshop) prepareWebhooks(ctx context.Context, manifests *Manifests) (*served, error) {
 	s := &served{targets: map[int]int{}}
-	if !manifests.HasWebhooks() && !w.takesWebhookPort {
-		return s.close, nil
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	if s.router, err = egress.Listen(socket); err != nil {
-		return nil, err
-	}
+	w.webhookFlags, w.webhooks = nil, nil
 	if err := w.claimPorts(ctx, s, manifests); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	if err := w.certify(s, manifests); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	w.webhooks = s
+	return s, nil
+}
+
+// ServeWebhooks does what PrepareWebhooks does, and brings the submission's webhooks into a cluster whose API server goes
+// out to Services by the socket: their Services and their configurations, as kustomize would put them together. It leads
+// the Services to the operator.
+//
+// What it returns ends that; the webhooks stay registered, and fail as their failure policy says. A configuration that the
+// API server refuses is a *Problem. Without webhooks there is nothing to register.
+func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, socket string, manifests *Manifests) (close func() error, err error) {
+	if !manifests.HasWebhooks() {
+		return w.PrepareWebhooks(ctx, manifests)
+	}
+	// First, since who finds it taken need not wait for a port.
+	router, err := egress.Listen(socket)
+	if err != nil {
 		return nil, err
 	}
+	s, err := w.prepareWebhooks(ctx, manifests)
+	if err != nil {
+		return nil, errors.Join(err, router.Close())
+	}
+	s.router = router
+	if err := s.register(ctx, config, manifests); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s.close, nil
+}
+
+// register makes the Services and the configurations.
+func (s *served) register(ctx context.Context, config *rest.Config, manifests *Manifests) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("making a client: %w", err)
 	}
 	for _, service := range manifests.services {
 		if err := s.lead(ctx, client, service); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, configuration := range manifests.webhooks {
@@ -92,16 +120,15 @@ func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, socke
 		_, err := client.Resource(configurations[configuration.GetKind()]).Apply(ctx, configuration.GetName(), configuration,
 			metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		if err != nil {
-			return nil, installing("the "+nameOf(configuration), err)
+			return installing("the "+nameOf(configuration), err)
 		}
 	}
-	w.webhooks = s
-	return s.close, nil
+	return nil
 }
 
-// claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say.
+// claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say. Of an operator
+// that brings no webhooks nobody knows whether it listens at all.
 func (w *Workshop) claimPorts(ctx context.Context, s *served, manifests *Manifests) error {
-	w.webhookFlags = nil
 	for _, service := range manifests.services {
 		ports, err := portsOf(service)
 		if err != nil {
@@ -110,6 +137,9 @@ func (w *Workshop) claimPorts(ctx context.Context, s *served, manifests *Manifes
 		for _, target := range ports {
 			s.targets[target] = target
 		}
+	}
+	if len(s.targets) == 0 && (manifests.HasWebhooks() || w.takesWebhookPort) {
+		s.targets[defaultWebhookPort] = defaultWebhookPort
 	}
 	if w.takesWebhookPort {
 		c, err := claimAny()
@@ -212,10 +242,10 @@ func (m *Manifests) connected(configuration *unstructured.Unstructured, ca []byt
 	return configuration
 }
 
-// WebhooksListen waits until the operator that was started answers where the API server will ask it. There is nothing to
-// wait for if ServeWebhooks had nothing to do.
+// WebhooksListen waits until the operator that was started answers where the API server will ask it, as long as the context
+// allows. There is nothing to wait for if it brings no webhooks.
 func (w *Workshop) WebhooksListen(ctx context.Context) error {
-	if w.webhooks == nil || len(w.webhooks.targets) == 0 {
+	if w.webhooks == nil {
 		return nil
 	}
 	trusted := x509.NewCertPool()
