@@ -36,6 +36,7 @@ var flavours = []string{"vanilla", "chocolate", "strawberry"}
 // // serves the validator at /validate-demo-lva-io-v1-icecream), mutating=false, failurePolicy, sideEffects, groups,
 // // resources, verbs, versions, name (any, with two dots at least) and admissionReviewVersions=v1. Then `make manifests`.
 //lab:end
+
 //lab:begin mutating-marker
 // +kubebuilder:webhook:path=/mutate-demo-lva-io-v1-icecream,mutating=true,failurePolicy=fail,sideEffects=None,groups=demo.lva.io,resources=icecreams,verbs=create;update,versions=v1,name=default.icecream.demo.lva.io,admissionReviewVersions=v1,matchPolicy=Equivalent,timeoutSeconds=5
 //lab:else
@@ -100,6 +101,7 @@ func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream 
 	//lab:else
 	// // TODO(lab): 3. As long as the flavours stay what they are, every change is fine.
 	//lab:end
+
 	//lab:begin validate-update
 	return validate(icecream)
 	//lab:else
@@ -132,6 +134,7 @@ func validate(icecream *demov1.Icecream) (admission.Warnings, error) {
 	// // TODO(lab): 2. Collect a field.NotSupported for each flavour that is none of ours, and return all of them in one
 	// // apierrors.NewInvalid.
 	//lab:end
+
 	//lab:begin warn
 	// The schema has seen to it that no flavour is there twice, so as many as there are is all of them.
 	if len(icecream.Spec.Flavour) == len(flavours) {

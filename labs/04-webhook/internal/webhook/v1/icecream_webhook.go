@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package v1
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	demov1 "lva.io/operators/labs/04-webhook/api/v1"
+)
+
+// flavours is what the shop sells.
+var flavours = []string{"vanilla", "chocolate", "strawberry"}
+
+// Somebody who says no to the API server must be asked by it first. What it asks about stands in config/webhook, which
+// `make manifests` writes from the markers below; each word of them is a promise:
+//
+//   - resources, verbs: only what has to be judged. icecreams is not icecreams/status, which the operator writes, and
+//     without delete an icecream can always go, even when nobody is here to answer.
+//   - failurePolicy=fail: as long as nobody answers, nothing is let in. With ignore, everything would be.
+//   - sideEffects=None: being asked changes nothing, so we may be asked about a dry run too.
+//   - timeoutSeconds: whoever orders an icecream waits for us, so we do not keep them long.
+
+// TODO(lab): 1. Have the API server ask the validator: a marker +kubebuilder:webhook with path (controller-runtime
+// serves the validator at /validate-demo-lva-io-v1-icecream), mutating=false, failurePolicy, sideEffects, groups,
+// resources, verbs, versions, name (any, with two dots at least) and admissionReviewVersions=v1. Then `make manifests`.
+
+// TODO(lab): 4. A marker like that of task 1, with mutating=true, a name of its own, and this path, at which
+// controller-runtime serves the defaulter: /mutate-demo-lva-io-v1-icecream
+
+// SetupIcecreamWebhookWithManager has the manager's webhook server answer for icecreams, each at its path.
+func SetupIcecreamWebhookWithManager(mgr ctrl.Manager) error {
+	// TODO(lab): 1. Let ctrl.NewWebhookManagedBy(mgr, &demov1.Icecream{}) serve the validator below, and with task 4
+	// the defaulter.
+	return nil
+}
+
+// IcecreamCustomDefaulter fills in what an order leaves open.
+type IcecreamCustomDefaulter struct{}
+
+// Default is called before the API server looks at its schema, so an order without any flavour can still be saved. It
+// may be called again with what it has returned, since another webhook may have changed the order in between: what is
+// there stays as it is, so the second call finds nothing to do.
+func (*IcecreamCustomDefaulter) Default(_ context.Context, icecream *demov1.Icecream) error {
+	// TODO(lab): 4. No flavour: vanilla. No topping: wafer. What is there stays, and an icecream that is being deleted
+	// is left alone.
+	return nil
+}
+
+// IcecreamCustomValidator refuses what the shop does not sell.
+type IcecreamCustomValidator struct{}
+
+// ValidateCreate judges an order.
+func (*IcecreamCustomValidator) ValidateCreate(_ context.Context, icecream *demov1.Icecream) (admission.Warnings, error) {
+	return validate(icecream)
+}
+
+// ValidateUpdate judges a change, and not the icecream: one that was stored before there was this rule, or while it was
+// another, may be wrong through no fault of whoever changes its labels now. Were that refused, nobody could even take
+// its finalizer off, and it would never go.
+func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream *demov1.Icecream) (admission.Warnings, error) {
+	// TODO(lab): 3. As long as the flavours stay what they are, every change is fine.
+
+	return nil, nil // TODO(lab): 3. If they change, the new ones must be as in an order.
+}
+
+// ValidateDelete is there for the interface only: the marker does not ask for it. What can't be deleted is there for
+// ever, so think twice before you ask.
+func (*IcecreamCustomValidator) ValidateDelete(context.Context, *demov1.Icecream) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// validate names all that is wrong, each with its place in the YAML and with what would be right: whoever reads it
+// should have to come back only once. What is allowed, but hardly meant so, gets a warning.
+func validate(icecream *demov1.Icecream) (admission.Warnings, error) {
+	// TODO(lab): 2. Collect a field.NotSupported for each flavour that is none of ours, and return all of them in one
+	// apierrors.NewInvalid.
+
+	// TODO(lab): 5. All flavours in one are allowed, but unwise: return a warning that says so.
+	return nil, nil
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/admission"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+func dryRun() types.Feature {
+	return features.New("a dry run changes nothing").
+		Assess("nothing is written because of it", check.Assess(assess(func(v visit) {
+			v.make("rehearsed", "strawberry")
+			v.Settle(v.ctx, v.t)
+			began := v.Audit.Now()
+			v.try(creates, "rehearsal", admission.DeniedByWebhook)
+			v.want("a change from strawberry to vanilla is accepted", admission.Accepted, "a change from strawberry to vanilla",
+				v.ask(changeFlavour(dry, "rehearsed", []string{"vanilla"})))
+			v.want("an icecream of strawberry can be deleted", admission.Accepted, "deleting an icecream of strawberry",
+				v.ask(remove(dry, "rehearsed")))
+			v.Settle(v.ctx, v.t)
+			// The status of the one that is really there may come late.
+			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool {
+				return e.Name != "rehearsed" || e.Subresource != "status"
+			}))
+			if len(writes) > 0 {
+				var lines []string
+				for _, write := range writes[:min(len(writes), 8)] {
+					lines = append(lines, write.String())
+				}
+				v.Fail(v.t, "the operator writes nothing because of a dry run",
+					fmt.Sprintf("it sent %d writes while there were only dry runs", len(writes)), lines...)
+			}
+		}))).
+		Assess("and that is what the webhooks promise", check.Assess(assess(func(v visit) {
+			webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
+			v.OK(v.t, "reading what is registered", err)
+			for name, promised := range webhooks.SideEffects() {
+				if promised != admissionv1.SideEffectClassNone {
+					v.fail("the webhooks promise that being asked changes nothing: sideEffects None",
+						fmt.Sprintf("the webhook %s says sideEffects %s", name, promised))
+				}
+			}
+		}))).Feature()
+}
+
+// bystanders are resources that have nothing to do with icecreams.
+var bystanders = []struct {
+	kind     schema.GroupVersionKind
+	resource string
+}{
+	{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "configmaps"},
+	{schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, "serviceaccounts"},
+	{schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}, "leases"},
+	{schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, "roles"},
+}
+
+func failsClosed() types.Feature {
+	return features.New("it fails closed").
+		Assess("without the operator no icecream gets in", check.Assess(assess(func(v visit) {
+			v.make("closed", "chocolate")
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			v.closed("creating an icecream of matcha", order(wet, "closed-matcha", []string{"matcha"}, []string{"cream"}))
+			v.closed("creating an icecream of vanilla", order(wet, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
+			v.closed("a change from chocolate to matcha", changeFlavour(wet, "closed", []string{"matcha"}))
+		}))).
+		Assess("nothing else is harmed", check.Assess(assess(func(v visit) {
+			for _, other := range bystanders {
+				v.unharmed("creating a "+other.kind.Kind, func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+					object := &unstructured.Unstructured{}
+					object.SetGroupVersionKind(other.kind)
+					object.SetName("bystander")
+					return client.Resource(other.kind.GroupVersion().WithResource(other.resource)).Namespace(metav1.NamespaceDefault).
+						Create(ctx, object, metav1.CreateOptions{DryRun: dry})
+				})
+			}
+			v.unharmed("reading an icecream", func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+				return client.Resource(icecream.Resource).Get(ctx, "closed", metav1.GetOptions{})
+			})
+			v.unharmed("writing an icecream's status", change(dry, "closed", `{"status":{"toppingsCount":1}}`, "status"))
+			v.unharmed("deleting an icecream", remove(wet, "closed"))
+		}))).
+		Assess("when it is back, all is as before", check.Assess(assess(func(v visit) {
+			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+			const what = "an icecream of vanilla"
+			v.want(what+" is accepted when the operator is back", admission.Accepted, what,
+				v.askFor(returnPatience, order(dry, "reopened", []string{"vanilla"}, []string{"cream"})))
+			v.denied("reopened", "matcha")
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			// The checks after this one need it, whatever came of this one.
+			return c.Operator.Start(ctx)
+		})).Feature()
+}
+
+// returnPatience is how long an operator may take from its start until its webhooks answer.
+const returnPatience = 20 * time.Second
+
+// closed fails unless the API server refuses, which it must as long as nobody answers.
+func (v visit) closed(what string, request admission.Request) {
+	v.t.Helper()
+	answer, err := v.admission.Ask(v.ctx, request)
+	v.OK(v.t, "sending a request to the API server", err)
+	if answer.Verdict == admission.Accepted {
+		v.fail("while the operator is stopped, no icecream is created and no flavour changed", what+": it was accepted")
+	}
+}
+
+// unharmed fails if something is refused that does not concern the webhooks.
+func (v visit) unharmed(what string, request admission.Request) {
+	v.t.Helper()
+	answer, err := v.admission.Ask(v.ctx, request)
+	v.OK(v.t, "sending a request to the API server", err)
+	v.want("while the operator is stopped, what is no create or update of an icecream works as ever", admission.Accepted, what, answer)
+}

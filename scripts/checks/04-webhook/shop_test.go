@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/scripts/checks/admission"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// sold are the flavours that there are.
+var sold = []string{"vanilla", "chocolate", "strawberry"}
+
+// visit is a check in the shop: the words in which the checks of this lab are written.
+type visit struct {
+	*check.Check
+	clients
+	ctx context.Context
+	t   *testing.T
+}
+
+// assess makes a step of a feature from what a visitor of the shop does.
+func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		step(visit{Check: c, clients: clientsOf(ctx), ctx: ctx, t: t})
+	}
+}
+
+// How long, and how often at least, a webhook is asked that gives no answer. The operator may have been started a moment
+// ago; and a single answer may be late where the machine is busy.
+const (
+	askPatience = 3 * time.Second
+	askAttempts = 2
+	askInterval = 20 * time.Millisecond
+)
+
+// ask sends a request, again and again as long as a webhook does not answer.
+func (v visit) ask(request admission.Request) admission.Answer {
+	v.t.Helper()
+	return v.askFor(askPatience, request)
+}
+
+func (v visit) askFor(patience time.Duration, request admission.Request) admission.Answer {
+	v.t.Helper()
+	began := time.Now()
+	for attempt := 1; ; attempt++ {
+		answer, err := v.admission.Ask(v.ctx, request)
+		v.OK(v.t, "sending a request to the API server", err)
+		if answer.Verdict != admission.Unanswered || attempt >= askAttempts && time.Since(began) >= patience {
+			return answer
+		}
+		select {
+		case <-time.After(askInterval):
+		case <-v.ctx.Done():
+			v.OK(v.t, "waiting for a webhook to answer", context.Cause(v.ctx))
+		}
+	}
+}
+
+// run is whether a request is a dry run.
+type run []string
+
+var (
+	dry = run{metav1.DryRunAll}
+	wet run
+)
+
+// order asks for a new icecream. What is nil is left out.
+func order(how run, name string, flavour, topping []string) admission.Request {
+	object := icecream.New(name, flavour, topping)
+	if flavour == nil {
+		unstructured.RemoveNestedField(object.Object, "spec", "flavour")
+	}
+	return create(how, object)
+}
+
+// create asks for this object.
+func create(how run, object *unstructured.Unstructured) admission.Request {
+	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+		return client.Resource(icecream.Resource).Create(ctx, object, metav1.CreateOptions{DryRun: how})
+	}
+}
+
+// change asks for a change by a JSON merge patch, of the icecream or of a subresource.
+func change(how run, name, patch string, subresources ...string) admission.Request {
+	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+		return client.Resource(icecream.Resource).Patch(ctx, name, types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{DryRun: how}, subresources...)
+	}
+}
+
+// changeFlavour asks for other flavours.
+func changeFlavour(how run, name string, flavour []string) admission.Request {
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"flavour": flavour}})
+	if err != nil {
+		panic(err) // strings can be written as JSON
+	}
+	return change(how, name, string(patch))
+}
+
+// remove asks for a deletion.
+func remove(how run, name string) admission.Request {
+	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+		return nil, client.Resource(icecream.Resource).Delete(ctx, name, metav1.DeleteOptions{DryRun: how})
+	}
+}
+
+// make creates an icecream with a topping, of the given flavours.
+func (v visit) make(name string, flavour ...string) {
+	v.t.Helper()
+	what := "an icecream of " + list(flavour)
+	v.want(what+" is accepted", admission.Accepted, what, v.ask(
+		func(ctx context.Context, _ dynamic.Interface) (*unstructured.Unstructured, error) {
+			_, err := v.shop.Create(ctx, name, flavour, "cream") // which measures the lag
+			return nil, err
+		}))
+}
+
+// want fails unless the answer is as expected. What was asked begins the sentence of what was observed.
+func (v visit) want(expected string, verdict admission.Verdict, asked string, answer admission.Answer) {
+	v.t.Helper()
+	if answer.Verdict != verdict {
+		v.fail(expected, fmt.Sprintf("%s: %s", asked, answer))
+	}
+}
+
+// fail ends the check. Its evidence is who is asked about icecreams.
+func (v visit) fail(expected, observed string) {
+	v.t.Helper()
+	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
+	v.OK(v.t, "reading what is registered", err)
+	evidence := webhooks.Lines()
+	if len(evidence) == 0 {
+		evidence = []string{"no webhook is registered for icecreams"}
+	}
+	v.Fail(v.t, expected, observed, evidence...)
+}
+
+// lacks are the words that a text does not have.
+func lacks(text string, words ...string) (missing []string) {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			missing = append(missing, word)
+		}
+	}
+	return missing
+}
+
+// list are words as a person says them: "matcha, mud and pistachio".
+func list(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// flavourOf and toppingOf read an object.
+func flavourOf(object *unstructured.Unstructured) []string { return stringsOf(object, "flavour") }
+
+func toppingOf(object *unstructured.Unstructured) []string { return stringsOf(object, "topping") }
+
+func stringsOf(object *unstructured.Unstructured, field string) []string {
+	values, _, _ := unstructured.NestedStringSlice(object.Object, "spec", field)
+	return values
+}
+
+// wantSpec fails unless the answer has exactly these flavours and toppings. Nil: whatever it has.
+func (v visit) wantSpec(expected, asked string, answer admission.Answer, flavour, topping []string) {
+	v.t.Helper()
+	v.want(expected, admission.Accepted, asked, answer)
+	if got := flavourOf(answer.Object); flavour != nil && !slices.Equal(got, flavour) {
+		v.fail(expected, fmt.Sprintf("%s: it has the flavours [%s]", asked, strings.Join(got, ", ")))
+	}
+	if got := toppingOf(answer.Object); topping != nil && !slices.Equal(got, topping) {
+		v.fail(expected, fmt.Sprintf("%s: it has the toppings [%s]", asked, strings.Join(got, ", ")))
+	}
+}

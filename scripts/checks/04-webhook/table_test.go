@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webhook_test
+
+import (
+	"fmt"
+
+	"lva.io/operators/scripts/checks/admission"
+)
+
+// input is a request of which webhooks and policy must think the same.
+type input struct {
+	// of is the icecream that is changed, by its flavour. Empty: a new one is created.
+	of string
+	// flavour are the flavours of the new icecream, or to which they are changed. In the latter case nil: they stay.
+	flavour []string
+	// patch is what is changed otherwise, and what says so.
+	what, patch string
+	// refused are the flavours because of which it is denied. None: it is accepted.
+	refused []string
+}
+
+// The one table of inputs. Flavours that are nearly those of the shop tell whole words from parts of them, and one wrong
+// flavour among right ones stands in each place.
+var (
+	creates = []input{
+		{flavour: []string{"vanilla"}},
+		{flavour: []string{"chocolate"}},
+		{flavour: []string{"strawberry"}},
+		{flavour: []string{"strawberry", "vanilla"}},
+		{flavour: []string{"chocolate", "strawberry", "vanilla"}},
+		{flavour: []string{"matcha"}, refused: []string{"matcha"}},
+		{flavour: []string{"vanilla", "matcha"}, refused: []string{"matcha"}},
+		{flavour: []string{"matcha", "vanilla"}, refused: []string{"matcha"}},
+		{flavour: []string{"vanilla", "chocolate", "strawberry", "matcha"}, refused: []string{"matcha"}},
+		{flavour: []string{"matcha", "mud", "pistachio"}, refused: []string{"matcha", "mud", "pistachio"}},
+		{flavour: []string{"Vanilla"}, refused: []string{"Vanilla"}},
+		{flavour: []string{"chocolate chip"}, refused: []string{"chocolate chip"}},
+		{flavour: []string{"straw"}, refused: []string{"straw"}},
+	}
+	changes = []input{
+		{of: "vanilla", flavour: []string{"chocolate"}},
+		{of: "vanilla", flavour: []string{"vanilla", "strawberry"}},
+		{of: "vanilla", flavour: []string{"matcha"}, refused: []string{"matcha"}},
+		{of: "vanilla", flavour: []string{"vanilla", "mud"}, refused: []string{"mud"}},
+		{of: "vanilla", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
+		{of: "vanilla", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
+	}
+	// There was a time when matcha was sold.
+	oldChanges = []input{
+		{of: "matcha", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
+		{of: "matcha", what: "a finalizer", patch: `{"metadata":{"finalizers":["example.com/keep"]}}`},
+		{of: "matcha", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
+		{of: "matcha", flavour: []string{"vanilla"}},
+		{of: "matcha", flavour: []string{"mud"}, refused: []string{"mud"}},
+	}
+)
+
+// String names the input as a subject: "an icecream of vanilla and matcha".
+func (i input) String() string {
+	switch {
+	case i.of == "":
+		return "an icecream of " + list(i.flavour)
+	case i.flavour == nil:
+		return fmt.Sprintf("a change of %s of an icecream of %s", i.what, i.of)
+	default:
+		return fmt.Sprintf("a change from %s to %s", i.of, list(i.flavour))
+	}
+}
+
+// request is the input as a dry run. What is changed is called prefix-flavour.
+func (i input) request(prefix string) admission.Request {
+	switch {
+	case i.of == "":
+		return order(dry, prefix+"-new", i.flavour, []string{"cream"})
+	case i.flavour == nil:
+		return change(dry, prefix+"-"+i.of, i.patch)
+	default:
+		return changeFlavour(dry, prefix+"-"+i.of, i.flavour)
+	}
+}
+
+// try sends the inputs that are to be accepted, or the others, and returns the answers. Denied is how those are denied.
+func (v visit) try(inputs []input, prefix string, denied admission.Verdict) (answers []admission.Answer) {
+	v.t.Helper()
+	for _, input := range inputs {
+		answer := v.ask(input.request(prefix))
+		answers = append(answers, answer)
+		if len(input.refused) == 0 {
+			v.want(fmt.Sprintf("%s is accepted", input), admission.Accepted, input.String(), answer)
+		} else {
+			v.want(fmt.Sprintf("%s is %s, because of %s", input, denied, list(input.refused)), denied, input.String(), answer)
+		}
+	}
+	return answers
+}
+
+// choose returns the inputs that are accepted, or the others.
+func choose(inputs []input, accepted bool) (chosen []input) {
+	for _, input := range inputs {
+		if accepted == (len(input.refused) == 0) {
+			chosen = append(chosen, input)
+		}
+	}
+	return chosen
+}

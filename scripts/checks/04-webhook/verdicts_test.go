@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webhook_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/admission"
+	"lva.io/operators/scripts/checks/check"
+)
+
+func denies() types.Feature {
+	return features.New("other flavours are denied").
+		Assess("by a webhook", check.Assess(assess(func(v visit) {
+			v.try(choose(creates, false), "denied", admission.DeniedByWebhook)
+		}))).
+		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
+			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
+				"creating an icecream of matcha", v.ask(order(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
+		}))).Feature()
+}
+
+func allows() types.Feature {
+	return features.New("vanilla, chocolate and strawberry are accepted").
+		Assess("alone and together", check.Assess(assess(func(v visit) {
+			v.try(choose(creates, true), "allowed", admission.DeniedByWebhook)
+			v.make("allowed-stored", "chocolate")
+		}))).
+		Assess("soon", check.Assess(assess(func(v visit) {
+			v.measure("admission by webhooks")
+		}))).Feature()
+}
+
+// measured is how many requests a figure is made from.
+const measured = 100
+
+// measure puts into the report how long the creation of an icecream takes, as a dry run, which stores nothing.
+func (v visit) measure(what string) {
+	v.t.Helper()
+	took := make([]float64, measured)
+	for i := range took {
+		answer := v.ask(order(dry, "measured", sold[:1], []string{"cream"}))
+		v.want("an icecream of vanilla is accepted each time", admission.Accepted,
+			fmt.Sprintf("the icecream of vanilla number %d", i+1), answer)
+		took[i] = 1000 * answer.Took.Seconds()
+	}
+	slices.Sort(took)
+	v.Measure(what+", p50", took[measured*50/100-1], "ms")
+	v.Measure(what+", p99", took[measured*99/100-1], "ms")
+}
+
+func names() types.Feature {
+	return features.New("the message names the flavour and what there is").
+		Assess("of one wrong flavour", check.Assess(assess(func(v visit) {
+			answer := v.denied("names-new", "matcha")
+			v.named("the message names the flavour that was denied, matcha, and those that there are: "+list(sold),
+				answer, append([]string{"matcha"}, sold...))
+		}))).Feature()
+}
+
+func allAtOnce() types.Feature {
+	return features.New("all wrong flavours are named at once").
+		Assess("of three, one of which is right", check.Assess(assess(func(v visit) {
+			wrong := []string{"pistachio", "matcha", "mud"}
+			answer := v.denied("all-new", wrong[0], "vanilla", wrong[1], wrong[2])
+			v.named("one message names each flavour that was denied: "+list(wrong), answer, wrong)
+		}))).Feature()
+}
+
+// denied is the answer to an order which must be denied.
+func (v visit) denied(name string, flavour ...string) admission.Answer {
+	v.t.Helper()
+	what := "an icecream of " + list(flavour)
+	answer := v.ask(order(dry, name, flavour, []string{"cream"}))
+	v.want(what+" is denied by a webhook", admission.DeniedByWebhook, what, answer)
+	return answer
+}
+
+// named fails unless the answer's message has all of these words.
+func (v visit) named(expected string, answer admission.Answer, words []string) {
+	v.t.Helper()
+	if missing := lacks(answer.Message, words...); len(missing) > 0 {
+		v.fail(expected, fmt.Sprintf("it does not name %s: %s", list(missing), answer.Message))
+	}
+}
+
+func onUpdate() types.Feature {
+	return features.New("a change of flavour is judged like an order").
+		Assess("of an icecream of vanilla", check.Assess(assess(func(v visit) {
+			v.make("changed-vanilla", "vanilla")
+			v.try(changes, "changed", admission.DeniedByWebhook)
+		}))).
+		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
+			v.want("a change from vanilla to matcha is denied by a webhook", admission.DeniedByWebhook,
+				"a change from vanilla to matcha", v.ask(changeFlavour(wet, "changed-vanilla", []string{"matcha"})))
+		}))).Feature()
+}
+
+func warns() types.Feature {
+	return features.New("all three flavours in one get a warning").
+		Assess("when it is created", check.Assess(assess(func(v visit) {
+			what := "an icecream of " + list(sold)
+			v.warned(what, v.ask(order(dry, "warned", sold, []string{"cream"})), true)
+			for _, input := range choose(creates, true) {
+				if len(input.flavour) < len(sold) {
+					v.warned(input.String(), v.ask(input.request("warned")), false)
+				}
+			}
+		}))).
+		Assess("when it is changed to that", check.Assess(assess(func(v visit) {
+			v.make("warned", sold[0])
+			v.warned("a change from vanilla to "+list(sold), v.ask(changeFlavour(dry, "warned", sold)), true)
+			v.warned("a change from vanilla to chocolate", v.ask(changeFlavour(dry, "warned", sold[1:2])), false)
+		}))).Feature()
+}
+
+// warned fails unless there is a warning, or none.
+func (v visit) warned(what string, answer admission.Answer, want bool) {
+	v.t.Helper()
+	expected := what + " is accepted, without a warning"
+	if want {
+		expected = what + " is accepted, with a warning"
+	}
+	v.want(expected, admission.Accepted, what, answer)
+	switch {
+	case want && len(answer.Warnings) == 0:
+		v.fail(expected, what+": it was accepted without a warning")
+	case !want && len(answer.Warnings) > 0:
+		v.fail(expected, what+": the warning was "+strings.Join(answer.Warnings, "; "))
+	}
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	reviewv1 "k8s.io/api/admission/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/checkout"
+)
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// policy denies what is called matcha.
+const policy = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-matcha}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  validations:
+  - {expression: "object.metadata.name != 'matcha'", message: not here}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-matcha}
+spec: {policyName: no-matcha, validationActions: [Deny]}
+`
+
+func TestChangesHaveTheirEffectWhenTheyReturn(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	client := connect(t)
+	want := func(when, name string, verdict Verdict, said string) {
+		t.Helper()
+		answer, err := client.Ask(ctx, create(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Verdict != verdict || !strings.Contains(answer.String(), said) {
+			t.Errorf("%s: of %s must be said that it was %s (%s); %s", when, name, verdict, said, answer)
+		}
+	}
+	want("in the beginning", "matcha", Accepted, "")
+	want("in the beginning", "No Name", Refused, "Invalid value")
+
+	webhooks := register(t, client)
+	// Ten times, since whoever does not wait is lucky now and then.
+	for range 10 {
+		want("with the webhook", "matcha", DeniedByWebhook, "there is no matcha")
+		want("with the webhook", "mud", Unanswered, "418")
+		want("with the webhook", "vanilla", Accepted, "")
+		if err := client.Withdraw(ctx, webhooks); err != nil {
+			t.Fatal(err)
+		}
+		want("without it", "matcha", Accepted, "")
+		want("without it", "mud", Accepted, "")
+		if err := client.Register(ctx, webhooks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer, err := client.Ask(ctx, create("vanilla"))
+	if err != nil || !slices.Equal(answer.Warnings, []string{"again?"}) {
+		t.Errorf("the warning is not there: %q, %v", answer.Warnings, err)
+	}
+	if err := client.Withdraw(ctx, webhooks); err != nil {
+		t.Fatal(err)
+	}
+
+	read, err := ReadPolicy([]byte(policy))
+	if err != nil || !read.Has("ValidatingAdmissionPolicyBinding") || read.Has("ConfigMap") {
+		t.Fatalf("the policy is read as %+v, %v", read, err)
+	}
+	for range 2 {
+		if answer, refused, err := client.Install(ctx, read); err != nil || refused != "" {
+			t.Fatalf("the policy was not installed: %s %s %v", refused, answer, err)
+		}
+		want("with the policy", "matcha", DeniedByPolicy, "not here")
+		want("with the policy", "vanilla", Accepted, "")
+		if err := client.Remove(ctx, read); err != nil {
+			t.Fatal(err)
+		}
+		want("without it", "matcha", Accepted, "")
+	}
+}
+
+func TestAPolicyThatIsRefusedIsNamed(t *testing.T) {
+	t.Parallel()
+	client := connect(t)
+	for said, replaced := range map[string][2]string{
+		"spec.validations[0].expression": {"!= 'matcha'", "!= "},
+		`unknown field "spec.validate"`:  {"validations:", "validate:"},
+		"no matches for kind":            {"kind: ValidatingAdmissionPolicy\n", "kind: ValidatingPolicy\n"},
+	} {
+		read, err := ReadPolicy([]byte(strings.ReplaceAll(policy, replaced[0], replaced[1])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, refused, err := client.Install(t.Context(), read)
+		if err != nil || !strings.HasSuffix(refused, "Policy no-matcha") || answer.Verdict != Refused || !strings.Contains(answer.Message, said) {
+			t.Errorf("the refusal must say %q; of %q was said that %s, %v", said, refused, answer, err)
+		}
+		if err := client.Remove(t.Context(), read); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := ReadPolicy([]byte("spec: {")); err == nil {
+		t.Error("what is no YAML was read")
+	}
+}
+
+// connect starts a cluster.
+func connect(t *testing.T) *Client {
+	t.Helper()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := here.EnsureControlPlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := embedded.Start(t.Context(), here.ControlPlane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Stop() })
+	client, err := NewClient(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// create asks, as a dry run, for a ConfigMap.
+func create(name string) Request {
+	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+		object.SetName(name)
+		return client.Resource(configMaps).Namespace("default").Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+}
+
+// register registers a validating webhook for ConfigMaps: it denies matcha, has no answer to mud, and warns of vanilla.
+func register(t *testing.T, client *Client) Webhooks {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review reviewv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		review.Response = &reviewv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		switch review.Request.Name {
+		case "matcha":
+			review.Response.Allowed, review.Response.Result = false, &metav1.Status{Message: "there is no matcha"}
+		case "mud":
+			w.WriteHeader(http.StatusTeapot)
+			return
+		case "vanilla":
+			review.Response.Warnings = []string{"again?"}
+		}
+		review.Request = nil
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	err := client.Register(t.Context(), Webhooks{Validating: []admissionv1.ValidatingWebhookConfiguration{{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "shop.example.com", Rules: canaryRules(), SideEffects: new(admissionv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionv1.WebhookClientConfig{
+				URL:      &server.URL,
+				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			},
+		}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As the API server has it, with all defaults.
+	webhooks, err := client.Webhooks(t.Context(), configMaps.GroupResource())
+	if err != nil || len(webhooks.Validating) != 1 || len(webhooks.Mutating) != 0 {
+		t.Fatalf("one webhook is registered, and found are %+v, %v", webhooks, err)
+	}
+	if said := webhooks.SideEffects()["shop.example.com"]; said != admissionv1.SideEffectClassNone {
+		t.Errorf("it says that its side effects are %q", said)
+	}
+	if others, err := client.Webhooks(t.Context(), schema.GroupResource{Resource: "secrets"}); err != nil || len(others.Validating) > 0 {
+		t.Errorf("nobody asks about Secrets, and found are %+v, %v", others, err)
+	}
+	return webhooks
+}

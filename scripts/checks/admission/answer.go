@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// Verdict says what became of a request, and whose doing that was.
+type Verdict string
+
+// The verdicts. Refused is a refusal by anybody who is neither webhook nor policy, such as the schema. Unanswered means
+// that a webhook was asked and gave no usable answer.
+const (
+	Accepted        Verdict = "accepted"
+	DeniedByWebhook Verdict = "denied by a webhook"
+	DeniedByPolicy  Verdict = "denied by a policy"
+	Unanswered      Verdict = "not answered by a webhook"
+	Refused         Verdict = "refused by the API server itself"
+)
+
+// Answer is what came back.
+type Answer struct {
+	Verdict Verdict
+	// Message is the API server's, if it was not accepted.
+	Message string
+	// Object is what is stored, or would be. Nil if it was not accepted.
+	Object   *unstructured.Unstructured
+	Warnings []string
+	Took     time.Duration
+}
+
+// String is the answer as the end of a sentence: "it was accepted".
+func (a Answer) String() string {
+	if a.Verdict == Accepted {
+		return "it was accepted"
+	}
+	return fmt.Sprintf("it was %s: %s", a.Verdict, a.Message)
+}
+
+// Client sends requests, and changes what is registered.
+type Client struct {
+	dynamic dynamic.Interface
+	typed   kubernetes.Interface
+	mapper  meta.RESTMapper
+	canary  int // how many were sent
+}
+
+// NewClient makes a client of an administrator's access.
+func NewClient(config *rest.Config) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = warnings{}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
+	return &Client{dynamic: client, typed: typed, mapper: mapper}, nil
+}
+
+// Request is one request.
+type Request func(context.Context, dynamic.Interface) (*unstructured.Unstructured, error)
+
+// Ask sends a request and tells what came back. An error is one of ours: no answer came from the API server.
+func (c *Client) Ask(ctx context.Context, request Request) (Answer, error) {
+	heard := &heard{}
+	began := time.Now()
+	object, err := request(context.WithValue(ctx, heardKey{}, heard), c.dynamic)
+	answer := Answer{Took: time.Since(began), Warnings: heard.all()}
+	if err == nil {
+		answer.Verdict, answer.Object = Accepted, object
+		return answer, nil
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return answer, fmt.Errorf("sending a request to the API server: %w", err)
+	}
+	answer.Message = status.Status().Message
+	answer.Verdict = verdict(answer.Message)
+	return answer, nil
+}
+
+// verdict reads from the API server's words who denied a request: it says so in its message, and nowhere else.
+// (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/admission/plugin/policy)
+func verdict(message string) Verdict {
+	switch {
+	case strings.HasPrefix(message, `admission webhook "`) && strings.Contains(message, " denied the request"):
+		return DeniedByWebhook
+	case strings.Contains(message, "olicy '") && strings.Contains(message, " denied request: "):
+		return DeniedByPolicy
+	case strings.Contains(message, `failed calling webhook "`):
+		return Unanswered
+	default:
+		return Refused
+	}
+}
+
+// heard collects the warnings that come with one answer.
+type heard struct {
+	mutex    sync.Mutex
+	warnings []string
+}
+
+type heardKey struct{}
+
+func (h *heard) all() []string {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return h.warnings
+}
+
+// warnings hands each warning to the request with whose answer it came.
+type warnings struct{}
+
+// HandleWarningHeaderWithContext is called for each warning; 299 is the code of those that an API server sends.
+func (warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	const miscellaneous = 299
+	if heard, ok := ctx.Value(heardKey{}).(*heard); ok && code == miscellaneous {
+		heard.mutex.Lock()
+		defer heard.mutex.Unlock()
+		heard.warnings = append(heard.warnings, text)
+	}
+}

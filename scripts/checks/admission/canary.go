@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What is registered has its effect a moment later, when the API server's own watch has told it; policies, which it
+// compiles, up to a second later. It learns of changes in the order in which they were made. So after a change we register
+// one thing more, a canary, that refuses a request which is ours alone: once it does, the change has its effect as well.
+const (
+	canaryLabel    = "operator-labs-canary"
+	canaryInterval = 5 * time.Millisecond
+	canaryPatience = 20 * time.Second
+)
+
+// awaitWebhooks returns when every change of webhook configurations has its effect. There is an order for each of the two
+// kinds, so there are two canaries.
+func (c *Client) awaitWebhooks(ctx context.Context) error {
+	return errors.Join(c.awaitMutating(ctx), c.awaitValidating(ctx))
+}
+
+func (c *Client) awaitMutating(ctx context.Context) error {
+	name := c.nextCanary()
+	canaries := c.typed.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	_, err := canaries.Create(ctx, &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: nobody(),
+			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("registering a canary: %w", err)
+	}
+	return errors.Join(c.awaitCanary(ctx, name), canaries.Delete(ctx, name, metav1.DeleteOptions{}))
+}
+
+func (c *Client) awaitValidating(ctx context.Context) error {
+	name := c.nextCanary()
+	canaries := c.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err := canaries.Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: nobody(),
+			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("registering a canary: %w", err)
+	}
+	return errors.Join(c.awaitCanary(ctx, name), canaries.Delete(ctx, name, metav1.DeleteOptions{}))
+}
+
+// awaitPolicies is awaitWebhooks for policies and their bindings.
+func (c *Client) awaitPolicies(ctx context.Context) error {
+	name := c.nextCanary()
+	registry := c.typed.AdmissionregistrationV1()
+	_, err := registry.ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				ObjectSelector: canarySelector(name),
+				ResourceRules:  []admissionv1.NamedRuleWithOperations{{RuleWithOperations: canaryRules()[0]}},
+			},
+			Validations: []admissionv1.Validation{{Expression: "false", Message: "this is the canary"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("installing a canary: %w", err)
+	}
+	_, err = registry.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		err = c.awaitCanary(ctx, name)
+	}
+	return errors.Join(err,
+		registry.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}),
+		registry.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}))
+}
+
+// nextCanary is the name of a canary that was not there before. It sorts before others: the API server asks mutating
+// webhooks in the order of their configurations' names.
+func (c *Client) nextCanary() string {
+	c.canary++
+	return fmt.Sprintf("0-canary-%d", c.canary)
+}
+
+func hook(name string) string { return name + ".operator-labs.lva.io" }
+
+func canaryRules() []admissionv1.RuleWithOperations {
+	return []admissionv1.RuleWithOperations{{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+	}}
+}
+
+func canarySelector(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{canaryLabel: name}}
+}
+
+// nobody is where nobody answers: whoever is asked there refuses.
+func nobody() admissionv1.WebhookClientConfig {
+	return admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}
+}
+
+// awaitCanary sends the canary's request until the canary refuses it, or another webhook that asks about everything: then
+// that one has its effect.
+func (c *Client) awaitCanary(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, canaryPatience,
+		fmt.Errorf("the API server did not act on a change of webhooks or policies within %s", canaryPatience))
+	defer cancel()
+	again := time.NewTicker(canaryInterval)
+	defer again.Stop()
+	request := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{canaryLabel: name}}}
+	for {
+		_, err := c.typed.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, request, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && strings.Contains(err.Error(), name) {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Webhooks are webhook configurations as they are registered.
+type Webhooks struct {
+	Mutating   []admissionv1.MutatingWebhookConfiguration
+	Validating []admissionv1.ValidatingWebhookConfiguration
+}
+
+// Webhooks are the configurations that ask about a resource, whoever made them.
+func (c *Client) Webhooks(ctx context.Context, resource schema.GroupResource) (Webhooks, error) {
+	registry := c.typed.AdmissionregistrationV1()
+	mutating, err := registry.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return Webhooks{}, fmt.Errorf("listing the mutating webhooks: %w", err)
+	}
+	validating, err := registry.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return Webhooks{}, fmt.Errorf("listing the validating webhooks: %w", err)
+	}
+	var found Webhooks
+	for _, configuration := range mutating.Items {
+		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.MutatingWebhook) bool { return asks(w.Rules, resource) }) {
+			found.Mutating = append(found.Mutating, configuration)
+		}
+	}
+	for _, configuration := range validating.Items {
+		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return asks(w.Rules, resource) }) {
+			found.Validating = append(found.Validating, configuration)
+		}
+	}
+	return found, nil
+}
+
+func asks(rules []admissionv1.RuleWithOperations, resource schema.GroupResource) bool {
+	return slices.ContainsFunc(rules, func(rule admissionv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return group == "*" || group == resource.Group }) &&
+			slices.ContainsFunc(rule.Resources, func(name string) bool {
+				return name == "*" || name == "*/*" || name == resource.Resource
+			})
+	})
+}
+
+// SideEffects are what the webhooks say of their side effects, by name. A webhook must say something.
+func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
+	all := map[string]admissionv1.SideEffectClass{}
+	for _, configuration := range w.Mutating {
+		for _, webhook := range configuration.Webhooks {
+			all[webhook.Name] = *webhook.SideEffects
+		}
+	}
+	for _, configuration := range w.Validating {
+		for _, webhook := range configuration.Webhooks {
+			all[webhook.Name] = *webhook.SideEffects
+		}
+	}
+	return all
+}
+
+// Withdraw takes webhooks away, and returns when nobody is asked any more.
+func (c *Client) Withdraw(ctx context.Context, webhooks Webhooks) error {
+	registry := c.typed.AdmissionregistrationV1()
+	for _, configuration := range webhooks.Mutating {
+		err := registry.MutatingWebhookConfigurations().Delete(ctx, configuration.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("taking the mutating webhooks away: %w", err)
+		}
+	}
+	for _, configuration := range webhooks.Validating {
+		err := registry.ValidatingWebhookConfigurations().Delete(ctx, configuration.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("taking the validating webhooks away: %w", err)
+		}
+	}
+	return c.awaitWebhooks(ctx)
+}
+
+// Register puts webhooks back as they were, and returns when they are asked again. Those that are there stay.
+func (c *Client) Register(ctx context.Context, webhooks Webhooks) error {
+	registry := c.typed.AdmissionregistrationV1()
+	for _, configuration := range webhooks.Mutating {
+		configuration.ObjectMeta = anew(configuration.ObjectMeta)
+		_, err := registry.MutatingWebhookConfigurations().Create(ctx, &configuration, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("putting the mutating webhooks back: %w", err)
+		}
+	}
+	for _, configuration := range webhooks.Validating {
+		configuration.ObjectMeta = anew(configuration.ObjectMeta)
+		_, err := registry.ValidatingWebhookConfigurations().Create(ctx, &configuration, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("putting the validating webhooks back: %w", err)
+		}
+	}
+	return c.awaitWebhooks(ctx)
+}
+
+// anew is what a person wrote of an object's metadata.
+func anew(meta metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations}
+}
+
+// Lines tell, one line for each webhook, who is asked about what.
+func (w Webhooks) Lines() (lines []string) {
+	for _, configuration := range w.Mutating {
+		for _, webhook := range configuration.Webhooks {
+			lines = append(lines, line("mutating", webhook.Name, webhook.Rules, *webhook.FailurePolicy))
+		}
+	}
+	for _, configuration := range w.Validating {
+		for _, webhook := range configuration.Webhooks {
+			lines = append(lines, line("validating", webhook.Name, webhook.Rules, *webhook.FailurePolicy))
+		}
+	}
+	return lines
+}
+
+func line(kind, name string, rules []admissionv1.RuleWithOperations, failure admissionv1.FailurePolicyType) string {
+	var asked []string
+	for _, rule := range rules {
+		var operations []string
+		for _, operation := range rule.Operations {
+			operations = append(operations, string(operation))
+		}
+		asked = append(asked, fmt.Sprintf("%s of %s in %s", strings.Join(operations, ", "),
+			strings.Join(rule.Resources, ", "), strings.Join(rule.APIGroups, ", ")))
+	}
+	return fmt.Sprintf("registered: the %s webhook %s, asked about %s; failurePolicy %s",
+		kind, name, strings.Join(asked, "; "), failure)
+}
