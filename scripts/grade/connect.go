@@ -79,11 +79,11 @@ func (r *run) takeTimeline() {
 // serveWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a certificate
 // its manager would not start. Where it insists on a port that another grading uses, that takes its time.
 func (r *run) serveWebhooks(ctx context.Context, manifests *submission.Manifests) (end func() error, err error) {
-	if !manifests.HasWebhooks() {
-		return r.workshop.ServeWebhooks(ctx, r.cluster.Config(), r.cluster.Egress, manifests)
-	}
 	const name = "prepare the webhooks"
 	r.workshop.Waits = func(reason string) { r.View.StepProgress(name, reason) }
+	if !r.Lab.Webhooks {
+		return r.workshop.PrepareWebhooks(ctx, manifests)
+	}
 	err = r.step(ctx, name, func(ctx context.Context) (_ string, err error) {
 		end, err = r.workshop.ServeWebhooks(ctx, r.cluster.Config(), r.cluster.Egress, manifests)
 		return "", asVerdict(err, report.NotGenerated)
@@ -95,11 +95,11 @@ func (r *run) serveWebhooks(ctx context.Context, manifests *submission.Manifests
 // server never do: that is for the checks to find.
 const listenTimeout = 3 * time.Second
 
-func (r *run) registerWebhooks(ctx context.Context, manifests *submission.Manifests) error {
+func (r *run) awaitWebhooks(ctx context.Context) error {
 	listening, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
 	if err := r.workshop.WebhooksListen(listening); err != nil && ctx.Err() != nil {
 		return err
 	}
-	return asVerdict(r.workshop.RegisterWebhooks(ctx, r.cluster.Config(), manifests), report.NotGenerated)
+	return nil
 }

@@ -182,9 +182,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	}
 	defer func() { r.report.OperatorLog = operator.lastWords() }()
 	if r.Lab.Webhooks {
-		if err := r.step(ctx, "register the webhooks", func(ctx context.Context) (string, error) {
-			return "", r.registerWebhooks(ctx, manifests)
-		}); err != nil {
+		if err := r.awaitWebhooks(ctx); err != nil {
 			return err
 		}
 	}
