@@ -5,11 +5,13 @@ package faults
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -18,14 +20,17 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/certificates"
 )
 
-// ProxyAPI serves the API of a cluster at another address: with TLS, over HTTP/2, with a certificate of its own, which is
-// its authority as well. From the configuration it takes the cluster's address and authority, and no credentials: who
+// ProxyAPI serves the API of a cluster at another address: with TLS, over HTTP/2, with a certificate of an
+// authority of its own. From the configuration it takes the cluster's address and authority, and no credentials: who
 // comes without a token is nobody.
 func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err error) {
 	target, err := url.Parse(config.Host)
@@ -38,7 +43,7 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 	}
 	identity, ca, err := newIdentity()
 	if err != nil {
-		return "", nil, fmt.Errorf("making the certificate of the operator's way to the API server: %w", err)
+		return "", nil, err
 	}
 	// What the operator asks for is asked of the API server as it is; its compression, too.
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true, DisableCompression: true}
@@ -52,6 +57,24 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 		return "", nil, err
 	}
 	return "https://" + address, ca, nil
+}
+
+// newIdentity is by what the proxy is known, and the authority that a client needs for that.
+func newIdentity() (identity *tls.Config, ca []byte, err error) {
+	const name = "operator-labs-faults"
+	authority, err := certificates.NewAuthority(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	issued, err := authority.Server(name, []string{"localhost"}, net.IPv4(127, 0, 0, 1))
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, err := tls.X509KeyPair(issued.Certificate, issued.Key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the certificate of %s: %w", name, err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, authority.PEM, nil
 }
 
 // api is how the API server itself reads requests.
@@ -88,10 +111,10 @@ func besides(info *apirequest.RequestInfo) bool {
 	return info.APIGroup == "" && info.Resource == "events"
 }
 
-// nameInBody is the name of the object that is created: the address does not have it. It is empty if the body is not JSON,
-// or leaves the name to the API server.
+// nameInBody is the name of the object that is created: the address does not have it. It is empty if the body can't be
+// read, or leaves the name to the API server.
 func nameInBody(r *http.Request) string {
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+	if r.Body == nil {
 		return ""
 	}
 	var start bytes.Buffer
@@ -103,13 +126,20 @@ func nameInBody(r *http.Request) string {
 	if !errors.Is(err, io.EOF) {
 		return ""
 	}
-	var object struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
+	var object metav1.PartialObjectMetadata
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch mediaType {
+	case runtime.ContentTypeJSON:
+		_ = json.Unmarshal(start.Bytes(), &object)
+	case runtime.ContentTypeProtobuf:
+		// Four bytes that say so, an envelope, and the object, whose metadata have the same number in all kinds:
+		// k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+		var envelope runtime.Unknown
+		if start.Len() > 4 && envelope.Unmarshal(start.Bytes()[4:]) == nil {
+			_ = object.Unmarshal(envelope.Raw)
+		}
 	}
-	_ = json.Unmarshal(start.Bytes(), &object)
-	return object.Metadata.Name
+	return object.Name
 }
 
 // modified is what the API server says of an object that changed since it was read:

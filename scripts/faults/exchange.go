@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,11 +12,8 @@ import (
 	"time"
 )
 
-// Why an answer, or the rest of it, does not reach the operator.
-var (
-	errCut  = errors.New("the watch is cut")
-	errLost = errors.New("the answer is not delivered")
-)
+// errLost is why an answer does not reach the operator.
+var errLost = errors.New("the answer is not delivered")
 
 // request is what a service makes of an HTTP request.
 type request struct {
@@ -144,33 +142,56 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 // answered is called with the service's answer, before any of it is handed over. With an error nothing is.
 func (x *exchange) answered(answer *http.Response) error {
 	code := answer.StatusCode
+	ctx := answer.Request.Context()
 	switch {
+	case code == http.StatusSwitchingProtocols:
+		// From here it is no HTTP any more, and has no end to wait for.
 	case x.meets(Slow):
-		x.wait(answer.Request.Context(), x.fault.For.Duration, x.plan.over)
+		x.wait(ctx, x.fault.For.Duration, x.plan.over)
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // the operator has given up
+		}
 	case x.meets(LostAnswer), x.meets(KillAfter):
-		// The answer's end is when it was done.
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		// It is done when its answer has ended.
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
 			return err
 		}
-		x.handed(code)
-		if x.meets(KillAfter) {
-			x.killAfter()
+		if x.lose(code) {
+			return errLost
 		}
-		return errLost
+		answer.Body = io.NopCloser(bytes.NewReader(body))
 	case x.watch && code == http.StatusOK:
-		answer.Body = x.injector.newWatch(answer.Request.Context(), answer.Body)
+		answer.Body = x.injector.newWatch(ctx, answer.Body)
+	}
+	if x.injector.ctx.Err() != nil {
+		return errClosed
 	}
 	x.handed(code)
 	return nil
 }
 
-func (x *exchange) killAfter() {
-	x.injector.mutex.Lock()
-	doomed, ok := x.injector.doom(x.plan, x.connection)
-	x.injector.mutex.Unlock()
-	if ok {
-		x.injector.killOperator(x.plan, doomed)
+// lose keeps an answer from the operator, and kills it if that is the fault. False if the schedule was over before the
+// request was done: then nothing happens.
+func (x *exchange) lose(code int) bool {
+	i := x.injector
+	i.mutex.Lock()
+	if x.plan != i.plan {
+		i.mutex.Unlock()
+		i.record.change(x.logged, func(e *Entry) { e.Fault = "" })
+		return false
 	}
+	var doomed []*connection
+	kill := false
+	if x.meets(KillAfter) {
+		doomed, kill = i.doom(x.plan, x.connection)
+	}
+	i.mutex.Unlock()
+	x.handed(code)
+	if kill {
+		i.killOperator(x.plan, doomed)
+	}
+	return true
 }
 
 // wait waits until the operator gives up, some time has passed (0: any), what it waits for is over, or all is closed.

@@ -139,7 +139,7 @@ func (i *Injector) begin(stop func()) (end func(), ok bool) {
 	return i.running.Done, true
 }
 
-// count gives a request its number, and the fault that it meets; nil if it meets none.
+// count gives a request its number, and the fault that it meets; nil if it meets none. The injector is locked.
 func (i *Injector) count(class Class, service string) (number int, fault *Fault, during *plan) {
 	i.counts[counted{class, ""}]++
 	i.counts[counted{class, service}]++
@@ -174,10 +174,10 @@ func (i *Injector) cutWatches() {
 }
 
 // doom says that the operator behind all connections that there are is about to be killed: what else comes from it is
-// not done any more, as if it had been dead already. False if there is nobody to be killed: the schedule is over, or the
-// operator that has asked was killed for another request meanwhile.
+// not done any more, as if it had been dead already. False if there is nobody to be killed: the operator that has asked
+// was killed for another request meanwhile. The injector is locked.
 func (i *Injector) doom(during *plan, asked *connection) (doomed []*connection, ok bool) {
-	if i.closed || during != i.plan || asked.doomed {
+	if i.closed || asked.doomed {
 		return nil, false
 	}
 	for c := range i.connections {

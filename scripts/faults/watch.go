@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+// A watch that is cut ends as if the API server had sent all that it has. That is what client-go makes of a connection that
+// drops, too: it watches on from the last event. A stream that is broken off (RST_STREAM) it takes for a failure of the
+// server, lists again, and from one time to the next waits longer before it does.
+var errCut = io.EOF
+
 // watch is the body of a watch on its way to the operator. What the API server sends is taken at once and handed on when
 // it is due, in order: as a network does whose packets take long. Where an event begins does not matter to that.
 type watch struct {

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+)
+
+// set writes a value into a ConfigMap as an operator does.
+func set(ctx context.Context, client *kubernetes.Clientset, namespace, name, value string) error {
+	configMap, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	configMap.Data = map[string]string{"value": value}
+	_, err = client.CoreV1().ConfigMaps(namespace).Update(ctx, configMap, metav1.UpdateOptions{})
+	return err
+}
+
+func TestRequestsToTheAPIServerPassAndAreLogged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client, ctx := b.client(t), t.Context()
+	maps := client.CoreV1().ConfigMaps(b.namespace)
+	b.arm(t)
+	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Data = map[string]string{"value": strings.Repeat("x", 300<<10)} // longer than any buffer on its way
+	if made, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maps.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maps.Update(ctx, made, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("an update of an old version gives %v", err)
+	}
+	got, err := maps.Get(ctx, "a", metav1.GetOptions{})
+	if err != nil || len(got.Data["value"]) != 300<<10 || got.Labels["x"] != "y" {
+		t.Errorf("it reads back as %d bytes with the labels %v: %v", len(got.Data["value"]), got.Labels, err)
+	}
+	if list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: "x=y", Limit: 1}); err != nil || len(list.Items) != 1 {
+		t.Errorf("the list has %d items: %v", len(list.Items), err)
+	}
+	if _, err := client.AppsV1().Deployments(b.namespace).UpdateStatus(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
+		t.Errorf("the status of what is not there gives %v", err)
+	}
+	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "x=z"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"create configmaps a → 201 Created (write 1)",
+		"update configmaps a → 200 OK (write 2)",
+		"patch configmaps a → 200 OK (write 3)",
+		"update configmaps a → 409 Conflict (write 4)",
+		"get configmaps a → 200 OK (read 1)",
+		"list configmaps → 200 OK (read 2)",
+		"update deployments/status none → ",
+		"delete configmaps a → 200 OK (write 6)",
+		"deletecollection configmaps → 200 OK (write 7)",
+	}
+	lines := b.lines()
+	if len(lines) == len(want) && strings.HasPrefix(lines[6], want[6]) && strings.HasSuffix(lines[6], "(write 5)") {
+		want[6] = lines[6] // which of the two errors it is, is for the API server to say
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("the log (-want +got):\n%s", diff)
+	}
+	for _, entry := range b.Log() {
+		if entry.Service != API || entry.Namespace != b.namespace {
+			t.Errorf("the log has %+v", entry)
+		}
+	}
+}
+
+func TestItSpeaksHTTP2AndTheTokenSaysWhoAsks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client, err := rest.HTTPClientFor(b.operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Get(b.operator.Host + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusOK {
+		t.Errorf("the answer is %s, %s", answer.Proto, answer.Status)
+	}
+	who, err := b.client(t).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if want := "system:serviceaccount:" + b.namespace + ":operator"; err != nil || who.Status.UserInfo.Username != want {
+		t.Errorf("it is known as %q, want %q: %v", who.Status.UserInfo.Username, want, err)
+	}
+	for name, token := range map[string]string{"nobody": "", "a stranger": "made-up"} {
+		config := rest.CopyConfig(b.operator)
+		config.BearerToken = token
+		stranger, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The administrator's certificate, which the injector knows, must not become theirs.
+		_, err = stranger.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{})
+		if !apierrors.IsUnauthorized(err) {
+			t.Errorf("%s gets %v, want 401", name, err)
+		}
+	}
+	config := rest.CopyConfig(b.operator)
+	config.CAData = cluster.Config().CAData
+	foreign, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := foreign.Discovery().ServerVersion(); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("its certificate is trusted by the cluster's authority: %v", err)
+	}
+}
+
+func TestWhatIsNotTheOperatorsWorkIsNeitherCountedNorHit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client, ctx := b.client(t), t.Context()
+	b.arm(t, Fault{Kind: ServerError, Class: Write}, Fault{Kind: ServerError, Class: Read})
+	for name, ask := range map[string]func() error{
+		"discovery": func() error { _, _, err := client.Discovery().ServerGroupsAndResources(); return err },
+		"OpenAPI":   func() error { _, err := client.Discovery().OpenAPIV3().Paths(); return err },
+		"health":    func() error { return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() },
+		"a lease": func() error {
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "leader"}}
+			if _, err := client.CoordinationV1().Leases(b.namespace).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+			_, err := client.CoordinationV1().Leases(b.namespace).Get(ctx, "leader", metav1.GetOptions{})
+			return err
+		},
+		"an event": func() error {
+			event := &corev1.Event{
+				ObjectMeta:     metav1.ObjectMeta{Name: "it-happened"},
+				InvolvedObject: corev1.ObjectReference{Kind: "ConfigMap", Name: "x", Namespace: b.namespace},
+			}
+			_, err := client.CoreV1().Events(b.namespace).Create(ctx, event, metav1.CreateOptions{})
+			return err
+		},
+		"a question about rights": func() error {
+			_, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "get"}},
+			}, metav1.CreateOptions{})
+			return err
+		},
+		"a watch": func() error {
+			watching, err := client.CoreV1().ConfigMaps(b.namespace).Watch(ctx, metav1.ListOptions{})
+			if err == nil {
+				watching.Stop()
+			}
+			return err
+		},
+	} {
+		if err := ask(); err != nil {
+			t.Errorf("%s was hit: %v", name, err)
+		}
+	}
+	log := b.Log()
+	if len(log) < 8 {
+		t.Errorf("not all of it is logged: %v", log)
+	}
+	for _, entry := range log {
+		if entry.Number != 0 || entry.Fault != "" {
+			t.Errorf("%s counts", entry)
+		}
+	}
+	if _, err := client.CoreV1().ConfigMaps(b.namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		t.Error("a read was not hit")
+	}
+	if got := b.Log()[len(log)]; got.Number != 1 {
+		t.Errorf("%s is not the first read", got)
+	}
+}
+
+// The injector's answer is compared with the API server's own.
+func TestAConflictIsAsTheAPIServerSays(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client, ctx := b.client(t), t.Context()
+	deployments := client.AppsV1().Deployments(b.namespace)
+	labels := map[string]string{"app": "x"}
+	old, err := deployments.Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.ResourceVersion = "1"
+	status := func() metav1.Status {
+		t.Helper()
+		_, err := deployments.Update(ctx, old, metav1.UpdateOptions{})
+		var answer apierrors.APIStatus
+		if !errors.As(err, &answer) {
+			t.Fatal(err)
+		}
+		return answer.Status()
+	}
+	want := status()
+	b.arm(t, Fault{Kind: Conflict, Class: Write})
+	got := status()
+	if log := b.Log(); log[len(log)-1].Fault != Conflict {
+		t.Fatalf("that was %s", log[len(log)-1])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the conflict (-want +got):\n%s", diff)
+	}
+	if want := `Operation cannot be fulfilled on deployments.apps "x": the object has been modified; please apply your changes ` +
+		"to the latest version and try again"; got.Message != want {
+		t.Errorf("the message is %q", got.Message)
+	}
+	// A patch and a deletion can meet one, a creation cannot.
+	if _, err := deployments.Patch(ctx, "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a patch gets %v", err)
+	}
+	if err := deployments.Delete(ctx, "x", metav1.DeleteOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a deletion gets %v", err)
+	}
+	_, err = client.CoreV1().ConfigMaps(b.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "y"}}, metav1.CreateOptions{})
+	if !apierrors.IsInternalError(err) {
+		t.Errorf("a creation gets %v", err)
+	}
+}
+
+func TestRefusalsOfTheAPI(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.make(t, "x")
+	// client-go itself waits and asks again after a 429: this client does not.
+	client, err := rest.HTTPClientFor(b.operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[Kind]metav1.Status{
+		TooManyRequests: {Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "Too many requests, please try again later."},
+		ServerError:     {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
+		Conflict:        {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
+		Unavailable:     {Code: 503, Reason: metav1.StatusReasonServiceUnavailable, Message: "the server is currently unable to handle the request"},
+	} {
+		b.arm(t, Fault{Kind: kind, Class: Read, At: 1})
+		answer, err := client.Get(b.operator.Host + "/api/v1/namespaces/" + b.namespace + "/configmaps/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got metav1.Status
+		if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if got.Kind != "Status" || got.APIVersion != "v1" || got.Status != metav1.StatusFailure || got.Code != want.Code ||
+			got.Reason != want.Reason || got.Message != want.Message || answer.StatusCode != int(want.Code) {
+			t.Errorf("%s answers %d with %+v", kind, answer.StatusCode, got)
+		}
+		if got := answer.Header.Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s has the type %q", kind, got)
+		}
+		if got := answer.Header.Get("Retry-After"); (got == "1") != (kind == TooManyRequests) {
+			t.Errorf("%s has Retry-After %q", kind, got)
+		}
+	}
+}
+
+// What every operator does: ask again when it is told to.
+func TestAClientThatAsksAgainComesThrough(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.make(t, "x")
+	client := b.client(t)
+	b.arm(t,
+		Fault{Kind: Conflict, Class: Write, At: 1}, Fault{Kind: Conflict, Class: Write, At: 2},
+		Fault{Kind: TooManyRequests, Class: Read, At: 2})
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		return set(t.Context(), client, b.namespace, "x", "done")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.value(t, "x"); got != "done" {
+		t.Errorf("its value is %q", got)
+	}
+	var codes []int
+	for _, entry := range b.Log() {
+		codes = append(codes, entry.Code)
+	}
+	if want := []int{200, 409, 429, 200, 409, 200, 200}; !slices.Equal(codes, want) {
+		t.Errorf("the answers were %v, want %v", codes, want)
+	}
+	if log := b.Log(); log[3].Time.Sub(log[2].Time) < time.Second {
+		t.Errorf("the client was told to wait for a second:\n%s\n%s", log[2], log[3])
+	}
+}
+
+func TestAWriteWhoseAnswerIsLostIsDone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.make(t, "x")
+	b.arm(t, Fault{Kind: LostAnswer, Class: Write, At: 1})
+	err := set(t.Context(), b.client(t), b.namespace, "x", "done")
+	var answer apierrors.APIStatus
+	if err == nil || errors.As(err, &answer) {
+		t.Errorf("the answer is %v", err)
+	}
+	if got := b.value(t, "x"); got != "done" {
+		t.Errorf("its value is %q", got)
+	}
+	if got := b.Log()[1]; got.Code != http.StatusOK || got.Injected || got.Fault != LostAnswer {
+		t.Errorf("the log has %+v", got)
+	}
+}
+
+func TestAWriteThatGetsNoAnswerIsNotDone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.make(t, "x")
+	b.arm(t, Fault{Kind: NoAnswer, Class: Write, At: 1})
+	client := b.client(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := set(ctx, client, b.namespace, "x", "done"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the answer is %v", err)
+	}
+	if got := b.value(t, "x"); got != "" {
+		t.Errorf("its value is %q", got)
+	}
+	if err := set(t.Context(), client, b.namespace, "x", "later"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAPIServerThatIsGoneIsADroppedConnection(t *testing.T) {
+	t.Parallel()
+	injector := New(nil)
+	defer injector.Close()
+	host, ca, err := injector.ProxyAPI(&rest.Config{Host: "https://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: host, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	var answer apierrors.APIStatus
+	if err == nil || errors.As(err, &answer) {
+		t.Errorf("there is nobody, and the answer is %v", err)
+	}
+	for _, host := range []string{"", "127.0.0.1:6443", "http://127.0.0.1:6443"} {
+		if _, _, err := injector.ProxyAPI(&rest.Config{Host: host}); err == nil || !strings.Contains(err.Error(), "must begin with https://") {
+			t.Errorf("the address is %q, and the error %v", host, err)
+		}
+	}
+}
+
+func TestTheNameOfWhatIsCreatedIsInTheBody(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ mediaType, body, want string }{
+		{runtime.ContentTypeJSON, `{"metadata":{"name":"sundae"}}`, "sundae"},
+		{"application/json; charset=utf-8", `{"metadata":{"name":"sundae"}}`, "sundae"},
+		{runtime.ContentTypeJSON, `{"metadata":{"generateName":"sundae-"}}`, ""},
+		{runtime.ContentTypeJSON, `{`, ""},
+		{runtime.ContentTypeJSON, strings.Repeat(" ", bodyLimit+10), ""},
+		{runtime.ContentTypeProtobuf, `{"metadata":{"name":"sundae"}}`, ""},
+		{"", "", ""},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://x/apis/demo.lva.io/v1/icecreams", strings.NewReader(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", test.mediaType)
+		asked := parseAPI(r)
+		if asked.entry.Name != test.want || asked.entry.Verb != "create" || asked.entry.Resource != "icecreams" || asked.group != "demo.lva.io" {
+			t.Errorf("%.40q is %+v", test.body, asked)
+		}
+		if body, err := io.ReadAll(r.Body); err != nil || string(body) != test.body {
+			t.Errorf("of %d bytes of a body, %d are left: %v", len(test.body), len(body), err)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheSweepHasEachSingleCrashAtAWrite(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, schedule := range Sweep(2) {
+		got = append(got, schedule.String())
+	}
+	want := []string{"kill-before write 1", "kill-after write 1", "kill-before write 2", "kill-after write 2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := Sweep(0); len(got) != 0 {
+		t.Errorf("an operator that writes nothing has the crashes %v", got)
+	}
+}
+
+// A report of last year says a seed: the schedules must still be the same. If this fails, old seeds are worth nothing.
+func TestASeedAlwaysGivesTheSameSchedules(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		got  Schedule
+		want string
+	}{
+		{"Random(42, 0)", Random(42, 0, 8, 4), "cut write 3, no-answer write 4 for 1.5s, server-error write 5, kill-after write 6, slow read 2 for 1s"},
+		{"Random(42, 1)", Random(42, 1, 8, 4), "conflict write 4"},
+		{"Random(43, 0)", Random(43, 0, 8, 4), "stale write 8 for 900ms"},
+		{"Mild(42)", Mild(42, 8, 4), "unavailable write 4, conflict write 5, conflict write 6, slow read 2 for 600ms"},
+	} {
+		if got := test.got.String(); got != test.want {
+			t.Errorf("%s gives\n%s\nand always gave\n%s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestRandomSchedules(t *testing.T) {
+	t.Parallel()
+	const writes, reads = 6, 3
+	seen := map[Kind]int{}
+	sizes := map[int]int{}
+	texts := map[string]bool{}
+	for seed := range uint32(40) {
+		for n := range 25 {
+			schedule := Random(seed+1, n, writes, reads)
+			if again := Random(seed+1, n, writes, reads); !cmp.Equal(schedule, again) {
+				t.Fatalf("the same arguments give %s and %s", schedule, again)
+			}
+			if err := New(func() error { return nil }).Arm(schedule); err != nil {
+				t.Fatal(err)
+			}
+			if schedule.Seed != seed+1 {
+				t.Fatalf("%s has seed %d, want %d", schedule, schedule.Seed, seed+1)
+			}
+			demandPlaces(t, schedule, writes, reads)
+			for _, fault := range schedule.Faults {
+				seen[fault.Kind]++
+			}
+			sizes[len(schedule.Faults)]++
+			texts[schedule.String()] = true
+		}
+	}
+	for _, kind := range Kinds() {
+		if seen[kind] < 20 {
+			t.Errorf("of a thousand schedules only %d have %s", seen[kind], kind)
+		}
+	}
+	for size := 1; size <= 5; size++ {
+		if sizes[size] < 50 {
+			t.Errorf("of a thousand schedules only %d have %d faults", sizes[size], size)
+		}
+	}
+	if sizes[0]+sizes[1]+sizes[2]+sizes[3]+sizes[4]+sizes[5] != 1000 || sizes[0] > 0 {
+		t.Errorf("the sizes of the schedules are %v", sizes)
+	}
+	if len(texts) < 800 { // of those with one fault, there are not so many
+		t.Errorf("of a thousand schedules %d are different", len(texts))
+	}
+}
+
+// demandPlaces looks whether each fault is at a request that exists, and no two at the same.
+func demandPlaces(t *testing.T, schedule Schedule, writes, reads int) {
+	t.Helper()
+	places := map[Fault]bool{}
+	for _, fault := range schedule.Faults {
+		last := map[Class]int{Write: max(writes, 1), Read: reads}[fault.Class]
+		if fault.At < 1 || fault.At > last {
+			t.Fatalf("%s: %s is beyond the last %s, %d", schedule, fault, fault.Class, last)
+		}
+		if fault.Class == Read && (fault.Kind.Kills() || fault.Kind == Conflict) {
+			t.Fatalf("%s: %s is for writes", schedule, fault)
+		}
+		place := Fault{Class: fault.Class, At: fault.At}
+		if places[place] {
+			t.Fatalf("%s: two faults are at one request, and only one can happen", schedule)
+		}
+		places[place] = true
+	}
+}
+
+func TestSchedulesForOperatorsThatHardlyAsk(t *testing.T) {
+	t.Parallel()
+	for n := range 200 {
+		for _, asks := range [][2]int{{0, 0}, {1, 0}, {0, 2}, {1, 1}, {-1, -1}} {
+			for _, schedule := range []Schedule{Random(1, n, asks[0], asks[1]), Mild(uint32(n), asks[0], asks[1])} {
+				if len(schedule.Faults) == 0 {
+					t.Fatalf("for %d writes and %d reads there are no faults", asks[0], asks[1])
+				}
+				demandPlaces(t, schedule, asks[0], max(asks[1], 0))
+			}
+		}
+	}
+}
+
+func TestMildSchedulesKillNobodyAndAreShort(t *testing.T) {
+	t.Parallel()
+	kinds := map[Kind]int{}
+	for seed := range uint32(2000) {
+		schedule := Mild(seed, 6, 3)
+		if again := Mild(seed, 6, 3); !cmp.Equal(schedule, again) {
+			t.Fatalf("the same arguments give %s and %s", schedule, again)
+		}
+		demandPlaces(t, schedule, 6, 3)
+		var waits time.Duration
+		conflicts := 0
+		for _, fault := range schedule.Faults {
+			kinds[fault.Kind]++
+			switch {
+			case fault.Kind.Kills():
+				t.Fatalf("%s kills", schedule)
+			case fault.Kind == Stale && fault.For.Duration > 300*time.Millisecond:
+				t.Fatalf("%s: what it sees is too old", schedule)
+			case fault.Kind == Stale: // for each event
+				waits += 3 * fault.For.Duration
+			case fault.Kind == NoAnswer && fault.For.Duration == 0:
+				t.Fatalf("%s: a client without a limit would wait for ever", schedule)
+			case fault.Kind == TooManyRequests:
+				waits += time.Second // what Retry-After says
+			case fault.Kind == Conflict:
+				conflicts++
+			}
+			if fault.Kind != Stale {
+				waits += fault.For.Duration
+			}
+		}
+		if waits >= 2*time.Second {
+			t.Fatalf("%s: an operator waits for %s", schedule, waits)
+		}
+		if conflicts == 0 {
+			t.Fatalf("%s: there is no conflict, which each operator meets", schedule)
+		}
+	}
+	for _, kind := range Kinds() {
+		if kinds[kind] < 100 && !kind.Kills() {
+			t.Errorf("of two thousand mild schedules only %d have %s", kinds[kind], kind)
+		}
+	}
+}

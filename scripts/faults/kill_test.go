@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The program counts from 0 to goal, one write for each number. So the log says exactly what was done when it died.
+func TestAProgramThatIsKilledAtAWriteGoesOn(t *testing.T) {
+	t.Parallel()
+	v := &victim{t: t}
+	b := newBench(t, v.kill)
+	v.bench = b
+	b.make(t, "counter")
+	for _, schedule := range Sweep(goal) {
+		fault := schedule.Faults[0]
+		t.Run(schedule.String(), func(t *testing.T) {
+			if err := set(t.Context(), b.direct, b.namespace, "counter", "0"); err != nil {
+				t.Fatal(err)
+			}
+			v.kills = 0
+			if err := b.Arm(schedule); err != nil {
+				t.Fatal(err)
+			}
+			first := len(b.Log())
+			if err := v.start(); err != nil {
+				t.Fatal(err)
+			}
+			writes := map[Kind]int{KillBefore: goal + 1, KillAfter: goal}[fault.Kind]
+			eventually(t, "all is written, and it was killed", func() bool {
+				log := b.Log()[first:]
+				return b.value(t, "counter") == strconv.Itoa(goal) &&
+					slices.ContainsFunc(log, func(e Entry) bool { return e.Write && e.Number == writes }) &&
+					slices.ContainsFunc(log, func(e Entry) bool { return e.Verb == "killed" })
+			})
+			b.Disarm() // waits for the start after the kill
+			if err := v.stop(); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, entry := range b.Log()[first:] {
+				if entry.Write || entry.Service == Operator {
+					got = append(got, fmt.Sprintf("%s %d %s", entry.Verb, entry.Code, entry.Fault))
+				}
+			}
+			var want []string
+			for n := 1; n <= writes; n++ {
+				switch {
+				case n == fault.At && fault.Kind == KillBefore:
+					want = append(want, "update 0 kill-before", "killed 0 ", "started 0 ")
+				case n == fault.At:
+					want = append(want, "update 200 kill-after", "killed 0 ", "started 0 ")
+				default:
+					want = append(want, "update 200 ")
+				}
+			}
+			want = append(append([]string{"started 0 "}, want...), "killed 0 ")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the log (-want +got):\n%s", diff)
+			}
+			if v.kills != 1 {
+				t.Errorf("it was killed %d times for one fault", v.kills)
+			}
+		})
+	}
+}
+
+// killed is an operator that is only said to be killed: the test decides when it is dead.
+type killed struct {
+	begins chan struct{}
+	dead   chan error
+}
+
+func newKilled() *killed { return &killed{make(chan struct{}, 10), make(chan error)} }
+
+func (k *killed) kill() error {
+	k.begins <- struct{}{}
+	return <-k.dead
+}
+
+func TestWhatADyingOperatorStillAsksForIsNotDone(t *testing.T) {
+	t.Parallel()
+	operator := newKilled()
+	b := newBench(t, operator.kill)
+	b.make(t, "x")
+	b.make(t, "y")
+	client := b.client(t)
+	if _, err := client.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err) // it has a connection now
+	}
+	b.arm(t, Fault{Kind: KillBefore, Class: Write, At: 1})
+	write := func(name string) error {
+		_, err := client.CoreV1().ConfigMaps(b.namespace).Patch(t.Context(), name, "application/merge-patch+json",
+			[]byte(`{"data":{"value":"written"}}`), metav1.PatchOptions{})
+		return err
+	}
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- write("x") }()
+	<-operator.begins
+	go func() { second <- write("y") }()
+	eventually(t, "the second write arrives", func() bool { log := b.Log(); return log[len(log)-1].Name == "y" })
+	select {
+	case err := <-first:
+		t.Fatalf("a write was answered while its sender died: %v", err)
+	case err := <-second:
+		t.Fatalf("a write was answered after its sender began to die: %v", err)
+	default:
+	}
+	// Meanwhile another operator, with connections of its own, has been started already.
+	if _, err := b.freezer.Book(t.Context(), take("one")); err != nil {
+		t.Fatal(err)
+	}
+	operator.dead <- nil
+	if errFirst, errSecond := <-first, <-second; errFirst == nil || errSecond == nil {
+		t.Errorf("a write of the dead was answered: %v, %v", errFirst, errSecond)
+	}
+	if x, y := b.value(t, "x"), b.value(t, "y"); x != "" || y != "" {
+		t.Errorf("a write of the dead was done: %q, %q", x, y)
+	}
+	b.demandBooked(t, "one")
+	log := b.Log()
+	last := log[len(log)-3:]
+	if last[0].Fault != KillBefore || last[0].Number != 1 || last[1].Number != 0 || !last[1].Injected || last[1].Code != 0 || last[2].Number != 2 {
+		t.Errorf("the log ends with\n%s\n%s\n%s", last[0], last[1], last[2])
+	}
+	// Its connections are gone, and with a new one it comes through.
+	if err := write("y"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnOperatorDiesOnceWhenTwoFaultsMeetIt(t *testing.T) {
+	t.Parallel()
+	kills := 0 // one at a time
+	injector := New(func() error { kills++; return nil })
+	t.Cleanup(func() { injector.Close() })
+	// Both requests are in the service, then both are done.
+	var arrived sync.WaitGroup
+	arrived.Add(2)
+	url, err := injector.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Done(); arrived.Wait() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := injector.Arm(Schedule{Faults: []Fault{{Kind: KillAfter, Class: Write, At: 1}, {Kind: KillAfter, Class: Write, At: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	client := lone(t)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			if err := send(t.Context(), client, http.MethodPut, url); err == nil {
+				t.Error("the answer was delivered")
+			}
+		})
+	}
+	both.Wait()
+	injector.Disarm()
+	if kills != 1 {
+		t.Errorf("the operator that sent both was killed %d times", kills)
+	}
+}
+
+// send sends a request without a body. The error is that of the connection.
+func send(ctx context.Context, client *http.Client, method, url string) error {
+	request, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+func TestThatAnOperatorIsNotStartedAgainIsLogged(t *testing.T) {
+	t.Parallel()
+	b := newFreezerBench(t, func() error { return errors.New("its program is gone") })
+	b.arm(t, Fault{Kind: KillBefore, Class: Write, At: 1})
+	if _, err := b.freezer.Book(t.Context(), take("one")); err == nil {
+		t.Error("it was answered")
+	}
+	b.demandBooked(t)
+	if log := b.Log(); log[len(log)-1].Service != Operator || log[len(log)-1].Message != "its program is gone" {
+		t.Errorf("the log ends with %+v", log[len(log)-1])
+	}
+}
+
+func TestDisarmWaitsForAKillAndPreventsTheNext(t *testing.T) {
+	t.Parallel()
+	operator := newKilled()
+	b := newFreezerBench(t, operator.kill)
+	b.arm(t, Fault{Kind: KillAfter, Class: Write, At: 1})
+	go func() { _, _ = b.freezer.Book(context.WithoutCancel(t.Context()), take("one")) }()
+	<-operator.begins
+	disarmed := make(chan time.Time, 1)
+	go func() {
+		b.Disarm()
+		disarmed <- time.Now()
+	}()
+	eventually(t, "the schedule is over", func() bool {
+		b.mutex.Lock()
+		defer b.mutex.Unlock()
+		return len(b.plan.schedule.Faults) == 0
+	})
+	select {
+	case <-disarmed:
+		t.Fatal("Disarm does not wait")
+	default:
+	}
+	dead := time.Now()
+	operator.dead <- nil
+	if at := <-disarmed; at.Before(dead) {
+		t.Error("Disarm did not wait until the operator was started again")
+	}
+	if _, err := b.freezer.Book(t.Context(), take("two")); err != nil {
+		t.Errorf("after Disarm: %v", err)
+	}
+}
+
+// A request that was sent under one schedule and done under the next is no reason to kill anybody.
+func TestAKillThatComesTooLateIsNone(t *testing.T) {
+	t.Parallel()
+	b := New(func() error { t.Error("it was killed"); return nil })
+	t.Cleanup(func() { b.Close() })
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	url, err := b.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(arrived); <-goOn }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Arm(Schedule{Faults: []Fault{{Kind: KillAfter, Class: Read, At: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- send(t.Context(), lone(t), http.MethodGet, url) }()
+	<-arrived
+	b.Disarm()
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Errorf("after the end of the schedule it is not even answered: %v", err)
+	}
+	if entry := b.Log()[0]; entry.Fault != "" || entry.Code != http.StatusOK {
+		t.Errorf("the log has %s", entry)
+	}
+}

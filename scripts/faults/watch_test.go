@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package faults
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// seen is what a watch tells, and when.
+type seen struct {
+	event string // "ADDED x=1"
+	at    time.Time
+}
+
+// follow watches the ConfigMaps that a test makes, until it is over or the watch ends.
+func follow(t *testing.T, client *kubernetes.Clientset, namespace string) <-chan seen {
+	t.Helper()
+	watching, err := client.CoreV1().ConfigMaps(namespace).Watch(t.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermNotEqualSelector("metadata.name", "kube-root-ca.crt").String(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(watching.Stop)
+	events := make(chan seen, 1000)
+	go func() {
+		defer close(events)
+		for event := range watching.ResultChan() {
+			told := seen{event: string(event.Type), at: time.Now()}
+			if configMap, ok := event.Object.(*corev1.ConfigMap); ok {
+				told.event += " " + configMap.Name + "=" + configMap.Data["value"]
+			}
+			events <- told
+		}
+	}()
+	return events
+}
+
+// next waits for an event, which must be this one.
+func next(t *testing.T, events <-chan seen, want string) time.Time {
+	t.Helper()
+	select {
+	case got, ok := <-events:
+		if !ok {
+			t.Fatalf("the watch has ended, and should tell %q", want)
+		}
+		if got.event != want {
+			t.Fatalf("the watch tells %q, want %q", got.event, want)
+		}
+		return got.at
+	case <-time.After(patience):
+		t.Fatalf("the watch does not tell %q", want)
+	}
+	return time.Time{}
+}
+
+func TestWatchesPassInTheirEncoding(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for _, mediaType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+		config := rest.CopyConfig(b.operator)
+		config.ContentType, config.AcceptContentTypes = mediaType, mediaType
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := follow(t, client, b.namespace)
+		b.make(t, "a")
+		next(t, events, string(apiwatch.Added)+" a=")
+		if err := set(t.Context(), b.direct, b.namespace, "a", "1"); err != nil {
+			t.Fatal(err)
+		}
+		next(t, events, string(apiwatch.Modified)+" a=1")
+		if err := b.direct.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		next(t, events, string(apiwatch.Deleted)+" a=1")
+	}
+	for _, entry := range b.Log() {
+		if entry.Verb != "watch" || entry.Resource != "configmaps" || entry.Code != 200 || entry.Number != 0 || entry.Write {
+			t.Errorf("the log has %+v", entry)
+		}
+	}
+}
+
+func TestAnInformerFollowsThroughCuts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client := b.client(t)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(b.namespace))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	stop := make(chan struct{})
+	factory.Start(stop)
+	t.Cleanup(func() { close(stop); factory.Shutdown() })
+	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+		t.Fatal("the informer does not begin")
+	}
+	b.make(t, "x")
+	names := func() []string { return informer.GetStore().ListKeys() }
+	eventually(t, "the informer knows x", func() bool { return slices.Contains(names(), b.namespace+"/x") })
+
+	b.arm(t, Fault{Kind: Cut, Class: Write, At: 1})
+	if err := set(t.Context(), client, b.namespace, "x", "1"); err != nil {
+		t.Fatalf("the request at which watches are cut is done, and answered: %v", err)
+	}
+	watches := func() (all []Entry) {
+		for _, entry := range b.Log() {
+			if entry.Verb == "watch" && entry.Code == http.StatusOK { // the first, for a streamed list, is refused by this cluster
+				all = append(all, entry)
+			}
+		}
+		return all
+	}
+	eventually(t, "the informer watches again", func() bool { return len(watches()) > 1 })
+	b.make(t, "y")
+	eventually(t, "the informer knows y", func() bool { return slices.Contains(names(), b.namespace+"/y") })
+	if first := watches()[0]; first.Seconds <= 0 {
+		t.Errorf("the watch that was cut is %+v", first)
+	}
+	// It did not take it for a failure of the server, after which it would wait longer and longer.
+	for _, entry := range b.Log() {
+		if entry.Verb == "list" && entry.Time.After(watches()[0].Time) {
+			t.Errorf("it lists again: %s", entry)
+		}
+	}
+}
+
+func TestACutEndsAllWatchesThatThereAre(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client := b.client(t)
+	b.make(t, "x")
+	first, second := follow(t, client, b.namespace), follow(t, client, b.namespace)
+	for _, events := range []<-chan seen{first, second} {
+		next(t, events, "ADDED x=")
+	}
+	b.arm(t, Fault{Kind: Cut, Class: Write, At: 1})
+	if err := set(t.Context(), client, b.namespace, "x", "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, events := range []<-chan seen{first, second} {
+		var last string
+		for got := range events { // until it ends
+			last = got.event
+		}
+		if last != "" && last != "MODIFIED x=1" {
+			t.Errorf("the last that the watch tells is %q", last)
+		}
+	}
+	third := follow(t, client, b.namespace)
+	next(t, third, "ADDED x=1")
+}
+
+func TestStaleEventsAreLateAndInOrder(t *testing.T) {
+	t.Parallel()
+	const lag = 400 * time.Millisecond
+	b := newBench(t, nil)
+	client := b.client(t)
+	b.make(t, "x")
+	direct, late := follow(t, b.direct, b.namespace), follow(t, client, b.namespace)
+	next(t, direct, "ADDED x=")
+	next(t, late, "ADDED x=")
+
+	b.arm(t, Fault{Kind: Stale, Class: Write, At: 2, For: lasting(lag)})
+	write := func(value string) {
+		t.Helper()
+		if err := set(t.Context(), client, b.namespace, "x", value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1") // the fault comes later
+	next(t, late, "MODIFIED x=1")
+	next(t, direct, "MODIFIED x=1")
+	began := time.Now()
+	for _, value := range []string{"2", "3", "4"} {
+		write(value)
+	}
+	if got := b.value(t, "x"); got != "4" {
+		t.Errorf("the request at which it begins, and those after it, are done: the value is %q", got)
+	}
+	var last time.Time
+	for n, value := range []string{"2", "3", "4"} {
+		there := next(t, direct, "MODIFIED x="+value)
+		here := next(t, late, "MODIFIED x="+value)
+		// The event left the API server after the write began. Which of the two connections is faster is not ours.
+		if here.Sub(began) < lag {
+			t.Errorf("%s is late by %s, want %s", value, here.Sub(there), lag)
+		}
+		if here.Before(last) {
+			t.Errorf("%s came before the one before it", value)
+		}
+		last = here
+		if n == 2 && here.Sub(there) > patience/2 {
+			t.Errorf("each event is held back, not all one after the other: the last came %s late", here.Sub(there))
+		}
+	}
+}
+
+func TestWhatIsHeldBackComesAtTheEndOfTheSchedule(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client := b.client(t)
+	b.make(t, "x")
+	direct, late := follow(t, b.direct, b.namespace), follow(t, client, b.namespace)
+	next(t, direct, "ADDED x=")
+	next(t, late, "ADDED x=")
+	b.arm(t, Fault{Kind: Stale, Class: Write, At: 1, For: lasting(long)})
+	for _, value := range []string{"1", "2"} {
+		if err := set(t.Context(), client, b.namespace, "x", value); err != nil {
+			t.Fatal(err)
+		}
+		next(t, direct, "MODIFIED x="+value)
+	}
+	// A watch that begins now sees old things late, too.
+	begun := follow(t, client, b.namespace)
+	if _, err := client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "x", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	released := time.Now()
+	b.Disarm()
+	for _, value := range []string{"1", "2"} {
+		if at := next(t, late, "MODIFIED x="+value); at.Before(released) {
+			t.Errorf("the event of %s was not held back", value)
+		}
+	}
+	if at := next(t, begun, "ADDED x=2"); at.Before(released) {
+		t.Error("the first event of a new watch was not held back")
+	}
+	if err := set(t.Context(), client, b.namespace, "x", "3"); err != nil {
+		t.Fatal(err)
+	}
+	next(t, late, "MODIFIED x=3")
+}
