@@ -57,7 +57,10 @@ func (r Report) JSON() ([]byte, error) {
 	if err := encoder.Encode(r); err != nil {
 		return nil, fmt.Errorf("writing the report of %s: %w", r.Lab, err)
 	}
-	if err := Validate(data.Bytes()); err != nil {
+	if err := validateDocument(data.Bytes()); err != nil {
+		return nil, fmt.Errorf("writing the report of %s: %w", r.Lab, err)
+	}
+	if err := r.addsUp(); err != nil {
 		return nil, fmt.Errorf("writing the report of %s: %w", r.Lab, err)
 	}
 	return data.Bytes(), nil

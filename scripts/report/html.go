@@ -28,14 +28,12 @@ var (
 
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("page.html").Funcs(template.FuncMap{
-		"add":     func(a, b int) int { return a + b },
-		"seconds": pageSeconds,
-		"trim":    func(prefix, text string) string { return strings.TrimPrefix(text, prefix) },
-		"share":   pageShare,
-		"quoted":  pageQuoted,
-		"panics": func(line string) bool {
-			return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:")
-		},
+		"add":       func(a, b int) int { return a + b },
+		"seconds":   pageSeconds,
+		"trim":      func(prefix, text string) string { return strings.TrimPrefix(text, prefix) },
+		"share":     pageShare,
+		"quoted":    pageQuoted,
+		"panics":    panics,
 		"breakable": pageBreakable,
 	}).Parse(pageHTML)
 })

@@ -43,7 +43,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	}
 	m.remarks(r)
 	if r.Outcome != Graded {
-		m.block("The end of the operator's log", r.OperatorLog[max(0, len(r.OperatorLog)-maxMarkdownLines):])
+		m.block("The end of the operator's log", r.lastWords(maxMarkdownLines))
 	}
 	if r.Seed != 0 {
 		m.line("Seed %d. The same faults again: `lab grade %s --seed %d`", r.Seed, r.Number(), r.Seed)
@@ -55,6 +55,19 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		return fmt.Errorf("writing the summary: %w", err)
 	}
 	return nil
+}
+
+// lastWords are some lines of the operator's log: the last ones, or those after a panic, whose first lines say more.
+func (r *Report) lastWords(limit int) []string {
+	lines := r.OperatorLog
+	if start := slices.IndexFunc(lines, panics); start >= 0 {
+		return lines[start:min(len(lines), start+limit)]
+	}
+	return lines[max(0, len(lines)-limit):]
+}
+
+func panics(line string) bool {
+	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:")
 }
 
 type markdown struct {

@@ -166,6 +166,9 @@ func (c *Check) complete() {
 // Safe is text that can be shown: valid UTF-8, sequences that steer a terminal removed, other control characters and those that
 // turn the direction of writing made visible (\x07, \u202e). Line feeds and tabs stay.
 func Safe(text string) string {
+	if harmless(text) {
+		return text
+	}
 	text = steering.ReplaceAllString(strings.ToValidUTF8(text, string(utf8.RuneError)), "")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if !strings.ContainsFunc(text, unsafe) {
@@ -185,6 +188,16 @@ func Safe(text string) string {
 		}
 	}
 	return safe.String()
+}
+
+// harmless is a fast answer for nearly all text there is: printable ASCII.
+func harmless(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // steering matches whole sequences by which a program colours its log or steers a terminal: CSI (ECMA-48, 5.4), OSC and the
@@ -210,8 +223,10 @@ func unsafe(r rune) bool {
 // oneLine keeps the spaces at the start: they align evidence and indent a stack trace.
 func oneLine(text string) string {
 	text = strings.TrimRight(strings.TrimLeft(Safe(text), "\n"), " \t\n")
-	return shorten(strings.NewReplacer("\n", `\n`, "\t", "    ").Replace(text), MaxLine)
+	return shorten(breaks.Replace(text), MaxLine)
 }
+
+var breaks = strings.NewReplacer("\n", `\n`, "\t", "    ")
 
 func lines(all ...*string) {
 	for _, text := range all {
@@ -227,6 +242,9 @@ func texts(all ...*string) {
 
 // shorten keeps a text within a number of characters; an ellipsis says that there was more.
 func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
 	if utf8.RuneCountInString(text) <= limit {
 		return text
 	}

@@ -42,33 +42,36 @@ var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 
 // Validate says whether JSON is a report: as report.schema.json describes it, and with points that add up.
 func Validate(data []byte) error {
-	var version struct {
-		Schema string `json:"schema"`
-	}
-	if err := json.Unmarshal(data, &version); err != nil {
-		return fmt.Errorf("this is no report: %w", err)
-	}
-	// Before all else, since the rest would only tell of fields that another version has.
-	if version.Schema != Schema {
-		return fmt.Errorf("this is a report of the version %q, and this command reads %q: grade again to get a new one",
-			version.Schema, Schema)
-	}
-	schema, err := compiledSchema()
-	if err != nil {
+	if err := validateDocument(data); err != nil {
 		return err
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("this is no report: %w", err)
-	}
-	if err := schema.Validate(document); err != nil {
-		return schemaError(err)
 	}
 	var report Report
 	if err := json.Unmarshal(data, &report); err != nil {
 		return fmt.Errorf("this is no report: %w", err)
 	}
 	return report.addsUp()
+}
+
+// validateDocument is what of that the schema can decide.
+func validateDocument(data []byte) error {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("this is no report: %w", err)
+	}
+	// Before all else, since the rest would only tell of fields that another version has.
+	object, _ := document.(map[string]any)
+	if version, _ := object["schema"].(string); version != Schema {
+		return fmt.Errorf("this is a report of the version %q, and this command reads %q: grade again to get a new one",
+			version, Schema)
+	}
+	schema, err := compiledSchema()
+	if err != nil {
+		return err
+	}
+	if err := schema.Validate(document); err != nil {
+		return schemaError(err)
+	}
+	return nil
 }
 
 // schemaError writes all broken rules in one line, each with the path of its value.
