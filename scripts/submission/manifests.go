@@ -68,7 +68,8 @@ func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
 func (w *Workshop) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
 	out := filepath.Join(w.Scope.Dir, "manifests", strconv.Itoa(len(generators)))
 	args := append(slices.Clone(generators), "paths=./...")
-	for _, kind := range []string{"crd", "rbac", "webhook"} {
+	for _, generator := range generators {
+		kind, _, _ := strings.Cut(generator, ":")
 		args = append(args, "output:"+kind+":dir="+filepath.Join(out, kind))
 	}
 	output, err := w.tool(ctx, generateTimeout, offline(), w.ControllerGen, args...)

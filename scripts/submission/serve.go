@@ -40,9 +40,15 @@ type served struct {
 	ca      *certificates.Authority
 	host    string      // that the serving certificate is for
 	targets map[int]int // the port at which a Service expects the operator, and where it listens
+	closed  bool
 }
 
+// close ends it. Closing it again does nothing.
 func (s *served) close() (err error) {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	if s.router != nil {
 		err = s.router.Close()
 	}
@@ -206,6 +212,7 @@ func (s *served) lead(ctx context.Context, client dynamic.Interface, service *un
 	}
 	service = service.DeepCopy()
 	service.SetNamespace(operatorNamespace)
+	service.SetLabels(withOurLabel(service.GetLabels()))
 	made, err := client.Resource(servicesResource).Namespace(operatorNamespace).Apply(ctx, service.GetName(), service,
 		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil {
@@ -243,9 +250,9 @@ func (m *Manifests) connected(configuration *unstructured.Unstructured, ca []byt
 }
 
 // WebhooksListen waits until the operator that was started answers where the API server will ask it, as long as the context
-// allows. There is nothing to wait for if it brings no webhooks.
+// allows. There is nothing to wait for if ServeWebhooks has registered none.
 func (w *Workshop) WebhooksListen(ctx context.Context) error {
-	if w.webhooks == nil {
+	if w.webhooks == nil || w.webhooks.router == nil {
 		return nil
 	}
 	trusted := x509.NewCertPool()

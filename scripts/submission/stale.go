@@ -16,8 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// InstalledLabel marks what was registered for a submission and decides on the requests of others: it goes when another
-// submission is installed.
+// InstalledLabel marks what was registered for a submission's webhooks: it goes when another submission is installed.
 const InstalledLabel = "operators.lva.io/installed"
 
 func withOurLabel(labels map[string]string) map[string]string {
@@ -29,25 +28,30 @@ func withOurLabel(labels map[string]string) map[string]string {
 	return labels
 }
 
-// admissionResources are what may decide on the requests of others.
-var admissionResources = append(slices.Collect(maps.Values(configurations)),
+// staleResources are what an earlier submission may have left. Who decides on requests comes before what it needs.
+var staleResources = append(slices.Collect(maps.Values(configurations)),
 	schema.GroupVersionResource{Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	schema.GroupVersionResource{Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicies"},
+	servicesResource,
 )
 
 // removeStale removes what an earlier submission had registered. What this one will register under the same name stays:
 // there is no moment at which nobody decides.
 func (m *Manifests) removeStale(ctx context.Context, client dynamic.Interface) error {
-	for _, resource := range admissionResources {
+	ours := func(object *unstructured.Unstructured) bool {
+		same := func(other *unstructured.Unstructured) bool { return nameOf(other) == nameOf(object) }
+		return slices.ContainsFunc(m.webhooks, same) || slices.ContainsFunc(m.services, same)
+	}
+	for _, resource := range staleResources {
 		registered, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: InstalledLabel})
 		if err != nil {
 			return fmt.Errorf("listing what an earlier submission has registered: %w", err)
 		}
 		for _, object := range registered.Items {
-			if slices.ContainsFunc(m.webhooks, func(ours *unstructured.Unstructured) bool { return nameOf(ours) == nameOf(&object) }) {
+			if ours(&object) {
 				continue
 			}
-			err := client.Resource(resource).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
+			err := client.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("removing the %s %s of an earlier submission: %w", object.GetKind(), object.GetName(), err)
 			}

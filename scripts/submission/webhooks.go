@@ -140,6 +140,7 @@ func (m *Manifests) completeWebhooks() {
 		}
 	}
 	if !m.HasWebhooks() {
+		m.services = nil // what nobody names is for other things
 		return
 	}
 	if len(m.services) == 0 {
