@@ -4,8 +4,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,10 +15,19 @@ import (
 	"lva.io/operators/scripts/report/terminal"
 )
 
+// formatTerminal is the form of a report that is no file for a program.
+const formatTerminal = "terminal"
+
 func reportCommand() *cobra.Command {
 	var flags choiceFlags
+	var format, output, visibility string
 	command := &cobra.Command{
-		Use: "report N", GroupID: groupStudents, Short: "Show the last report of a lab again", Args: exactlyOneLab,
+		Use: "report N", GroupID: groupStudents, Short: "Show the last report of a lab again, or write it in another form", Args: exactlyOneLab,
+		Long: "report shows the last report of a lab again, or writes it in the form that another program reads.\n" +
+			"Whatever the verdict was, the exit code is 0 if it could be written. For classroom50, the environment says whose\n" +
+			"submission it is: see docs/guides/classrooms.md.",
+		Example: "  lab report 2\n  lab report 2 --format html -o report.html\n" +
+			"  lab report 2 --dir ../submission --format markdown >> \"$GITHUB_STEP_SUMMARY\"",
 		RunE: func(_ *cobra.Command, args []string) error {
 			chosen, err := flags.choose(args[0])
 			if err != nil {
@@ -27,9 +38,42 @@ func reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return terminal.Render(os.Stdout, last, chosen.screen(file))
+			if format == formatTerminal && output == "" {
+				return terminal.Render(os.Stdout, last, chosen.screen(file))
+			}
+			content, err := encode(last, format, visibility, chosen.screen(file))
+			if err != nil {
+				return err
+			}
+			if output == "" {
+				_, err = os.Stdout.Write(content)
+				return err
+			}
+			return report.WriteFile(output, content)
 		},
 	}
 	flags.register(command)
+	command.Flags().StringVar(&format, "format", formatTerminal, "terminal, "+report.FormatNames())
+	command.Flags().StringVarP(&output, "output", "o", "", "a file to write, instead of standard output")
+	command.Flags().StringVar(&visibility, "visibility", report.Visibilities[0],
+		"gradescope: who sees it when: "+strings.Join(report.Visibilities, ", "))
 	return command
+}
+
+// encode writes a report in one of the formats. What a terminal shows has no colours in a file.
+func encode(last *report.Report, format, visibility string, screen terminal.Options) ([]byte, error) {
+	if format == formatTerminal {
+		var text bytes.Buffer
+		screen.Screen = &terminal.Screen{}
+		err := terminal.Render(&text, last, screen)
+		return text.Bytes(), err
+	}
+	options := report.FormatOptions{Gradescope: report.GradescopeOptions{Visibility: visibility}}
+	if format == string(report.FormatClassroom50) {
+		var err error
+		if options.Classroom50, err = report.Classroom50Environment(os.Getenv); err != nil {
+			return nil, err
+		}
+	}
+	return last.Encode(report.Format(format), options)
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lva.io/operators/scripts/report"
+)
+
+// reported makes a checkout in which lab 2 has a report.
+func reported(t *testing.T) string {
+	t.Helper()
+	root := bare(t)
+	stored, err := report.Read(filepath.Join(here(t).Root, "scripts", "report", "testdata", "graded-failed.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Write(filepath.Join(root, "out", "02-reconciler"), *stored); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// Each form goes to standard output, where a pipe wants it, or into a file, and is the same in both.
+func TestReportInEveryForm(t *testing.T) {
+	root := reported(t)
+	for name, value := range map[string]string{
+		"CLASSROOM": "operators", "ASSIGNMENT": "lab-2", "OWNER": "alice", "SUBMISSION_TAG": "submit/1",
+		"COMMIT_URL": "https://git.example/c", "RELEASE_URL": "https://git.example/r",
+	} {
+		t.Setenv(name, value)
+	}
+	object := func(content string) bool { return json.Valid([]byte(content)) && strings.HasPrefix(content, "{") }
+	for format, right := range map[string]func(string) bool{
+		"terminal": func(c string) bool { return strings.Contains(c, "FAIL newest-goes") && !strings.Contains(c, "\x1b") },
+		"json":     func(c string) bool { return report.Validate([]byte(c)) == nil },
+		"junit": func(c string) bool {
+			return xml.Unmarshal([]byte(c), new(struct{})) == nil && strings.Contains(c, "<testsuite ")
+		},
+		"gradescope":  func(c string) bool { return object(c) && strings.Contains(c, `"stdout_visibility"`) },
+		"classroom50": func(c string) bool { return object(c) && strings.Contains(c, report.Classroom50Schema) },
+		"markdown":    func(c string) bool { return strings.HasPrefix(c, "## Lab 2, The reconciler: 35 of 100 points") },
+		"html":        func(c string) bool { return strings.HasPrefix(c, "<!doctype html>") },
+	} {
+		t.Run(format, func(t *testing.T) {
+			printed := run(t, root, "report", "2", "--format", format)
+			if printed.code != 0 || printed.stderr != "" || !right(printed.stdout) {
+				t.Fatalf("exit code %d, %s\n%s", printed.code, printed.stderr, printed.stdout)
+			}
+			file := filepath.Join(t.TempDir(), "result")
+			written := run(t, root, "report", "2", "--format", format, "-o", file)
+			content, err := os.ReadFile(file)
+			if err != nil || written.code != 0 || written.stdout != "" || string(content) != printed.stdout {
+				t.Errorf("exit code %d, %v, %s%s; want the file to hold what was printed", written.code, err, written.stdout, written.stderr)
+			}
+		})
+	}
+}
+
+func TestReportRefusesWithOneSentence(t *testing.T) {
+	t.Parallel()
+	root := reported(t)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"report", "1"}, "grade the lab first"},
+		{[]string{"report", "2", "--format", "pdf"}, `there is no format "pdf": choose one of `},
+		{[]string{"report", "2", "--format", "gradescope", "--visibility", "never"}, "choose one of visible, after_due_date"},
+		{[]string{"report", "2", "--format", "classroom50"}, "CLASSROOM (the short name of the classroom) is not set"},
+		{[]string{"report", "2", "-o", filepath.Join(root, "missing", "file")}, "missing"},
+	} {
+		got := run(t, root, test.args...)
+		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%q: exit code %d, %q; want one line that has %q", test.args, got.code, got.stderr, test.want)
+		}
+	}
+}
