@@ -142,9 +142,9 @@ func nameInBody(r *http.Request) string {
 	return object.Name
 }
 
-// modified is what the API server says of an object that changed since it was read:
+// errModified is what the API server says of an object that changed since it was read:
 // k8s.io/apiserver/pkg/registry/generic/registry.OptimisticLockErrorMsg.
-var modified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
 // refuseAPI answers as the API server does.
 func refuseAPI(asked *request, kind Kind) refusal {
@@ -153,7 +153,7 @@ func refuseAPI(asked *request, kind Kind) refusal {
 	var err *apierrors.StatusError
 	switch {
 	case kind == Conflict && slices.Contains([]string{"update", "patch", "delete"}, asked.entry.Verb):
-		err = apierrors.NewConflict(of, asked.entry.Name, modified)
+		err = apierrors.NewConflict(of, asked.entry.Name, errModified)
 	case kind == TooManyRequests:
 		err = apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
 	case kind == Unavailable:

@@ -41,8 +41,10 @@ func TestCloseEndsEverything(t *testing.T) {
 	next(t, open, "ADDED x=")
 	// Everything that lasts, each at a write of its own; and a connection on which nobody ever speaks.
 	schedule := []Fault{
-		{Kind: NoAnswer, Class: Write, At: 1}, {Kind: Slow, Class: Write, At: 2, For: lasting(long)},
-		{Kind: Stale, Class: Write, At: 3, For: lasting(long)}, {Kind: NoAnswer, Class: Write, At: 1, Service: "freezer"},
+		{Kind: NoAnswer, Class: Write, At: 1},
+		{Kind: Slow, Class: Write, At: 2, For: lasting(long)},
+		{Kind: Stale, Class: Write, At: 3, For: lasting(long)},
+		{Kind: NoAnswer, Class: Write, At: 1, Service: "freezer"},
 		{Kind: KillAfter, Class: Write, At: 5},
 	}
 	b.arm(t, schedule...)

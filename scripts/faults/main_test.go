@@ -136,10 +136,10 @@ func newFreezerBench(t *testing.T, kill func() error) *bench {
 // account makes a ServiceAccount that may do what the tests do, and returns its token.
 func (b *bench) account(t *testing.T) string {
 	t.Helper()
-	ctx, any := t.Context(), []string{"*"}
+	ctx, all := t.Context(), []string{"*"}
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "faults"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: any, Resources: any, Verbs: any}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}},
 	}
 	if _, err := b.direct.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
@@ -202,13 +202,13 @@ func (b *bench) arm(t *testing.T, faults ...Fault) {
 	}
 }
 
-// eventually asks again and again until it is true.
-func eventually(t *testing.T, what string, true func() bool) {
+// eventually asks again and again until it holds.
+func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	for !true() {
+	for !holds() {
 		select {
 		case <-ticker.C:
 		case <-deadline:
