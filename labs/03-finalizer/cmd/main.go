@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command manager runs the icecream operator. It only wires: the work is done in internal/controller.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	demov1 "lva.io/operators/labs/03-finalizer/api/v1"
+	"lva.io/operators/labs/03-finalizer/internal/controller"
+	"lva.io/operators/labs/03-finalizer/internal/freezer"
+)
+
+func main() {
+	var options ctrl.Options
+	flag.StringVar(&options.Metrics.BindAddress, "metrics-bind-address", "0", "address of the metrics; 0: none")
+	flag.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of the probes; 0: none")
+	flag.BoolVar(&options.LeaderElection, "leader-elect", false, "of several operators, let one at a time do the work")
+	logging := zap.Options{Development: true}
+	logging.BindFlags(flag.CommandLine)
+	flag.Parse()
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+
+	if err := run(options); err != nil {
+		ctrl.Log.Error(err, "The operator cannot go on")
+		os.Exit(1)
+	}
+}
+
+func run(options ctrl.Options) error {
+	// The scheme knows the kinds that this operator talks about; it needs no others.
+	options.Scheme = runtime.NewScheme()
+	if err := demov1.AddToScheme(options.Scheme); err != nil {
+		return fmt.Errorf("add the API to the scheme: %w", err)
+	}
+	options.LeaderElectionID = "icecream.demo.lva.io"
+
+	// The manager holds what all controllers share: the connection to the API server, and a cache of what it says.
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the API server (is KUBECONFIG set?): %w", err)
+	}
+	manager, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	url := os.Getenv("FREEZER_URL")
+	if url == "" {
+		return errors.New("FREEZER_URL is not set: it says where the freezer is, for example http://127.0.0.1:8080")
+	}
+	reconciler := &controller.IcecreamReconciler{
+		Client:    manager.GetClient(),
+		APIReader: manager.GetAPIReader(),
+		// TODO(lab): 7. 0 is for ever. How long should we wait for a freezer that does not answer?
+		Freezer: freezer.NewClient(url, 0),
+	}
+	if err := reconciler.SetupWithManager(manager); err != nil {
+		return fmt.Errorf("set up the icecream controller: %w", err)
+	}
+
+	if err := manager.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return fmt.Errorf("set up the liveness probe: %w", err)
+	}
+	if err := manager.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+		return fmt.Errorf("set up the readiness probe: %w", err)
+	}
+	return manager.Start(ctrl.SetupSignalHandler())
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+
+	demov1 "lva.io/operators/labs/03-finalizer/api/v1"
+	"lva.io/operators/labs/03-finalizer/internal/freezer"
+)
+
+// The condition that says how an icecream and the freezer stand, and its reasons.
+const (
+	settled            = "Settled"
+	balanced           = "Balanced"
+	freezerUnavailable = "FreezerUnavailable"
+)
+
+// settle brings an icecream's account at the freezer in line with what it wants, and says in its conditions how that
+// went. It does not write them.
+func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecream) error {
+	err := r.book(ctx, icecream)
+	// TODO(lab): 6. Set the condition settled in the icecream's status with meta.SetStatusCondition: true, or false
+	// with the reason freezerUnavailable and the error as its message. observedGeneration says of which spec you speak.
+	return err
+}
+
+// book books all that is missing. It may be cut off after any of its requests, and begun anew: it asks the freezer what
+// has been done, and a movement whose answer got lost is booked again under the same id, which changes nothing.
+func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream) error {
+	// TODO(lab): 4. Ask the freezer what this icecream has out (its UID is the owner), and book what balance says is
+	// missing. At the first error stop and hand it back: you are called again.
+	return nil
+}
+
+// wanted lists what an icecream should have out of the freezer. One that is being deleted wants nothing any more: that
+// is all there is to a deletion.
+func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
+	// TODO(lab): 2. Its flavours and its toppings, or nothing if it is being deleted.
+	return nil
+}
+
+// balance compares what an icecream has out with what it wants, and lists what is missing: first what goes back,
+// toppings before flavours, since they lie on top; then what is taken.
+func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Movement {
+	// TODO(lab): 2. What is out and not wanted goes freezer.In, toppings first. What is wanted and not out goes
+	// freezer.Out. The owner of a movement is the icecream's UID.
+	return nil
+}
+
+// movementID makes the id of a movement from what it is about, so that whoever wants to book it again, also after a
+// crash, comes to the same one. The UID tells an icecream from a later one of the same name. The generation counts what
+// it has wanted so far, and a deletion too: if a topping is dropped and ordered again, that is another movement.
+func movementID(icecream *demov1.Icecream, movement freezer.Movement) string {
+	// TODO(lab): 3. Make an id from the owner, the generation, the direction, the kind and the name. An id may have
+	// up to 200 letters, digits and any of "._:-", and a flavour may be called anything: so take a hash of them.
+	return ""
+}

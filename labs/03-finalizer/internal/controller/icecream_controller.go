@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	demov1 "lva.io/operators/labs/03-finalizer/api/v1"
+	"lva.io/operators/labs/03-finalizer/internal/freezer"
+)
+
+// finalizer keeps an icecream from going as long as it is in the icecream's metadata: until then its ingredients are
+// back in the freezer. Its first part is our domain, so that nobody else's finalizer has this name.
+const finalizer = "demo.lva.io/finalizer"
+
+// IcecreamReconciler keeps the rule of the shop: each flavour is sold three times, and no more. And it keeps the books:
+// what an icecream is made of comes out of the freezer, and goes back before the icecream does.
+type IcecreamReconciler struct {
+	// Client reads from a cache, which may be a moment behind, and writes to the API server.
+	client.Client
+	// APIReader reads from the API server itself: dearer, but up to date.
+	APIReader client.Reader
+	// Freezer is where the ingredients are. It is no part of Kubernetes: nothing tells us when something changes there.
+	Freezer *freezer.Client
+}
+
+// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
+// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch.
+
+// TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing?
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
+
+// Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
+// things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
+// Whether it is called once or ten times, early or late, makes no difference to where it ends.
+func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var icecream demov1.Icecream
+	if err := r.Get(ctx, req.NamespacedName, &icecream); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime: nothing is left to do.
+	}
+	if !icecream.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, &icecream)
+	}
+
+	var all demov1.IcecreamList
+	if err := r.List(ctx, &all); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list the icecreams: %w", err)
+	}
+	assigned := assignPlaces(all.Items)
+	if !assigned.holders.Has(icecream.Name) {
+		return ctrl.Result{}, r.remove(ctx, &icecream)
+	}
+
+	// TODO(lab): 1. Put the finalizer on the icecream (addFinalizer, below), and do not go on if that fails.
+	observed := icecream.DeepCopy()
+	observed.Status.ToppingsCount = new(int32(len(icecream.Spec.Topping)))
+	observed.Status.SoldOut = new(assigned.soldOut(icecream.Spec.Flavour))
+	// TODO(lab): 4. Settle its account at the freezer (settle, in account.go). Write the status in any case, since
+	// settle puts a condition into it, and hand back both errors.
+	return ctrl.Result{}, r.writeStatus(ctx, &icecream, observed)
+}
+
+// finalize sees to an icecream that is being deleted. That cannot be undone any more, but it waits for us.
+func (r *IcecreamReconciler) finalize(ctx context.Context, icecream *demov1.Icecream) error {
+	// TODO(lab): 5. Settle its account: an icecream that is being deleted wants nothing any more (see wanted). Write
+	// the status. When both have worked, and not before, take the finalizer off. If it is not there, do nothing.
+	return nil
+}
+
+// addFinalizer puts our finalizer on an icecream, unless it is there. An error, also "not found", means that it is not
+// there: then nothing may be taken for this icecream.
+func (r *IcecreamReconciler) addFinalizer(ctx context.Context, icecream *demov1.Icecream) error {
+	// TODO(lab): 1. controllerutil.AddFinalizer says whether there is anything to do, r.Patch writes it (changesSince,
+	// below, makes the patch from a copy that you keep). There is no error here that you may ignore.
+	return nil
+}
+
+// removeFinalizer takes our finalizer off an icecream. If it was the last one, the icecream is gone.
+func (r *IcecreamReconciler) removeFinalizer(ctx context.Context, icecream *demov1.Icecream) error {
+	// TODO(lab): 5. The same with controllerutil.RemoveFinalizer. If the icecream is gone already, so is the finalizer.
+	return nil
+}
+
+// changesSince makes a patch of what was changed since an icecream was read. The finalizers of all controllers are one
+// list, which the patch writes as a whole. So it carries the resource version, too: if somebody else has changed the
+// icecream in the meantime, the API server answers with a conflict, and no finalizer is lost.
+func changesSince(read *demov1.Icecream) client.Patch {
+	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
+}
+
+// writeStatus writes the status if it is not the one that was read. Writing what is there already would cost a request,
+// and where it made a difference, call us again: for ever.
+func (r *IcecreamReconciler) writeStatus(ctx context.Context, read, observed *demov1.Icecream) error {
+	if equality.Semantic.DeepEqual(read.Status, observed.Status) {
+		return nil
+	}
+	// The update carries the resource version that was read. If somebody else was faster, the API server answers with a
+	// conflict: we hand that back as an error, and are called again to look at what is there now.
+	if err := r.Status().Update(ctx, observed); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// remove deletes an icecream that has no place. There is no way back from that, and the cache may be behind: it may
+// still show an icecream that has just left, and whose place is free. So the API server itself is asked before.
+func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecream) error {
+	var current demov1.IcecreamList
+	if err := r.APIReader.List(ctx, &current); err != nil {
+		return fmt.Errorf("ask the API server for the icecreams: %w", err)
+	}
+	if assignPlaces(current.Items).holders.Has(icecream.Name) {
+		return nil // What the cache has yet to hear will be an event, and we are called again.
+	}
+	// Delete the one that was looked at: not a new one of the same name, and not one that was changed since.
+	unchanged := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
+	if err := r.Delete(ctx, icecream, unchanged); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the icecream that has no place: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted the icecream: it had no place", "flavour", icecream.Spec.Flavour)
+	return nil
+}
+
+// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&demov1.Icecream{}).
+		// A change of one concerns the others too, but not each: the generation counts changes of the spec (and the
+		// beginning of a deletion). Without the predicate, every write of a status would wake everybody.
+		Watches(
+			&demov1.Icecream{},
+			handler.EnqueueRequestsFromMapFunc(r.everybody),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
+		).
+		Named("icecream").
+		Complete(r)
+}
+
+// everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
+// few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
+func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all demov1.IcecreamList
+	if err := r.List(ctx, &all); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the icecreams that have to look again")
+		return nil
+	}
+	requests := make([]reconcile.Request, len(all.Items))
+	for i := range all.Items {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&all.Items[i])
+	}
+	return requests
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package finalizer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/faults"
+)
+
+func returned() types.Feature {
+	return features.New("ingredients are returned").
+		Assess("what is wanted no more", check.Assess(assess(func(v visit) {
+			o := v.make("date", []string{"date"}, "cream", "nuts", "fudge")
+			v.has("the ingredients of date are taken", patience, o, "flavour date", "topping cream", "topping nuts", "topping fudge")
+			v.change(o, `{"spec":{"topping":["cherry"]}}`)
+			v.has("when date gets the topping cherry instead of cream, nuts and fudge, those go back and cherry is taken",
+				patience, o, "flavour date", "topping cherry")
+			v.change(o, `{"spec":{"topping":["cherry","cream"]}}`)
+			v.has("when date gets cream again, cream is taken again", patience, o, "flavour date", "topping cherry", "topping cream")
+			v.delete(o)
+			v.leaves("when date is deleted, what it has out goes back, and date is gone", patience, o)
+		}))).
+		Assess("of one that is deleted, however that is asked for", check.Assess(assess(func(v visit) {
+			forced, foreground := v.make("elder", []string{"elder"}, "cream"), v.make("fig", []string{"fig"}, "cream")
+			v.has("the ingredients of elder are taken", patience, forced, "flavour elder", "topping cream")
+			v.has("the ingredients of fig are taken", patience, foreground, "flavour fig", "topping cream")
+			// As kubectl does with --force --grace-period=0, and with --cascade=foreground.
+			v.OK(v.t, "deleting elder", v.Client.Delete(v.ctx, forced.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+			propagation := metav1.DeletePropagationForeground
+			v.OK(v.t, "deleting fig", v.Client.Delete(v.ctx, foreground.name, metav1.DeleteOptions{PropagationPolicy: &propagation}))
+			v.leaves("when elder is deleted by force, its ingredients go back all the same, and elder is gone", patience, forced)
+			v.until("when fig is deleted in the foreground, its ingredients go back and the finalizer goes", patience, func() (string, bool) {
+				now, there := v.find(foreground)
+				out := v.account(foreground).out()
+				return fmt.Sprintf("fig has %s out of the freezer, and its finalizers are %s", sentence(out), sentence(now.finalizers)),
+					len(out) == 0 && (!there || !now.held())
+			})
+			v.freeFrom(foreground, metav1.FinalizerDeleteDependents)
+			v.leaves("fig is gone once it has no finalizers", patience, foreground)
+		}))).Feature()
+}
+
+// freeFrom removes a finalizer that is not the operator's, as its controller would. That of a deletion in the foreground
+// is the garbage collector's: it removes it by itself, but may take half a minute to learn of a new kind.
+func (v visit) freeFrom(o order, finalizer string) {
+	v.t.Helper()
+	for {
+		object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && !slices.Contains(object.GetFinalizers(), finalizer) {
+			return
+		}
+		v.OK(v.t, "reading an icecream", err)
+		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return f == finalizer }))
+		_, err = v.Client.Update(v.ctx, object, metav1.UpdateOptions{})
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			v.OK(v.t, "removing the finalizer "+finalizer, err)
+		}
+	}
+}
+
+func toppingsFirst() types.Feature {
+	return feature("toppings before flavours", "when an icecream is deleted", func(v visit) {
+		const expected = "when an icecream is deleted, its toppings go back before its flavours"
+		o := v.make("grape", []string{"grape", "almond"}, "cream", "wafer", "almond")
+		v.has("the ingredients of grape are taken", patience, o,
+			"flavour grape", "flavour almond", "topping cream", "topping wafer", "topping almond")
+		v.delete(o)
+		v.leaves(expected, patience, o)
+		v.toppingsFirst(expected, o)
+	})
+}
+
+func twoAtOnce() types.Feature {
+	names := []string{"lemon", "lime"}
+	return features.New("several at once").
+		Assess("deleted at the same time, twice under the same names", check.Assess(assess(func(v visit) {
+			for _, again := range []string{"", " again"} {
+				var orders []order
+				for _, name := range names {
+					orders = append(orders, v.make(name, []string{"citrus"}, "cream"))
+				}
+				for _, o := range orders {
+					v.has(fmt.Sprintf("the ingredients of %s are taken%s", o.name, again), patience, o, "flavour citrus", "topping cream")
+				}
+				if again != "" {
+					// Of one worker's writes these are the removals, if it writes a status before each.
+					v.arm(
+						faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 2},
+						faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 4},
+					)
+				}
+				var all errgroup.Group
+				for _, o := range orders {
+					all.Go(func() error { return v.Delete(v.ctx, o.name) })
+				}
+				v.OK(v.t, "deleting two icecreams at once", all.Wait())
+				v.leaves("when lemon and lime are deleted at the same time"+again+
+					", the ingredients of both go back, and both are gone, also when some writes meet a conflict", patience, orders...)
+			}
+			v.disarm()
+		}))).
+		Assess("and one that loses its place", check.Assess(assess(func(v visit) {
+			var holders []order
+			for _, name := range []string{"mango-1", "mango-2", "mango-3"} {
+				holders = append(holders, v.make(name, []string{"mango"}))
+			}
+			loser := v.make("mint", []string{"mint"}, "cream")
+			for _, o := range holders {
+				v.has("the ingredients of "+o.name+" are taken", patience, o, "flavour mango")
+			}
+			v.has("the ingredients of mint are taken", patience, loser, "flavour mint", "topping cream")
+			fourth := v.make("mango-4", []string{"mango"}, "cream")
+			v.change(loser, `{"spec":{"flavour":["mango"]}}`)
+			v.leaves("of five icecreams of mango, mint and mango-4 have no place: they go, and have nothing out of the freezer",
+				patience, loser, fourth)
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
+}
+
+func dyingUntouched() types.Feature {
+	return features.New("one that is dying already").
+		Assess("gets no finalizer, and nothing is taken for it", check.Assess(assess(func(v visit) {
+			const expected = "no finalizer is added to an icecream that is being deleted already, and nothing is taken for it"
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			dying := v.makeHeld("nougat", []string{"nougat"}, "cream")
+			v.delete(dying)
+			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+			// When this one has its finalizer and nothing more happens, the operator has seen the other.
+			alive := v.make("orange", []string{"orange"})
+			v.until("orange, which is not being deleted, gets the finalizer", scenarioPatience, func() (string, bool) {
+				now, _ := v.find(alive)
+				return "its finalizers are " + sentence(now.finalizers), now.held()
+			})
+			v.Settle(v.ctx, v.t)
+			if a := v.account(dying); len(a) > 0 {
+				v.fail(expected, fmt.Sprintf("%s was taken for nougat, which is being deleted", say(a[0].Ingredient)))
+			}
+			resource := icecream.Resource.GroupResource()
+			for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+				if e.Name == dying.name && e.Subresource == "" && bytes.Contains(e.Request, []byte(finalizer)) {
+					v.fail(expected, fmt.Sprintf("the operator tried to: %s", e))
+				}
+			}
+			if now, there := v.find(dying); !there || !slices.Equal(now.finalizers, []string{foreign}) {
+				v.fail("nougat keeps the finalizer "+foreign+", which is not the operator's",
+					fmt.Sprintf("its finalizers are %s", sentence(now.finalizers)))
+			}
+			v.freeFrom(dying, foreign)
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			return errors.Join(c.Operator.Start(ctx), parlourOf(ctx).free(ctx, "nougat"))
+		})).Feature()
+}
+
+func foreignFinalizer() types.Feature {
+	return features.New("a foreign finalizer").
+		Assess("stays until its owner removes it", check.Assess(assess(func(v visit) {
+			o := v.makeHeld("papaya", []string{"papaya"}, "cream")
+			v.until("papaya keeps the finalizer "+foreign+" and gets "+finalizer+" as well", patience, func() (string, bool) {
+				now, _ := v.find(o)
+				return "its finalizers are " + sentence(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
+			})
+			v.Settle(v.ctx, v.t)
+			v.delete(o)
+			const expected = "when papaya is deleted, the operator removes its own finalizer, and " + foreign + " stays"
+			look := func() (string, bool) {
+				now, there := v.find(o)
+				if !there {
+					return "papaya is gone", false
+				}
+				return "its finalizers are " + sentence(now.finalizers), slices.Equal(now.finalizers, []string{foreign})
+			}
+			v.until(expected, patience, look)
+			if !v.Settle(v.ctx, v.t) {
+				v.fail(expected+"; then it has nothing more to do", "it sends requests without end")
+			}
+			if observed, ok := look(); !ok {
+				v.fail(expected, observed)
+			}
+			if out := v.account(o).out(); len(out) > 0 {
+				v.fail(expected+", and all ingredients are back", fmt.Sprintf("%s still out of the freezer: %s", o.name, sentence(out)))
+			}
+			v.freeFrom(o, foreign)
+			v.leaves("papaya is gone when its last finalizer is", patience, o)
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, _ *check.Check) error { return parlourOf(ctx).free(ctx, "papaya") })).
+		Feature()
+}
+
+// free lets an icecream go that only a check's own finalizer may hold.
+func (p *parlour) free(ctx context.Context, name string) error {
+	object, err := p.Client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the icecream %s: %w", name, err)
+	}
+	own := slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return f == foreign })
+	object.SetFinalizers(own)
+	if _, err := p.Client.Update(ctx, object, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("freeing the icecream %s: %w", name, err)
+	}
+	return nil
+}

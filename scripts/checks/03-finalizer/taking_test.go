@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package finalizer_test
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/faults"
+)
+
+func finalizerAdded() types.Feature {
+	return feature("a new icecream gets the finalizer", "soon after it was made", func(v visit) {
+		o := v.make("apricot", []string{"apricot"}, "cream")
+		v.until("apricot gets the finalizer "+finalizer, patience, func() (string, bool) {
+			now, there := v.find(o)
+			if !there {
+				return "apricot is gone", false
+			}
+			return fmt.Sprintf("its finalizers are %s", sentence(now.finalizers)), now.held()
+		})
+	})
+}
+
+func taken() types.Feature {
+	return feature("ingredients are taken", "each once, under the icecream's UID", func(v visit) {
+		const expected = "for blackberry the flavours blackberry and cherry and the toppings cherry and nuts are taken out of the " +
+			"freezer, each once, by the owner metadata.uid"
+		// A topping that is called like a flavour is another ingredient.
+		o := v.make("blackberry", []string{"blackberry", "cherry"}, "cherry", "nuts")
+		all := []string{"flavour blackberry", "flavour cherry", "topping cherry", "topping nuts"}
+		v.has(expected, patience, o, all...)
+		// What does not matter changes nothing.
+		v.change(o, `{"metadata":{"labels":{"table":"4"}}}`)
+		v.Settle(v.ctx, v.t)
+		v.has(expected+", and no more when a label changes", patience, o, all...)
+	})
+}
+
+func finalizerFirst() types.Feature {
+	return feature("first the finalizer, then the freezer", "also when the operator is killed in between", func(v visit) {
+		const expected = "the finalizer is on the icecream before the freezer is asked for anything"
+		v.arm(
+			faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 1},
+			faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: faults.API, At: 2},
+		)
+		o := v.make("currant", []string{"currant"}, "cream")
+		v.has("the ingredients of currant are taken, although the operator's first write meets a conflict, and after the second it is "+
+			"killed", scenarioPatience, o, "flavour currant", "topping cream")
+		v.takenAfter(expected, o)
+	})
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package zombie
+
+import "time"
+
+// Scene is three icecreams and the two controllers that have put finalizers on them.
+type Scene struct {
+	// Zombie is being deleted, and held by the finalizer of a controller that is gone. Slow is being deleted, too, and held
+	// by one whose controller is alive, and takes its time. Living is not being deleted, and has the finalizer of the
+	// controller that is gone.
+	Zombie, Slow, Living string
+	// Gone and Busy are the controllers.
+	Gone, Busy Controller
+	// ZombieBox and LivingBox are what Gone would have seen to before the zombie, or the living one, goes.
+	ZombieBox, LivingBox string
+	// Before and After are finalizers that the zombie has besides, in the list before and after that of Gone.
+	Before, After []string
+}
+
+// Controller is a controller that does not exist. What is seen of it is what it left behind.
+type Controller struct {
+	// Name is by which it writes (the manager in managedFields), and with which its identity as a leader begins.
+	Name string
+	// Finalizer is what it puts on icecreams.
+	Finalizer string
+	// Namespace and Lease are where it elected its leader.
+	Namespace, Lease string
+}
+
+// Playground is the scene that `lab zombie` plants, and that a student explains.
+var Playground = Scene{
+	Zombie: "halloween-special", Slow: "birthday-bowl", Living: "beach-cone",
+	Gone: Controller{
+		Name: "coldchain-controller", Finalizer: "coldchain.example.com/deposit", Namespace: "coldchain-system", Lease: "coldchain",
+	},
+	Busy: Controller{
+		Name: "loyalty-controller", Finalizer: "loyalty.example.com/stamps", Namespace: "loyalty-system", Lease: "loyalty",
+	},
+	ZombieBox: "box-1031", LivingBox: "box-0715",
+}
+
+// How long a leader of a controller holds its Lease, and when the leader of the one that is gone renewed it last. The
+// busy one holds it for an hour, since nobody is there to renew it: planting the scene again does.
+const (
+	goneHolds = 15 * time.Second
+	goneSince = 9 * time.Hour
+	busyHolds = time.Hour
+)

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	demov1 "lva.io/operators/solutions/03-finalizer/api/v1"
+	"lva.io/operators/solutions/03-finalizer/internal/freezer"
+)
+
+// The condition that says how an icecream and the freezer stand, and its reasons.
+const (
+	settled            = "Settled"
+	balanced           = "Balanced"
+	freezerUnavailable = "FreezerUnavailable"
+)
+
+// settle brings an icecream's account at the freezer in line with what it wants, and says in its conditions how that
+// went. It does not write them.
+func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecream) error {
+	err := r.book(ctx, icecream)
+	//lab:begin condition
+	condition := metav1.Condition{
+		Type: settled, Status: metav1.ConditionTrue, ObservedGeneration: icecream.Generation,
+		Reason: balanced, Message: "It has out of the freezer what it wants, and nothing else",
+	}
+	if err != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, freezerUnavailable, err.Error()
+	}
+	meta.SetStatusCondition(&icecream.Status.Conditions, condition)
+	//lab:else
+	// // TODO(lab): 6. Set the condition settled in the icecream's status with meta.SetStatusCondition: true, or false
+	// // with the reason freezerUnavailable and the error as its message. observedGeneration says of which spec you speak.
+	//lab:end
+	return err
+}
+
+// book books all that is missing. It may be cut off after any of its requests, and begun anew: it asks the freezer what
+// has been done, and a movement whose answer got lost is booked again under the same id, which changes nothing.
+func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream) error {
+	//lab:begin book
+	out, err := r.Freezer.Outstanding(ctx, string(icecream.UID))
+	if err != nil {
+		return fmt.Errorf("ask what is out: %w", err)
+	}
+	for _, movement := range balance(icecream, out) {
+		if err := r.Freezer.Book(ctx, movementID(icecream, movement), movement); err != nil {
+			return fmt.Errorf("book %s %s %s: %w", movement.Kind, movement.Name, movement.Direction, err)
+		}
+	}
+	return nil
+	//lab:else
+	// // TODO(lab): 4. Ask the freezer what this icecream has out (its UID is the owner), and book what balance says is
+	// // missing. At the first error stop and hand it back: you are called again.
+	// return nil
+	//lab:end
+}
+
+// wanted lists what an icecream should have out of the freezer. One that is being deleted wants nothing any more: that
+// is all there is to a deletion.
+func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
+	//lab:begin wanted
+	if !icecream.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	var ingredients []freezer.Ingredient
+	for _, flavour := range icecream.Spec.Flavour {
+		ingredients = append(ingredients, freezer.Ingredient{Kind: freezer.Flavour, Name: flavour})
+	}
+	for _, topping := range icecream.Spec.Topping {
+		ingredients = append(ingredients, freezer.Ingredient{Kind: freezer.Topping, Name: topping})
+	}
+	return ingredients
+	//lab:else
+	// // TODO(lab): 2. Its flavours and its toppings, or nothing if it is being deleted.
+	// return nil
+	//lab:end
+}
+
+// balance compares what an icecream has out with what it wants, and lists what is missing: first what goes back,
+// toppings before flavours, since they lie on top; then what is taken.
+func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Movement {
+	//lab:begin balance
+	wanted := wanted(icecream)
+	var missing []freezer.Movement
+	add := func(direction freezer.Direction, ingredient freezer.Ingredient) {
+		missing = append(missing, freezer.Movement{Owner: string(icecream.UID), Direction: direction, Ingredient: ingredient})
+	}
+	for _, kind := range []freezer.Kind{freezer.Topping, freezer.Flavour} {
+		for _, ingredient := range out {
+			if ingredient.Kind == kind && !slices.Contains(wanted, ingredient) {
+				add(freezer.In, ingredient)
+			}
+		}
+	}
+	for _, ingredient := range wanted {
+		if !slices.Contains(out, ingredient) {
+			add(freezer.Out, ingredient)
+		}
+	}
+	return missing
+	//lab:else
+	// // TODO(lab): 2. What is out and not wanted goes freezer.In, toppings first. What is wanted and not out goes
+	// // freezer.Out. The owner of a movement is the icecream's UID.
+	// return nil
+	//lab:end
+}
+
+// movementID makes the id of a movement from what it is about, so that whoever wants to book it again, also after a
+// crash, comes to the same one. The UID tells an icecream from a later one of the same name. The generation counts what
+// it has wanted so far, and a deletion too: if a topping is dropped and ordered again, that is another movement.
+func movementID(icecream *demov1.Icecream, movement freezer.Movement) string {
+	//lab:begin movement-id
+	// A hash, because a flavour may have any name, and an id may not.
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %s %s %s",
+		movement.Owner, icecream.Generation, movement.Direction, movement.Kind, movement.Name)))
+	//lab:else
+	// // TODO(lab): 3. Make an id from the owner, the generation, the direction, the kind and the name. An id may have
+	// // up to 200 letters, digits and any of "._:-", and a flavour may be called anything: so take a hash of them.
+	// return ""
+	//lab:end
+}
