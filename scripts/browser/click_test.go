@@ -121,7 +121,7 @@ func TestAClickOnAMomentShowsItsDetails(t *testing.T) {
 			i := slices.IndexFunc(r.Timeline, func(m report.Moment) bool { return m.Fault == "kill-after" })
 			clickInChart(t, tab, fmt.Sprintf("path.fault[data-moment='%d']", i))
 			got := look(t, tab).Moment
-			for _, want := range []string{r.Timeline[i].What, "to the freezer", "no answer arrived", "kill-after", "then the operator was killed", "during killed-between"} {
+			for _, want := range []string{r.Timeline[i].What, "to the freezer", "answered with 201, which never arrived", "kill-after", "then the operator was killed", "during killed-between"} {
 				if !strings.Contains(got, want) {
 					t.Errorf("the details %q lack %q", got, want)
 				}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,8 +71,25 @@ func (c *complaints) add(format string, args ...any) {
 	c.all = append(c.all, fmt.Sprintf(format, args...))
 }
 
+func (c *complaints) get() []string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return slices.Clone(c.all)
+}
+
 // open opens a page in a tab of its own. What it complains of fails the test at its end.
 func open(t *testing.T, browser context.Context, file string, s screen) context.Context {
+	t.Helper()
+	tab, heard := openAndListen(t, browser, file, s)
+	t.Cleanup(func() {
+		if all := heard.get(); len(all) > 0 {
+			t.Errorf("the page complains:\n%s", strings.Join(all, "\n"))
+		}
+	})
+	return tab
+}
+
+func openAndListen(t *testing.T, browser context.Context, file string, s screen) (context.Context, *complaints) {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
@@ -91,19 +109,12 @@ func open(t *testing.T, browser context.Context, file string, s screen) context.
 	}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		heard.mutex.Lock()
-		defer heard.mutex.Unlock()
-		if len(heard.all) > 0 {
-			t.Errorf("the page complains:\n%s", strings.Join(heard.all, "\n"))
-		}
-	})
 	do(t, tab,
 		chromedp.EmulateViewport(s.width, s.height),
 		prefer(s.scheme),
 		chromedp.Navigate("file://"+file),
 	)
-	return tab
+	return tab, heard
 }
 
 // prefer sets the colours that the person wants.

@@ -178,16 +178,17 @@ func (m Measurement) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", m.Name, significant(m.Value), m.Unit))
 }
 
-// significant writes three digits that count, and a large number whole.
+// significant writes three digits that count, and a large number whole unless nobody could read it.
 func significant(value float64) string {
-	if math.Abs(value) >= 100 {
-		return strconv.FormatFloat(math.Round(value), 'f', 0, 64)
-	}
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 3, 64), 64)
-	if err != nil {
+	size := math.Abs(value)
+	switch {
+	case size >= 1e12 || size > 0 && size < 1e-6:
 		return strconv.FormatFloat(value, 'g', 3, 64)
+	case size >= 100:
+		return strconv.FormatFloat(value, 'f', 0, 64)
 	}
-	return strconv.FormatFloat(rounded, 'f', -1, 64)
+	three, _ := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 3, 64), 64) // of our own making
+	return strconv.FormatFloat(three, 'f', -1, 64)
 }
 
 // Services that a Moment can be of.
@@ -205,9 +206,9 @@ type Moment struct {
 	Seconds float64 `json:"seconds"`
 	// Service is whom the request went to: api or freezer; operator for what happened to the operator itself.
 	Service string `json:"service"`
-	// What in a few words: "update icecreams/status sundae", "killed".
+	// What in a few words: "update icecreams/status sundae", "the operator was killed".
 	What string `json:"what"`
-	// Code is the HTTP status that the operator saw; 0 if no answer reached it.
+	// Code is the HTTP status of the answer, also of one that a fault let never arrive; 0 if there was none.
 	Code int `json:"code,omitempty"`
 	// Fault that hit it, as package faults names it; empty if none did.
 	Fault string `json:"fault,omitempty"`

@@ -378,6 +378,8 @@ func TestMeasurementIsShortForPeople(t *testing.T) {
 		"writes: 123457":   {Name: "writes", Value: 123456.7},
 		"drift: -12.3 ms":  {Name: "drift", Value: -12.34, Unit: "ms"},
 		"nothing: 0 bytes": {Name: "nothing", Unit: "bytes"},
+		"much: 1.23e+15":   {Name: "much", Value: 1234567890123456},
+		"little: 1.2e-07":  {Name: "little", Value: 0.00000012},
 	} {
 		if got := measurement.String(); got != want {
 			t.Errorf("%+v is %q, want %q", measurement, got, want)

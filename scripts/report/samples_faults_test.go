@@ -59,7 +59,7 @@ func (s *story) request(service, what string, code int, fault string) {
 
 // operator is what happens to the operator; once it runs, it lists and watches.
 func (s *story) operator(what string) {
-	s.Timeline = append(s.Timeline, report.Moment{At: s.now, Service: report.ServiceOperator, What: what})
+	s.Timeline = append(s.Timeline, report.Moment{At: s.now, Service: report.ServiceOperator, What: "the operator was " + what})
 	s.now += 0.06
 	if what == "started" {
 		s.request(report.ServiceAPI, "update leases icecream.demo.lva.io", 200, "")
@@ -155,7 +155,7 @@ func (s *story) tell(forgets bool) {
 	}
 	s.check("killed-between", 10, "Killed between the freezer and the API server, it returns nothing twice", func() {
 		s.arrives("parfait")
-		s.request(report.ServiceFreezer, "put movements parfait:2:in:topping:cream", 0, "kill-after")
+		s.request(report.ServiceFreezer, "put movements parfait:2:in:topping:cream", 201, "kill-after")
 		s.operator("killed")
 		s.now += 0.15
 		s.operator("started")
@@ -164,7 +164,7 @@ func (s *story) tell(forgets bool) {
 	bad := s.check("bad-day", 20, "All of this holds on a bad day", func() {
 		for i, fault := range []string{"too-many-requests", "server-error", "slow", "lost-answer", "cut", "stale"} {
 			name := fmt.Sprintf("cone-%d", i)
-			code := map[string]int{"too-many-requests": 429, "server-error": 500, "lost-answer": 0}
+			code := map[string]int{"too-many-requests": 429, "server-error": 500, "lost-answer": 200}
 			got, known := code[fault]
 			if !known {
 				got = 200

@@ -44,8 +44,8 @@
     return verb === "get" || verb === "list" ? "read" : "write";
   }
 
-  // What an operator does for its own sake says nothing of the lab.
-  const quiet = (moment) => /^\S+ (leases|events)\b/.test(moment.what);
+  // What an operator does for its own sake says nothing of the lab, and what only looks at the freezer says less than what moves.
+  const quiet = (moment) => /^\S+ (leases\b|events\b|\/)/.test(moment.what) || (moment.kind === "freezer" && moment.what.startsWith("get "));
 
   const lanes = [
     { name: "checks", height: 30 },
@@ -130,7 +130,7 @@
   }
 
   function axis(svg, x, left, right, bottom) {
-    const wanted = (state.to - state.from) / Math.max(2, (right - left) / 90);
+    const wanted = (state.to - state.from) / Math.max(2, (right - left) / 70);
     const power = 10 ** Math.floor(Math.log10(wanted));
     const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= wanted);
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
@@ -163,7 +163,7 @@
     const px = x(moment.at), length = moment.seconds * scale;
     if (px > right + 5 || px + length < left - 5) return;
     const classes = ["moment", lane.name === "faults" ? "fault" : moment.kind];
-    if (quiet(moment)) classes.push("quiet");
+    if (quiet(moment) && lane.name !== "faults") classes.push("quiet");
     if (state.check) classes.push(within(moment, state.check) ? "within" : "outside");
     if (moment === state.moment) classes.push("chosen");
     const attributes = { class: classes.join(" "), "data-moment": moment.index };
@@ -177,10 +177,10 @@
     if (moment.kind === "watch") {
       inside.append(element("rect", { ...attributes, x: round(px), y: lane.top + above, width: round(Math.max(4, length)), height: size, rx: 2 }));
     } else if (moment.kind === "life") {
-      const start = moment.what.startsWith("start"); // a flag; what ends it is a cross
+      const start = moment.what.includes("started"); // a flag; what ends it is a cross at its left
       inside.append(element("path", start
         ? { ...attributes, d: `M${round(px - 1.5)} ${lane.top + 2}h3l9 5l-9 5v${lane.height - 14}h-3z` }
-        : { ...attributes, class: attributes.class + " cross", d: `M${round(px - 6)} ${middle - 6}l12 12m0 -12l-12 12` }));
+        : { ...attributes, class: attributes.class + " cross", d: `M${round(px - 14)} ${middle - 5}l10 10m0 -10l-10 10` }));
     } else {
       // What took long must not look like many: only its beginning is solid.
       const box = { x: round(px), y: lane.top + above, height: lane.height - 2 * size, rx: 1.5 };
@@ -196,13 +196,14 @@
     box.replaceChildren();
     box.className = moment ? (moment.fault ? "fault" : moment.kind) : "";
     if (!moment) return;
-    const where = { api: "to the API server", freezer: "to the freezer", operator: "the operator" }[moment.service];
-    box.append(element("strong", {}, ...words(moment.what)), ` ${where}`);
+    const where = { api: " to the API server", freezer: " to the freezer" }[moment.service] || "";
+    box.append(element("strong", {}, ...words(moment.what)), where);
     const check = checkAt(moment.at);
     const facts = element("p", {}, `At ${clock(moment.at)}`);
     if (moment.service !== "operator") {
       facts.append(moment.seconds ? `, took ${inSeconds(moment.seconds)}` : "");
-      facts.append(moment.code ? `, answered with ${moment.code}` : ", no answer arrived");
+      const lost = moment.fault === "lost-answer" || moment.fault === "kill-after";
+      facts.append(moment.code ? `, answered with ${moment.code}${lost ? ", which never arrived" : ""}` : ", no answer arrived");
     }
     if (check) {
       const button = element("button", { type: "button" }, check.id);
