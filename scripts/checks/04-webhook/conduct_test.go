@@ -28,11 +28,12 @@ func dryRun() types.Feature {
 			v.make("rehearsed", "strawberry")
 			v.Settle(v.ctx, v.t)
 			began := v.Audit.Now()
-			v.try(creates, "rehearsal", admission.DeniedByWebhook)
-			v.want("a change from strawberry to vanilla is accepted", admission.Accepted, "a change from strawberry to vanilla",
-				v.ask(changeFlavour(dry, "rehearsed", []string{"vanilla"})))
-			v.want("an icecream of strawberry can be deleted", admission.Accepted, "deleting an icecream of strawberry",
-				v.ask(remove(dry, "rehearsed")))
+			// What is answered is for other checks to judge: they use dry runs, too.
+			for _, input := range creates {
+				v.ask(input.request("rehearsal"))
+			}
+			v.ask(changeFlavour(dry, "rehearsed", []string{"vanilla"}))
+			v.ask(remove(dry, "rehearsed"))
 			v.Settle(v.ctx, v.t)
 			// The status of the one that is really there may come late.
 			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool {
