@@ -5,14 +5,25 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -22,7 +33,8 @@ func runCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "run N", GroupID: groupPlayground, Short: "Run a lab's operator at the playground, with its own role",
 		Long: "run installs the lab's API into the playground and runs its operator there until Ctrl-C, under an account with\n" +
-			"exactly the rights that its markers ask for. It is the lecture's `make install run`.",
+			"exactly the rights that its markers ask for. It is the lecture's `make install run`. The operator's webhooks are\n" +
+			"registered, and it finds the services of its lab. --dir without N is an operator of no lab.",
 		Args: func(command *cobra.Command, args []string) error {
 			if dir != "" && len(args) == 0 {
 				return nil
@@ -34,24 +46,38 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if len(args) > 0 {
-				chosen, err := (&choiceFlags{dir: dir, solution: solution}).choose(args[0])
-				if err != nil {
-					return err
-				}
-				dir = chosen.Dir
+			if len(args) == 0 {
+				return run(command.Context(), here, labOf(here, dir), dir)
 			}
-			return run(command.Context(), here, dir)
+			chosen, err := (&choiceFlags{dir: dir, solution: solution}).choose(args[0])
+			if err != nil {
+				return err
+			}
+			return run(command.Context(), here, chosen.Lab, chosen.Dir)
 		},
 	}
-	command.Flags().StringVar(&dir, "dir", "", "a Go module of kubebuilder's layout, instead of a lab")
+	command.Flags().StringVar(&dir, "dir", "", "a Go module of kubebuilder's layout, instead of the lab's folder here")
 	command.Flags().BoolVar(&solution, "solution", false, "the solution, instead of the lab")
 	command.MarkFlagsMutuallyExclusive("dir", "solution")
 	return command
 }
 
-// run builds and installs what is in a folder, and runs it until somebody ends it or it ends itself.
-func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
+// labOf is the lab to which a folder of the checkout belongs, or nil.
+func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil
+	}
+	for i := range here.Labs.Labs {
+		if lab := &here.Labs.Labs[i]; dir == here.Dir(lab) || dir == here.SolutionDir(lab) {
+			return lab
+		}
+	}
+	return nil
+}
+
+// run builds and installs what is in a folder, and runs it until somebody ends it or it ends itself. The lab may be nil.
+func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir string) (err error) {
 	opened, err := submission.Open(dir)
 	if err != nil {
 		return err
@@ -64,8 +90,11 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer scope.Close()
-	workshop := &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir)}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	workshop := &submission.Workshop{
+		Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir),
+		Waits: func(reason string) { fmt.Fprintf(os.Stderr, "Waiting: %s. Ctrl-C ends it.\n", reason) },
+	}
 	if err := workshop.Build(ctx); err != nil {
 		return err
 	}
@@ -77,6 +106,11 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 		return err
 	}
 	playground := here.Playground()
+	unlock, err := lockRun(playground)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	config, err := playground.Config()
 	if err != nil {
 		return err
@@ -85,11 +119,27 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 	if err := manifests.Install(ctx, config, submission.Access{File: kubeconfig}); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "The operator runs at the playground, under its own account; Ctrl-C ends it. In another terminal:\n"+
-		"export KUBECONFIG=%s\n\n", playground.Kubeconfig())
-	operator, err := workshop.StartOperator(kubeconfig, os.Stdout)
+	closeWebhooks, err := workshop.ServeWebhooks(ctx, config, playground.Egress(), manifests)
+	if errors.Is(err, egress.ErrTaken) {
+		err = errRuns
+	}
 	if err != nil {
 		return err
+	}
+	defer func() { err = errors.Join(err, closeWebhooks()) }()
+	environment, closeServices, err := serveServices(lab, playground)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeServices()) }()
+	tell(playground, manifests, environment)
+	operator, err := workshop.StartOperator(kubeconfig, os.Stdout, environment...)
+	if err != nil {
+		return err
+	}
+	if manifests.HasWebhooks() {
+		defer fmt.Fprintln(os.Stderr, "Its webhooks stay registered, and now nobody answers: with failurePolicy Fail, "+
+			"what they decide on is refused until you run it again.")
 	}
 	select {
 	case <-operator.Done():
@@ -98,4 +148,67 @@ func run(ctx context.Context, here *checkout.Checkout, dir string) (err error) {
 		operator.Stop(submission.StopGrace)
 		return nil
 	}
+}
+
+// lockRun lets one operator at a time run at the playground. Two would have the account, its rights, the way to the
+// webhooks and the freezer's file in common.
+func lockRun(playground *embedded.Playground) (unlock func(), err error) {
+	lock, err := os.OpenFile(filepath.Join(playground.Dir, "run.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the playground: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, errRuns
+	}
+	return func() { lock.Close() }, nil
+}
+
+var errRuns = errors.New("another operator runs at the playground: end that first, with Ctrl-C in its terminal")
+
+// tell says what runs, and how to get there.
+func tell(playground *embedded.Playground, manifests *submission.Manifests, environment []string) {
+	fmt.Fprintln(os.Stderr, "The operator runs at the playground, under its own account; Ctrl-C ends it.")
+	if manifests.HasWebhooks() {
+		fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server asks it, here on this machine.")
+	}
+	fmt.Fprintf(os.Stderr, "In another terminal:\nexport KUBECONFIG=%s\n", playground.Kubeconfig())
+	for _, variable := range environment {
+		if url, ok := strings.CutPrefix(variable, freezer.Variable+"="); ok {
+			fmt.Fprintf(os.Stderr, "curl %s/v1/stock     # the freezer, which is there as long as the operator runs, and remembers\n", url)
+		}
+	}
+	fmt.Fprintln(os.Stderr)
+}
+
+// serveServices runs what the operator talks to besides the API server, and says in which variables it finds that.
+func serveServices(lab *manifest.Lab, playground *embedded.Playground) (environment []string, end func() error, err error) {
+	if lab == nil || !slices.Contains(lab.Services, freezer.Service) {
+		return nil, func() error { return nil }, nil
+	}
+	kept, err := freezer.Open(filepath.Join(playground.Dir, "freezer.json"))
+	if err != nil {
+		return nil, nil, err
+	}
+	listener, err := listenForFreezer()
+	if err != nil {
+		return nil, nil, err
+	}
+	server := &http.Server{Handler: kept, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	return []string{freezer.Variable + "=http://" + listener.Addr().String()}, server.Close, nil
+}
+
+// freezerAddress is where the freezer is unless somebody else is there, so that a command typed once can be typed again.
+const freezerAddress = "127.0.0.1:8018"
+
+func listenForFreezer() (net.Listener, error) {
+	listener, err := net.Listen("tcp", freezerAddress)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listening for the freezer: %w", err)
+	}
+	return listener, nil
 }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// withPlayground makes a checkout that can run operators at a playground of its own, which ends with the test. It lies
+// deeper than the name of a socket may be long.
+func withPlayground(t *testing.T) string {
+	t.Helper()
+	from := here(t)
+	if err := from.EnsureControlPlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.ControllerGen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))
+	if err := os.MkdirAll(filepath.Join(root, ".cache"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"clusters", "labs", "scripts", "solutions", ".cache/bin", ".cache/controlplane"} {
+		if err := os.Symlink(filepath.Join(from.Root, name), filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if got := run(t, root, "down"); got.code != 0 {
+			t.Errorf("lab down: %s", got.stderr)
+		}
+	})
+	// Its processes stay, so they must not be those of a command that is looked at.
+	if got := run(t, root, "up"); got.code != 0 {
+		t.Fatalf("lab up: %s", got.stderr)
+	}
+	return root
+}
+
+// running is a command that runs until it is told to end.
+type running struct {
+	*exec.Cmd
+	t      *testing.T
+	output *bufio.Reader
+	runs   string
+}
+
+// runOperator begins `lab run`, and waits until it says where the playground is. said is all that it said before.
+func runOperator(t *testing.T, root string, args ...string) (r *running, said string) {
+	t.Helper()
+	c, runs := command(t, root, append([]string{"run"}, args...)...)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close() })
+	c.Stdout, c.Stderr = write, write
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	r = &running{Cmd: c, t: t, output: bufio.NewReader(read), runs: runs}
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	for !strings.HasSuffix(said, "\n\n") {
+		line, err := r.output.ReadString('\n')
+		said += line
+		if err != nil {
+			t.Fatalf("it ended:\n%s", said)
+		}
+	}
+	return r, said
+}
+
+// end ends it by a signal, and returns what it said meanwhile.
+func (r *running) end(signal syscall.Signal) (code int, said string) {
+	r.t.Helper()
+	if err := r.Process.Signal(signal); err != nil {
+		r.t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(r.output) // until nobody can write any more
+	_ = r.Wait()
+	wantNothing(r.t, r.runs)
+	return r.ProcessState.ExitCode(), string(rest)
+}
+
+// sees waits until an operator's API server answers a new icecream with some words.
+func sees(t *testing.T, root, name, flavour, want string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "icecream.yaml")
+	icecream := "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata: {name: " + name + "}\nspec: {flavour: [" + flavour + "], topping: [cream]}\n"
+	if err := os.WriteFile(file, []byte(icecream), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	giveUp := time.After(30 * time.Second)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got := run(t, root, "kubectl", "create", "-f", file)
+		if strings.Contains(got.stdout+got.stderr, want) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatalf("a new icecream of %s is answered %q, and must be %q", flavour, got.stdout+got.stderr, want)
+		}
+	}
+}
+
+// stock waits until the freezer's answer contains some words.
+func stock(t *testing.T, url, want string) {
+	t.Helper()
+	giveUp := time.After(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		response, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(body), want) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatalf("the freezer has %s, and must have %s", body, want)
+		}
+	}
+}
+
+// freezerIn is the URL that `lab run` prints with curl.
+func freezerIn(t *testing.T, said string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(said, "\ncurl ")
+	url, _, _ := strings.Cut(after, " ")
+	if !ok || !strings.HasSuffix(url, "/v1/stock") {
+		t.Fatalf("it does not say where the freezer is:\n%s", said)
+	}
+	return url
+}
+
+// Each step begins with what the one before it left, as it does for who plays.
+func TestOperatorsAtThePlayground(t *testing.T) {
+	t.Parallel()
+	root := withPlayground(t)
+
+	// Somebody has the freezer's usual port.
+	taken, err := net.Listen("tcp", "127.0.0.1:8018")
+	if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatal(err)
+	}
+	operator, said := runOperator(t, root, "3", "--solution")
+	url := freezerIn(t, said)
+	if strings.Contains(url, ":8018/") || strings.Contains(said, "webhooks") {
+		t.Errorf("it says\n%s", said)
+	}
+	sees(t, root, "sundae", "vanilla", "created")
+	stock(t, url, `{"kind":"topping","ingredient":"cream","count":999}`)
+	if code, said := operator.end(syscall.SIGINT); code != 0 || strings.Contains(said, "stay registered") {
+		t.Errorf("Ctrl-C ends it with %d:\n%s", code, said)
+	}
+	if taken != nil {
+		taken.Close()
+	}
+
+	// The freezer remembers, and knows the lab by its folder. Only one operator runs at a time.
+	operator, said = runOperator(t, root, "--dir", filepath.Join("solutions", "03-finalizer"))
+	stock(t, freezerIn(t, said), `{"kind":"topping","ingredient":"cream","count":999}`)
+	if got := run(t, root, "run", "2", "--solution"); got.code != 1 ||
+		!strings.Contains(got.stderr, "another operator runs at the playground: end that first, with Ctrl-C in its terminal") {
+		t.Errorf("a second operator: exit code %d, %s", got.code, got.stderr)
+	}
+	if got := run(t, root, "kubectl", "delete", "icecream", "sundae", "--timeout=30s"); got.code != 0 {
+		t.Error(got.stderr)
+	}
+	stock(t, freezerIn(t, said), `{"kind":"topping","ingredient":"cream","count":1000}`)
+	operator.end(syscall.SIGKILL)
+
+	// Webhooks are asked by their Service, and fail closed when their operator is killed.
+	operator, said = runOperator(t, root, "4", "--solution")
+	if !strings.Contains(said, "Its webhooks are registered: ") {
+		t.Errorf("it says\n%s", said)
+	}
+	sees(t, root, "matcha", "matcha", `Unsupported value: "matcha"`)
+	sees(t, root, "one", "vanilla", "created")
+	operator.end(syscall.SIGKILL)
+	sees(t, root, "two", "vanilla", "failed calling webhook")
+
+	// The next run goes on, over what the killed one has left.
+	operator, _ = runOperator(t, root, "4", "--solution")
+	sees(t, root, "two", "vanilla", "created")
+	code, said := operator.end(syscall.SIGINT)
+	if code != 0 || !strings.Contains(said, "Its webhooks stay registered, and now nobody answers") {
+		t.Errorf("Ctrl-C ends it with %d:\n%s", code, said)
+	}
+	sees(t, root, "three", "vanilla", "failed calling webhook")
+
+	// Another lab's operator takes them out.
+	operator, _ = runOperator(t, root, "2", "--solution")
+	sees(t, root, "matcha", "matcha", "created")
+	operator.end(syscall.SIGINT)
+}
