@@ -62,7 +62,7 @@ func root() *cobra.Command {
 	)
 	command.AddCommand(
 		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(),
-		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(),
+		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), zombieCommand(),
 		testCommand(), certifyCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(),
 	)
 	return command
