@@ -101,7 +101,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	defer x.ended()
 	if x.dead {
 		swallow(r)
-		x.wait(r.Context(), 0, x.connection.ended)
+		wait(r.Context(), 0, x.connection.ended)
 		cutOff()
 	}
 	kind := Kind("")
@@ -117,7 +117,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		return
 	case NoAnswer:
 		swallow(r)
-		x.wait(r.Context(), x.fault.For.Duration, x.plan.over)
+		wait(r.Context(), x.fault.For.Duration, x.plan.over)
 		cutOff()
 	case KillBefore:
 		swallow(r)
@@ -147,7 +147,7 @@ func (x *exchange) answered(answer *http.Response) error {
 	case code == http.StatusSwitchingProtocols:
 		// From here it is no HTTP any more, and has no end to wait for.
 	case x.meets(Slow):
-		x.wait(ctx, x.fault.For.Duration, x.plan.over)
+		wait(ctx, x.fault.For.Duration, x.plan.over)
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // the operator has given up
 		}
@@ -194,8 +194,8 @@ func (x *exchange) lose(code int) bool {
 	return true
 }
 
-// wait waits until the operator gives up, some time has passed (0: any), what it waits for is over, or all is closed.
-func (x *exchange) wait(ctx context.Context, limit time.Duration, over <-chan struct{}) {
+// wait waits until the operator gives up, some time has passed (0: any), or what it waits for is over.
+func wait(ctx context.Context, limit time.Duration, over <-chan struct{}) {
 	var passed <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
@@ -206,7 +206,6 @@ func (x *exchange) wait(ctx context.Context, limit time.Duration, over <-chan st
 	case <-ctx.Done():
 	case <-passed:
 	case <-over:
-	case <-x.injector.ctx.Done():
 	}
 }
 

@@ -176,6 +176,46 @@ func TestALostAnswerIsDone(t *testing.T) {
 	}
 }
 
+// What was asked for before a client went away is done; only the end of all things ends it.
+func TestALostAnswerIsDoneWithoutTheClient(t *testing.T) {
+	t.Parallel()
+	injector := New(nil)
+	t.Cleanup(func() { injector.Close() })
+	arrived, ended := make(chan struct{}), make(chan struct{})
+	url, err := injector.Proxy("oven", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+		close(ended)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := injector.Arm(Schedule{Faults: []Fault{{Kind: LostAnswer, Class: Write, At: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { gone <- send(ctx, lone(t), http.MethodPut, url) }()
+	<-arrived
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client gives up, and the error is %v", err)
+	}
+	select {
+	case <-ended:
+		t.Error("the request ended with its client")
+	case <-time.After(200 * time.Millisecond): // in which it would have
+	}
+	if err := injector.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	default:
+		t.Error("Close did not end it")
+	}
+}
+
 func TestASlowAnswerIsDoneAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newFreezerBench(t, nil)
