@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package templates
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/checkout"
+)
+
+// lab is the command, built once for all of these tests.
+var lab string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "lab-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		lab = filepath.Join(dir, "lab")
+		build := exec.Command("go", append(append([]string{"build", "-C", "../..", "-o", lab}, gobuild.Flags...), "./lab")...)
+		build.Env = gobuild.Environment()
+		if output, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the lab command: %v\n%s", err, output)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// workspace makes the folder of a job: Operator Labs as a course has it, with all that was built of this checkout, and a
+// submission, which is a repository of its own.
+func workspace(t *testing.T, submission func(dir string)) string {
+	t.Helper()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := here.Labs.Lab("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := here.EnsureControlPlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.ControllerGen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Checks(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "job-") //nolint:usetesting // the names of sockets below it must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	root := filepath.Join(dir, "operator-labs")
+	if err := os.MkdirAll(filepath.Join(root, ".cache", "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Makefile", "go.work", "clusters", "docs", "labs", "scripts", "solutions", ".cache/checks", ".cache/controlplane"} {
+		link(t, filepath.Join(here.Root, name), filepath.Join(root, name))
+	}
+	tools, err := filepath.Glob(filepath.Join(here.Root, ".cache", "bin", "controller-gen*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		link(t, tool, filepath.Join(root, ".cache", "bin", filepath.Base(tool)))
+	}
+	// The command finds its checkout by where it is, so it is no link.
+	content, err := os.ReadFile(lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, ".cache", "bin", "lab"), content, 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	student := filepath.Join(dir, "submission")
+	if err := os.Mkdir(student, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	submission(student)
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"add", "."},
+		{"-c", "user.name=alice", "-c", "user.email=alice@example.com", "commit", "--quiet", "--allow-empty", "-m", "my work"},
+	} {
+		command := exec.CommandContext(t.Context(), "git", args...)
+		command.Dir = student
+		command.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-06-01T16:32:05+02:00")
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, output)
+		}
+	}
+	return dir
+}
+
+func link(t *testing.T, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// solution puts the solution of lab 1 into a folder of the submission.
+func solution(t *testing.T, folder string) func(string) {
+	return func(dir string) {
+		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS("../../../solutions/01-icecream")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func newRunner(t *testing.T, dir string) *runner {
+	t.Helper()
+	sha := "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
+	// Nothing of who runs the tests: a workflow of GitHub may do that too.
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "GITHUB_") || slices.Contains([]string{"MAKELEVEL", "MAKEFLAGS", "USERNAME", "OWNER"}, name)
+	})
+	return &runner{
+		t: t, workspace: dir, env: append(env, "GITHUB_ACTIONS=true", "GITHUB_SHA="+sha, "GITHUB_SERVER_URL=https://git.example",
+			"GITHUB_REPOSITORY=course/operators-lab-1-alice", "GITHUB_REF_TYPE=branch", "GITHUB_REF_NAME=main", "GITHUB_ACTOR=alice",
+			"GITHUB_ACTOR_ID=4711", "TMPDIR="+dir, "RUNNER_TEMP="+dir),
+		values: map[string]string{
+			"vars.CLASSROOM": "operators", "vars.ASSIGNMENT": "lab-1", "steps.cache.outputs.cache-hit": "true",
+		},
+	}
+}
+
+func readResult(t *testing.T, file string) (result struct {
+	Owner, Submission, Datetime string
+	Score                       int
+	MaxScore                    int `json:"max-score"`
+	Tests                       []struct {
+		Name   string `json:"test-name"`
+		Passed bool
+		Output string
+	}
+},
+) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(read(t, file)), &result); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestTheWorkflowGradesAFullSubmission(t *testing.T) {
+	dir := workspace(t, solution(t, "01-icecream"))
+	parsed, _ := gradeWorkflow(t)
+	r := newRunner(t, dir)
+	r.values["steps.cache.outputs.cache-hit"] = "" // as on the first run: the course's solution is graded first
+	parsed.Env["LABS"] = "1 01-icecream\n"
+	r.run(parsed)
+	if r.failed || r.values["steps.grade.outputs.full"] != "1" {
+		t.Fatalf("the workflow failed:\n%s", &r.log)
+	}
+	if !strings.HasPrefix(r.summary, "## Lab 1, ") || !strings.Contains(r.summary, ": 100 of 100 points") {
+		t.Errorf("the summary is %q", r.summary)
+	}
+	if !strings.Contains(r.log.String(), "1 of 1 labs have full marks") {
+		t.Errorf("the verdict is missing:\n%s", &r.log)
+	}
+	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
+	if result.Score != 100 || result.MaxScore != 100 || result.Owner != "alice" || result.Datetime != "2026-06-01T14:32:05Z" ||
+		result.Submission != "submit/2026-06-01T14-32-05Z-a1b2c3d" {
+		t.Errorf("the result for Classroom 50 is %+v", result)
+	}
+	// What the artifact takes.
+	for _, name := range []string{"report.json", "report.html", "junit.xml"} {
+		if _, err := os.Stat(filepath.Join(dir, "operator-labs", "out", "submissions", "01-icecream", "01-icecream", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
+	dir := workspace(t, func(dir string) {
+		solution(t, "01-icecream")(dir)
+		file := filepath.Join(dir, "01-icecream", "cmd", "broken.go")
+		if err := os.WriteFile(file, []byte("package main\n\nvar x int = `</script>`\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	parsed, _ := gradeWorkflow(t)
+	r := newRunner(t, dir)
+	r.run(parsed) // with the labs that the template names: the student has only one of them
+	if !r.failed || r.values["steps.grade.outputs.graded"] != "1" || r.values["steps.grade.outputs.full"] != "0" {
+		t.Errorf("graded %s, full %s, failed %v:\n%s", r.values["steps.grade.outputs.graded"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
+	}
+	if !strings.Contains(r.summary, "**It does not build.**") || !strings.Contains(r.summary, "cmd/broken.go:3:13") {
+		t.Errorf("the summary does not say why:\n%s", r.summary)
+	}
+	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
+	if result.Score != 0 || result.MaxScore != 100 || result.Tests[0].Passed || !strings.Contains(result.Tests[0].Output, "cmd/broken.go:3:13") {
+		t.Errorf("the result for Classroom 50 is %+v", result)
+	}
+}
+
+// A repository without any lab must not look as if all of its labs had passed.
+func TestTheWorkflowFailsWhereThereIsNothingToGrade(t *testing.T) {
+	dir := workspace(t, func(string) {})
+	parsed, _ := gradeWorkflow(t)
+	r := newRunner(t, dir)
+	r.run(parsed)
+	if !r.failed || !strings.Contains(r.log.String(), "::error::Nothing was graded") {
+		t.Errorf("the workflow did not fail, or not with a reason:\n%s", &r.log)
+	}
+}
+
+// The autograder runs in the student's checkout and leaves its result there.
+func TestTheAutograderOfClassroom50(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3, in which Classroom 50 wants its autograders")
+	}
+	dir := workspace(t, solution(t, "."))
+	script := strings.Replace(read(t, "../../../docs/templates/classroom50/autograder.py"), `LAB = "2"`, `LAB = "1"`, 1)
+	file := filepath.Join(dir, "autograder.py")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), python, file)
+	command.Dir = filepath.Join(dir, "submission")
+	command.Env = append(newRunner(t, dir).env, "OPERATOR_LABS="+filepath.Join(dir, "operator-labs"),
+		"CLASSROOM=operators", "ASSIGNMENT=lab-1", "ASSIGNMENT_TYPE=individual", "OWNER=alice", "USERNAME=alice",
+		"SUBMISSION_TAG=submit/2026-06-01T14-32-05Z-a1b2c3d", "COMMIT_URL=https://git.example/c", "RELEASE_URL=https://git.example/r",
+		"REVIEW_URL=https://git.example/d")
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	result := readResult(t, filepath.Join(command.Dir, "result.json"))
+	if result.Score != 100 || result.Owner != "alice" || result.Submission != "submit/2026-06-01T14-32-05Z-a1b2c3d" {
+		t.Errorf("the result is %+v", result)
+	}
+	if body := read(t, filepath.Join(command.Dir, "release-body.md")); !strings.Contains(body, "100 of 100 points") {
+		t.Errorf("the text of the release is %q", body)
+	}
+}
+
+// Gradescope's two scripts need root and an image of their own, so what can be known without them is that they are scripts.
+func TestTheScriptsOfGradescopeCanBeRead(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"setup.sh", "run_autograder", "lab.conf"} {
+		file := filepath.Join("../../../docs/templates/gradescope", name)
+		if output, err := exec.CommandContext(t.Context(), "bash", "-n", file).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, output)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Error(err)
+		} else if (name != "lab.conf") != (info.Mode()&0o100 != 0) {
+			t.Errorf("%s has the mode %v", name, info.Mode())
+		}
+	}
+}
