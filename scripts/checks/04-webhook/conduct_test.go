@@ -35,9 +35,9 @@ func dryRun() types.Feature {
 			v.ask(changeFlavour(dry, "rehearsed", []string{"vanilla"}))
 			v.ask(remove(dry, "rehearsed"))
 			v.Settle(v.ctx, v.t)
-			// The status of the one that is really there may come late.
+			// What is done for the one that is really there may come late.
 			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool {
-				return e.Name != "rehearsed" || e.Subresource != "status"
+				return e.Name != "rehearsed"
 			}))
 			if len(writes) > 0 {
 				var lines []string

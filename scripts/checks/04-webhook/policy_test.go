@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"testing"
 
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
@@ -24,7 +25,7 @@ func policy() types.Feature {
 	var withdrawn admission.Webhooks
 	var installed *admission.Policy
 	return features.New("a policy says the same").
-		Assess("it is accepted", check.Assess(assess(func(v visit) {
+		Assess("it is accepted", check.Assess(judged(func(v visit) {
 			read := v.readPolicy()
 			v.withdraw(&withdrawn)
 			v.make("policy-vanilla", "vanilla")
@@ -35,26 +36,26 @@ func policy() types.Feature {
 			answer, refused, err := v.admission.Install(v.ctx, installed)
 			v.OK(v.t, "installing "+policyFile, err)
 			if refused != "" {
-				v.Fail(v.t, "the API server accepts "+policyFile, fmt.Sprintf("%s: %s", refused, answer))
+				v.fail("the API server accepts "+policyFile, fmt.Sprintf("%s: %s", refused, answer))
 			}
 		}))).
-		Assess("of new icecreams", check.Assess(assess(func(v visit) {
+		Assess("of new icecreams", check.Assess(judged(func(v visit) {
 			for i, answer := range v.try(creates, "policy", admission.DeniedByPolicy) {
 				if missing := lacks(answer.Message, sold...); len(creates[i].refused) > 0 && len(missing) > 0 {
-					v.Fail(v.t, "the policy's message says what there is: "+list(sold),
+					v.fail("the policy's message says what there is: "+list(sold),
 						fmt.Sprintf("%s: it does not name %s: %s", creates[i], list(missing), answer.Message))
 				}
 			}
 		}))).
-		Assess("of changes and deletions", check.Assess(assess(func(v visit) {
+		Assess("of changes and deletions", check.Assess(judged(func(v visit) {
 			v.try(changes, "policy", admission.DeniedByPolicy)
 			v.try(oldChanges, "policy", admission.DeniedByPolicy)
 			v.want("an old icecream of matcha can be deleted", admission.Accepted,
 				"deleting an old icecream of matcha", v.ask(remove(dry, "policy-matcha")))
 			v.want("the finalizer of an old icecream that is being deleted can be removed", admission.Accepted,
-				"removing the finalizer of an old icecream of mud", v.ask(change(dry, "policy-dying", `{"metadata":{"finalizers":null}}`)))
+				"removing the finalizer of an old icecream of mud", v.ask(change(wet, "policy-dying", `{"metadata":{"finalizers":null}}`)))
 		}))).
-		Assess("soon", check.Assess(assess(func(v visit) {
+		Assess("soon", check.Assess(judged(func(v visit) {
 			v.measure("admission by the policy")
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, _ *check.Check) error {
@@ -66,22 +67,30 @@ func policy() types.Feature {
 		Teardown(restore(&withdrawn)).Feature()
 }
 
+// judged is assess while the webhooks are away.
+func judged(step func(visit)) func(context.Context, *testing.T, *check.Check) {
+	return assess(func(v visit) {
+		v.judge = "the webhooks are taken away in this check: who judges is " + policyFile
+		step(v)
+	})
+}
+
 // readPolicy reads the student's policy.
 func (v visit) readPolicy() *admission.Policy {
 	v.t.Helper()
 	expected := policyFile + " holds a ValidatingAdmissionPolicy and its ValidatingAdmissionPolicyBinding"
 	content, err := v.Submission.File(v.ctx, policyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		v.Fail(v.t, expected, "there is no such file")
+		v.fail(expected, "there is no such file")
 	}
 	v.OK(v.t, "reading "+policyFile, err)
 	read, err := admission.ReadPolicy(content)
 	if err != nil {
-		v.Fail(v.t, expected, fmt.Sprintf("it is no YAML: %v", err))
+		v.fail(expected, fmt.Sprintf("it is no YAML: %v", err))
 	}
 	for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
 		if !read.Has(kind) {
-			v.Fail(v.t, expected, "it holds no "+kind)
+			v.fail(expected, "it holds no "+kind)
 		}
 	}
 	return read

@@ -24,8 +24,7 @@ func scenario(v visit) {
 	v.insist("an icecream of vanilla", order(wet, "gelato-2", []string{"vanilla"}, cream))
 	v.insist("an icecream of vanilla and chocolate", order(wet, "gelato-3", []string{"vanilla", "chocolate"}, cream))
 	v.resist("an icecream of matcha", order(wet, "gelato-4", []string{"matcha"}, cream))
-	v.insist("a fourth icecream of vanilla", order(wet, "gelato-4", []string{"vanilla"}, cream))
-	v.become("of four icecreams of vanilla the newest goes, the first has a wafer, and vanilla is sold out",
+	v.become("of three icecreams of vanilla the first has a wafer, and vanilla is sold out",
 		gelato{"gelato-1", "vanilla with wafer, toppingsCount 1, soldOut true"},
 		gelato{"gelato-2", "vanilla with cream, toppingsCount 1, soldOut true"},
 		gelato{"gelato-3", "vanilla, chocolate with cream, toppingsCount 1, soldOut true"})

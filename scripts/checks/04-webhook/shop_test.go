@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
@@ -31,13 +32,17 @@ type visit struct {
 	clients
 	ctx context.Context
 	t   *testing.T
+
+	began audit.Mark
+	// judge says who judges while the webhooks are taken away. Empty: the webhooks do.
+	judge string
 }
 
 // assess makes a step of a feature from what a visitor of the shop does.
 func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
-		step(visit{Check: c, clients: clientsOf(ctx), ctx: ctx, t: t})
+		step(visit{Check: c, clients: clientsOf(ctx), ctx: ctx, t: t, began: c.Audit.Now()})
 	}
 }
 
@@ -139,16 +144,44 @@ func (v visit) want(expected string, verdict admission.Verdict, asked string, an
 	}
 }
 
-// fail ends the check. Its evidence is who is asked about icecreams.
+// fail ends the check. Its evidence is what we asked for, and who was asked about it.
 func (v visit) fail(expected, observed string) {
 	v.t.Helper()
+	evidence := v.asked()
+	if v.judge != "" {
+		v.Fail(v.t, expected, observed, append(evidence, v.judge)...)
+	}
 	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
 	v.OK(v.t, "reading what is registered", err)
-	evidence := webhooks.Lines()
-	if len(evidence) == 0 {
-		evidence = []string{"no webhook is registered for icecreams"}
+	if lines := webhooks.Lines(); len(lines) > 0 {
+		v.Fail(v.t, expected, observed, append(evidence, lines...)...)
 	}
-	v.Fail(v.t, expected, observed, evidence...)
+	v.Fail(v.t, expected, observed, append(evidence, "no webhook is registered for icecreams")...)
+}
+
+// asked are our last requests in this step, and what they asked for.
+func (v visit) asked() (lines []string) {
+	const last, longest = 2, 150
+	resource := icecream.Resource.GroupResource()
+	byOperator := v.ByOperator()
+	requests := v.Audit.Since(v.began, audit.On(resource.Group, resource.Resource).And(audit.Writes, func(e audit.Event) bool {
+		return !byOperator(e)
+	}))
+	for _, request := range requests[max(0, len(requests)-last):] {
+		line := request.String()
+		body := request.Request
+		var object struct {
+			Spec json.RawMessage `json:"spec"`
+		}
+		if request.Verb == "create" && json.Unmarshal(body, &object) == nil {
+			body = object.Spec
+		}
+		if len(body) > 0 && len(body) < longest && request.Verb != "delete" {
+			line += ", asked for " + string(body)
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // lacks are the words that a text does not have.
