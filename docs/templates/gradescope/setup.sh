@@ -2,21 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Operator Labs authors
 #
-# Gradescope runs this once, as root, when it builds the image of the autograder. The archive that you upload has, besides this
-# file and run_autograder: the folder operator-labs (a checkout), and Go's own archive for Linux.
+# Gradescope runs this once, as root, when it builds the image of the autograder. The archive that you upload has, besides
+# the files beside this one: operator-labs, a checkout, and Go's own archive for Linux.
 set -euo pipefail
+autograder=${AUTOGRADER:-/autograder}
+home=${GRADER_HOME:-/home/grader}
+# shellcheck source=/dev/null
+source "$autograder/source/lab.conf"
 
 apt-get update
 apt-get install -y --no-install-recommends ca-certificates git make
-rm -rf /var/lib/apt/lists/*
-tar -C /usr/local -xzf /autograder/source/go[0-9]*.linux-*.tar.gz
+tar -C /usr/local -xzf "$autograder"/source/go[0-9]*.linux-*.tar.gz
 
-# Submissions run as a user who may write neither here nor into /autograder.
-useradd --create-home grader
-mv /autograder/source/operator-labs /home/grader/operator-labs
-chown -R grader: /home/grader
+# Submissions run as a user who may write neither here nor in Gradescope's folders.
+useradd --create-home --home-dir "$home" grader
+mv "$autograder/source/operator-labs" "$home/operator-labs"
+chown -R grader: "$home"
 
 # All that a run needs is built now. A solution with less than full marks ends this: such an image must grade nobody.
-source /autograder/source/lab.conf
-runuser -u grader -- env PATH="/usr/local/go/bin:$PATH" HOME=/home/grader \
-  sh -c 'cd ~/operator-labs && make .cache/bin/lab && .cache/bin/lab grade "$1" --solution' sh "$LAB"
+runuser -u grader -- env HOME="$home" PATH="/usr/local/go/bin:$PATH" sh -c '
+  cd ~/operator-labs && make .cache/bin/lab && .cache/bin/lab grade "$1" --solution
+' sh "$LAB"

@@ -252,19 +252,86 @@ func TestTheAutograderOfClassroom50(t *testing.T) {
 	}
 }
 
-// Gradescope's two scripts need root and an image of their own, so what can be known without them is that they are scripts.
-func TestTheScriptsOfGradescopeCanBeRead(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"setup.sh", "run_autograder", "lab.conf"} {
-		file := filepath.Join("../../../docs/templates/gradescope", name)
-		if output, err := exec.CommandContext(t.Context(), "bash", "-n", file).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, output)
+// gradescope runs one of Gradescope's two scripts in a folder of the test, with stand-ins for what only root may do.
+func gradescope(t *testing.T, dir, script string) (output string, err error) {
+	t.Helper()
+	for _, folder := range []string{"stand-ins", "autograder/source", "autograder/results", "home"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		info, err := os.Stat(file)
+	}
+	for name, does := range map[string]string{
+		"apt-get": ":", "tar": ":", "useradd": ":", "chown": ":", "runuser": `shift 3; exec "$@"`,
+	} {
+		text := "#!/bin/sh\n" + does + "\n"
+		if err := os.WriteFile(filepath.Join(dir, "stand-ins", name), []byte(text), 0o755); err != nil { //nolint:gosec // programs
+			t.Fatal(err)
+		}
+	}
+	config := strings.Replace(read(t, "../../../docs/templates/gradescope/lab.conf"), "LAB=2", "LAB=1", 1)
+	if err := os.WriteFile(filepath.Join(dir, "autograder", "source", "lab.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := filepath.Abs(filepath.Join("../../../docs/templates/gradescope", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), file)
+	command.Dir = dir
+	command.Env = append(newRunner(t, dir).env, "AUTOGRADER="+filepath.Join(dir, "autograder"), "GRADER_HOME="+filepath.Join(dir, "home"),
+		// Home moves, and what was built does not move with it.
+		"GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"),
+		"PATH="+filepath.Join(dir, "stand-ins")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	combined, err := command.CombinedOutput()
+	return string(combined), err
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(value))
+}
+
+func TestTheAutograderOfGradescope(t *testing.T) {
+	dir := workspace(t, solution(t, "my-work"))
+	if err := os.MkdirAll(filepath.Join(dir, "autograder", "source"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{"operator-labs": "autograder/source/operator-labs", "submission": "autograder/submission"} {
+		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if output, err := gradescope(t, dir, "setup.sh"); err != nil {
+		t.Fatalf("setup.sh: %v\n%s", err, output)
+	}
+	results := filepath.Join(dir, "autograder", "results", "results.json")
+	var result struct {
+		Score      int
+		Visibility string
+		Tests      []struct{ Name, Status, Output string }
+	}
+	grade := func() {
+		t.Helper()
+		output, err := gradescope(t, dir, "run_autograder")
 		if err != nil {
-			t.Error(err)
-		} else if (name != "lab.conf") != (info.Mode()&0o100 != 0) {
-			t.Errorf("%s has the mode %v", name, info.Mode())
+			t.Fatalf("run_autograder: %v\n%s", err, output)
 		}
+		if err := json.Unmarshal([]byte(read(t, results)), &result); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grade(); result.Score != 100 || result.Visibility != "visible" || len(result.Tests) == 0 {
+		t.Errorf("the result is %+v, want full marks", result)
+	}
+	// A submission that is no module at all has a result too, which says so.
+	if err := os.Remove(filepath.Join(dir, "autograder", "submission", "my-work", "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" || !strings.Contains(result.Tests[0].Output, "go.mod") {
+		t.Errorf("the result is %+v, want one that says that there is no module", result)
 	}
 }
