@@ -115,7 +115,7 @@ func (f *addressFinder) String() string {
 var errAction = errors.New("the page took too long")
 
 // do runs steps in a tab, each of which has ten seconds.
-func do(t *testing.T, tab context.Context, steps ...chromedp.Action[chromedp.Void]) {
+func do(tab context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	for i, step := range steps {
 		ctx, cancel := context.WithTimeoutCause(tab, 10*time.Second, errAction)
@@ -128,7 +128,7 @@ func do(t *testing.T, tab context.Context, steps ...chromedp.Action[chromedp.Voi
 }
 
 // value is what an expression in the page's script yields.
-func value[T any](t *testing.T, tab context.Context, expression string) T {
+func value[T any](tab context.Context, t *testing.T, expression string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(tab, 10*time.Second, errAction)
 	defer cancel()

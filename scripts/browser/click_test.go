@@ -25,16 +25,16 @@ const (
 type place struct{ X, Y float64 }
 
 // clickInChart clicks into the middle of what a selector finds in the chart.
-func clickInChart(t *testing.T, tab context.Context, selector string) {
+func clickInChart(tab context.Context, t *testing.T, selector string) {
 	t.Helper()
-	at := value[place](t, tab, fmt.Sprintf(`(() => {
+	at := value[place](tab, t, fmt.Sprintf(`(() => {
 		document.getElementById("chart").scrollIntoView({ block: "center", behavior: "instant" });
 		const found = document.querySelector(%q);
 		if (!found) throw new Error("not in the chart");
 		const box = found.getBoundingClientRect();
 		return { X: box.left + box.width / 2, Y: box.top + box.height / 2 };
 	})()`, "#chart "+selector))
-	do(t, tab, chromedp.MouseClickXY(at.X, at.Y))
+	do(tab, t, chromedp.MouseClickXY(at.X, at.Y))
 }
 
 func checkIndex(t *testing.T, r *report.Report, id string) int {
@@ -66,9 +66,9 @@ type picked struct {
 	Moment                string
 }
 
-func look(t *testing.T, tab context.Context) picked {
+func look(tab context.Context, t *testing.T) picked {
 	t.Helper()
-	return value[picked](t, tab, `(() => {
+	return value[picked](tab, t, `(() => {
 		const all = (selector) => [...document.querySelectorAll(selector)];
 		const indices = (selector) => new Set(all(selector).map((e) => e.dataset.moment)).size;
 		const text = (selector) => all(selector).map((e) => e.textContent).join("");
@@ -88,23 +88,23 @@ func TestAClickOnACheckShowsItsRequests(t *testing.T) {
 		r := read(t, file)
 		for _, s := range screens[1:3] {
 			t.Run(r.Summary()+" "+s.name, func(t *testing.T) {
-				tab := open(t, browser, page(t, r), s)
-				if before := look(t, tab); before.Check != "" || before.Rows != 0 || before.Outside != 0 {
+				tab := open(browser, t, page(t, r), s)
+				if before := look(tab, t); before.Check != "" || before.Rows != 0 || before.Outside != 0 {
 					t.Errorf("before the click there is already something picked: %+v", before)
 				}
 				i := checkIndex(t, r, "freezer-down")
-				clickInChart(t, tab, fmt.Sprintf("[data-check='%d'] rect", i))
+				clickInChart(tab, t, fmt.Sprintf("[data-check='%d'] rect", i))
 				want := during(r, r.Checks[i])
-				got := look(t, tab)
+				got := look(tab, t)
 				if want < 5 || got.Within != want || got.Rows != want || got.Check != "freezer-down" {
 					t.Errorf("picked is %+v, want freezer-down with %d moments", got, want)
 				}
 				if got.Outside == 0 || !strings.Contains(got.Listed, "freezer-down") || !strings.Contains(got.Select, "freezer-down") {
 					t.Errorf("the others are not dimmed, or the list and the choice do not say what is picked: %+v", got)
 				}
-				picture(t, tab, fmt.Sprintf("picked-check-%s-%s-%d", s.name, s.scheme, r.Score))
-				clickInChart(t, tab, fmt.Sprintf("[data-check='%d'] rect", i))
-				if after := look(t, tab); after.Check != "" || after.Rows != 0 {
+				picture(tab, t, fmt.Sprintf("picked-check-%s-%s-%d", s.name, s.scheme, r.Score))
+				clickInChart(tab, t, fmt.Sprintf("[data-check='%d'] rect", i))
+				if after := look(tab, t); after.Check != "" || after.Rows != 0 {
 					t.Errorf("after the second click there is still something picked: %+v", after)
 				}
 			})
@@ -117,24 +117,24 @@ func TestAClickOnAMomentShowsItsDetails(t *testing.T) {
 	r := read(t, failedRun)
 	for _, s := range screens[1:3] {
 		t.Run(s.name, func(t *testing.T) {
-			tab := open(t, browser, page(t, r), s)
+			tab := open(browser, t, page(t, r), s)
 			i := slices.IndexFunc(r.Timeline, func(m report.Moment) bool { return m.Fault == "kill-after" })
-			clickInChart(t, tab, fmt.Sprintf("path.fault[data-moment='%d']", i))
-			got := look(t, tab).Moment
+			clickInChart(tab, t, fmt.Sprintf("path.fault[data-moment='%d']", i))
+			got := look(tab, t).Moment
 			for _, want := range []string{r.Timeline[i].What, "to the freezer", "answered with 201, which never arrived", "kill-after", "then the operator was killed", "during killed-between"} {
 				if !strings.Contains(got, want) {
 					t.Errorf("the details %q lack %q", got, want)
 				}
 			}
-			picture(t, tab, fmt.Sprintf("picked-moment-%s-%s", s.name, s.scheme))
+			picture(tab, t, fmt.Sprintf("picked-moment-%s-%s", s.name, s.scheme))
 
 			// From there to its check, and from the check's list to another moment.
-			do(t, tab, chromedp.Click(chromedp.CSS("#moment button")))
-			if got := look(t, tab); got.Check != "killed-between" {
+			do(tab, t, chromedp.Click(chromedp.CSS("#moment button")))
+			if got := look(tab, t); got.Check != "killed-between" {
 				t.Errorf("picked is %+v, want killed-between", got)
 			}
-			do(t, tab, chromedp.Click(chromedp.CSS("#requests tbody tr:last-child button")))
-			if got := look(t, tab).Moment; !strings.Contains(got, "patch icecreams parfait") || !strings.Contains(got, "answered with 200") {
+			do(tab, t, chromedp.Click(chromedp.CSS("#requests tbody tr:last-child button")))
+			if got := look(tab, t).Moment; !strings.Contains(got, "patch icecreams parfait") || !strings.Contains(got, "answered with 200") {
 				t.Errorf("the details are %q, want the last request of the list", got)
 			}
 		})
@@ -144,13 +144,13 @@ func TestAClickOnAMomentShowsItsDetails(t *testing.T) {
 func TestTheKeyboardIsEnough(t *testing.T) {
 	browser := start(t)
 	r := read(t, failedRun)
-	tab := open(t, browser, page(t, r), screens[0])
+	tab := open(browser, t, page(t, r), screens[0])
 
 	// The tab key comes to the link over all, to every check, to the chart and to what controls it.
 	var reached []string
 	for range 40 {
-		do(t, tab, chromedp.KeyEvent(kb.Tab))
-		reached = append(reached, value[string](t, tab, `(() => {
+		do(tab, t, chromedp.KeyEvent(kb.Tab))
+		reached = append(reached, value[string](tab, t, `(() => {
 			const e = document.activeElement;
 			return e.id || (e.closest("li") || e).id || e.className || e.tagName;
 		})()`))
@@ -162,33 +162,33 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	}
 
 	open := `document.querySelector("#check-returned details").open`
-	do(t, tab, chromedp.Focus(chromedp.CSS("#check-returned summary")), chromedp.KeyEvent(kb.Enter))
-	if !value[bool](t, tab, open) {
+	do(tab, t, chromedp.Focus(chromedp.CSS("#check-returned summary")), chromedp.KeyEvent(kb.Enter))
+	if !value[bool](tab, t, open) {
 		t.Error("Enter does not open a check")
 	}
-	do(t, tab, chromedp.KeyEvent(" "))
-	if value[bool](t, tab, open) {
+	do(tab, t, chromedp.KeyEvent(" "))
+	if value[bool](tab, t, open) {
 		t.Error("the space bar does not close it again")
 	}
 
-	do(t, tab, chromedp.Focus(chromedp.CSS("#chart")), chromedp.KeyEvent(kb.ArrowRight))
-	if got := look(t, tab).Moment; !strings.Contains(got, "started") {
+	do(tab, t, chromedp.Focus(chromedp.CSS("#chart")), chromedp.KeyEvent(kb.ArrowRight))
+	if got := look(tab, t).Moment; !strings.Contains(got, "started") {
 		t.Errorf("the first moment is %q, want the operator's start", got)
 	}
-	do(t, tab, chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
-	if got := look(t, tab); got.Check != "finalizer-first" {
+	do(tab, t, chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
+	if got := look(tab, t); got.Check != "finalizer-first" {
 		t.Errorf("picked is %+v, want the second check", got)
 	}
-	do(t, tab, chromedp.KeyEvent(kb.ArrowRight))
-	if got := look(t, tab).Moment; !strings.Contains(got, "409") || !strings.Contains(got, "conflict") {
+	do(tab, t, chromedp.KeyEvent(kb.ArrowRight))
+	if got := look(tab, t).Moment; !strings.Contains(got, "409") || !strings.Contains(got, "conflict") {
 		t.Errorf("the moment is %q, want the first of the check", got)
 	}
-	do(t, tab, chromedp.KeyEvent("+"))
-	if value[bool](t, tab, `document.getElementById("whole").disabled`) {
+	do(tab, t, chromedp.KeyEvent("+"))
+	if value[bool](tab, t, `document.getElementById("whole").disabled`) {
 		t.Error("+ does not zoom in")
 	}
-	do(t, tab, chromedp.KeyEvent(kb.Escape))
-	if got := look(t, tab); got.Check != "" || got.Moment != "" || !value[bool](t, tab, `document.getElementById("whole").disabled`) {
+	do(tab, t, chromedp.KeyEvent(kb.Escape))
+	if got := look(tab, t); got.Check != "" || got.Moment != "" || !value[bool](tab, t, `document.getElementById("whole").disabled`) {
 		t.Errorf("after Escape something is still picked or zoomed: %+v", got)
 	}
 }
@@ -196,19 +196,19 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 func TestZoomShowsLessOfTheRunAndLosesNothing(t *testing.T) {
 	browser := start(t)
 	r := read(t, fullRun)
-	tab := open(t, browser, page(t, r), screens[2])
-	shown := func() int { return value[int](t, tab, `document.querySelectorAll("#chart .span").length`) }
+	tab := open(browser, t, page(t, r), screens[2])
+	shown := func() int { return value[int](tab, t, `document.querySelectorAll("#chart .span").length`) }
 	all := shown()
-	do(t, tab, chromedp.SetValue(chromedp.CSS("#pick"), fmt.Sprint(checkIndex(t, r, "no-answer"))))
-	do(t, tab, chromedp.Evaluate[chromedp.Void](`document.getElementById("pick").dispatchEvent(new Event("change"))`),
+	do(tab, t, chromedp.SetValue(chromedp.CSS("#pick"), fmt.Sprint(checkIndex(t, r, "no-answer"))))
+	do(tab, t, chromedp.Evaluate[chromedp.Void](`document.getElementById("pick").dispatchEvent(new Event("change"))`),
 		chromedp.Click(chromedp.CSS("#requests h3 button")))
-	label := value[string](t, tab, `document.querySelector("#chart .span.picked text").textContent`)
-	width := value[float64](t, tab, `document.querySelector("#chart .ground.picked").getBoundingClientRect().width`)
+	label := value[string](tab, t, `document.querySelector("#chart .span.picked text").textContent`)
+	width := value[float64](tab, t, `document.querySelector("#chart .ground.picked").getBoundingClientRect().width`)
 	if label != "no-answer" || width < 250 {
 		t.Errorf("zoomed in, the check is %.0f wide and says %q", width, label)
 	}
-	picture(t, tab, "zoomed-narrow-light")
-	do(t, tab, chromedp.Click(chromedp.CSS("#later")), chromedp.Click(chromedp.CSS("#earlier")), chromedp.Click(chromedp.CSS("#wider")),
+	picture(tab, t, "zoomed-narrow-light")
+	do(tab, t, chromedp.Click(chromedp.CSS("#later")), chromedp.Click(chromedp.CSS("#earlier")), chromedp.Click(chromedp.CSS("#wider")),
 		chromedp.Click(chromedp.CSS("#whole")))
 	if got := shown(); got != all || all != len(r.Checks) {
 		t.Errorf("of the whole run %d checks are shown, at first %d, want %d", got, all, len(r.Checks))
@@ -217,18 +217,18 @@ func TestZoomShowsLessOfTheRunAndLosesNothing(t *testing.T) {
 
 func TestACheckLeadsToItsPlaceInTheTimeline(t *testing.T) {
 	browser := start(t)
-	tab := open(t, browser, page(t, read(t, failedRun)), screens[2])
-	do(t, tab, chromedp.Click(chromedp.CSS("#check-freezer-down .show")))
-	if got := look(t, tab); got.Check != "freezer-down" {
+	tab := open(browser, t, page(t, read(t, failedRun)), screens[2])
+	do(tab, t, chromedp.Click(chromedp.CSS("#check-freezer-down .show")))
+	if got := look(tab, t); got.Check != "freezer-down" {
 		t.Errorf("picked is %+v, want freezer-down", got)
 	}
-	if focused := value[string](t, tab, "document.activeElement.id"); focused != "chart" {
+	if focused := value[string](tab, t, "document.activeElement.id"); focused != "chart" {
 		t.Errorf("the focus is on %q, want the chart", focused)
 	}
 	// The verdict leads to the check that is to be mended, also after somebody has closed it.
-	do(t, tab, chromedp.Evaluate[chromedp.Void](`document.querySelector("#check-freezer-down details").open = false`),
+	do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelector("#check-freezer-down details").open = false`),
 		chromedp.Click(chromedp.CSS(".verdict a")))
-	if !value[bool](t, tab, `document.querySelector("#check-freezer-down details").open`) {
+	if !value[bool](tab, t, `document.querySelector("#check-freezer-down details").open`) {
 		t.Error("the link of the verdict does not open the check")
 	}
 }
@@ -236,13 +236,13 @@ func TestACheckLeadsToItsPlaceInTheTimeline(t *testing.T) {
 func TestARunThatDidNotBuildShowsWhyFirst(t *testing.T) {
 	browser := start(t)
 	for _, s := range screens {
-		tab := open(t, browser, page(t, read(t, "../report/testdata/not-built.json")), s)
-		headings := value[[]string](t, tab, `[...document.querySelectorAll("h1, h2")].map((e) => e.textContent)`)
+		tab := open(browser, t, page(t, read(t, "../report/testdata/not-built.json")), s)
+		headings := value[[]string](tab, t, `[...document.querySelectorAll("h1, h2")].map((e) => e.textContent)`)
 		if want := []string{"The reconciler", "It does not build", "What the tools say", "Checks", "This run"}; !slices.Equal(headings, want) {
 			t.Errorf("the headings are %q, want %q", headings, want)
 		}
-		do(t, tab, chromedp.Click(chromedp.CSS(".plain summary")))
-		if n := value[int](t, tab, `[...document.querySelectorAll(".planned li")].filter((e) => e.checkVisibility()).length`); n != 13 {
+		do(tab, t, chromedp.Click(chromedp.CSS(".plain summary")))
+		if n := value[int](tab, t, `[...document.querySelectorAll(".planned li")].filter((e) => e.checkVisibility()).length`); n != 13 {
 			t.Errorf("%d checks are listed, want 13", n)
 		}
 	}

@@ -78,9 +78,9 @@ func (c *complaints) get() []string {
 }
 
 // open opens a page in a tab of its own. What it complains of fails the test at its end.
-func open(t *testing.T, browser context.Context, file string, s screen) context.Context {
+func open(browser context.Context, t *testing.T, file string, s screen) context.Context {
 	t.Helper()
-	tab, heard := openAndListen(t, browser, file, s)
+	tab, heard := openAndListen(browser, t, file, s)
 	t.Cleanup(func() {
 		if all := heard.get(); len(all) > 0 {
 			t.Errorf("the page complains:\n%s", strings.Join(all, "\n"))
@@ -89,7 +89,7 @@ func open(t *testing.T, browser context.Context, file string, s screen) context.
 	return tab
 }
 
-func openAndListen(t *testing.T, browser context.Context, file string, s screen) (context.Context, *complaints) {
+func openAndListen(browser context.Context, t *testing.T, file string, s screen) (context.Context, *complaints) {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
@@ -109,7 +109,7 @@ func openAndListen(t *testing.T, browser context.Context, file string, s screen)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	do(t, tab,
+	do(tab, t,
 		chromedp.EmulateViewport(s.width, s.height),
 		prefer(s.scheme),
 		chromedp.Navigate("file://"+file),
@@ -128,7 +128,7 @@ func prefer(scheme string) chromedp.Action[chromedp.Void] {
 }
 
 // picture takes one of the whole page, if somebody wants to look at it.
-func picture(t *testing.T, tab context.Context, name string) {
+func picture(tab context.Context, t *testing.T, name string) {
 	t.Helper()
 	if *screenshots == "" {
 		return
@@ -172,10 +172,10 @@ func TestPagesFitEveryScreen(t *testing.T) {
 	for name, r := range samples(t) {
 		for _, s := range screens {
 			t.Run(fmt.Sprintf("%s %s %s", name, s.name, s.scheme), func(t *testing.T) {
-				tab := open(t, browser, page(t, r), s)
-				picture(t, tab, fmt.Sprintf("%s-%s-%s", name, s.name, s.scheme))
-				do(t, tab, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
-				if wide := value[[]string](t, tab, tooWide); len(wide) > 0 {
+				tab := open(browser, t, page(t, r), s)
+				picture(tab, t, fmt.Sprintf("%s-%s-%s", name, s.name, s.scheme))
+				do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
+				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
 					t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
 				}
 			})

@@ -25,7 +25,7 @@ func TestAPageThatComplainsIsHeard(t *testing.T) {
 		if err := os.WriteFile(file, []byte("<!doctype html><link rel=icon href=data:,>"+body), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, heard := openAndListen(t, browser, file, screens[0])
+		_, heard := openAndListen(browser, t, file, screens[0])
 		if all := strings.Join(heard.get(), "\n"); !strings.Contains(all, name) {
 			t.Errorf("of a page with a complaint of %s is heard: %q", name, all)
 		}
@@ -76,16 +76,16 @@ func TestPagesCanBeReadByEverybody(t *testing.T) {
 	for _, name := range []string{"faults-full", "faults-failed", "not-built", "graded-forbidden", "crashed"} {
 		for _, s := range screens {
 			t.Run(name+" "+s.name+" "+s.scheme, func(t *testing.T) {
-				tab := open(t, browser, page(t, all[name]), s)
-				do(t, tab, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
+				tab := open(browser, t, page(t, all[name]), s)
+				do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
 				if strings.HasPrefix(name, "faults") {
-					clickInChart(t, tab, "[data-check='6'] rect")
-					clickInChart(t, tab, "path.fault.within")
+					clickInChart(tab, t, "[data-check='6'] rect")
+					clickInChart(tab, t, "path.fault.within")
 				}
-				if bad := value[[]string](t, tab, contrast); len(bad) > 0 {
+				if bad := value[[]string](tab, t, contrast); len(bad) > 0 {
 					t.Errorf("hard to read:\n%s", strings.Join(bad, "\n"))
 				}
-				if bad := value[[]string](t, tab, nameless); len(bad) > 0 {
+				if bad := value[[]string](tab, t, nameless); len(bad) > 0 {
 					t.Errorf("hard to operate:\n%s", strings.Join(bad, "\n"))
 				}
 			})
@@ -109,19 +109,19 @@ func TestASubmissionCannotRunAnythingInThePage(t *testing.T) {
 		r.Timeline[j].What = "get " + long
 	}
 	for _, s := range screens[1:3] {
-		tab := open(t, browser, page(t, r), s)
-		do(t, tab, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
-		clickInChart(t, tab, "[data-check='3'] rect")
-		clickInChart(t, tab, ".moment.within")
-		if value[bool](t, tab, "window.pwned === 1") {
+		tab := open(browser, t, page(t, r), s)
+		do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true })`))
+		clickInChart(tab, t, "[data-check='3'] rect")
+		clickInChart(tab, t, ".moment.within")
+		if value[bool](tab, t, "window.pwned === 1") {
 			t.Error("the submission ran a script")
 		}
-		if got := look(t, tab); !strings.Contains(got.Moment, attack) {
+		if got := look(tab, t); !strings.Contains(got.Moment, attack) {
 			t.Errorf("the details are %q, want the whole text as text", got.Moment)
 		}
-		if wide := value[[]string](t, tab, tooWide); len(wide) > 0 {
+		if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
 			t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
 		}
-		picture(t, tab, "hostile-"+s.name)
+		picture(tab, t, "hostile-"+s.name)
 	}
 }

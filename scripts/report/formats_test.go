@@ -87,7 +87,7 @@ func TestGradescopeOfEachOutcome(t *testing.T) {
 	for name, r := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r.Submission.Dir = "/home/teacher/secret/submission"
+			r.Submission.Dir = "/srv/secret/submission"
 			data := encode(t, r, report.FormatGradescope, report.FormatOptions{})
 			if err := obeys(schema, data); err != nil {
 				t.Fatalf("%v\n%s", err, data)
@@ -224,7 +224,7 @@ func TestClassroom50OfEachOutcome(t *testing.T) {
 	for name, r := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r.Submission.Dir = "/home/teacher/secret/submission"
+			r.Submission.Dir = "/srv/secret/submission"
 			data := encode(t, r, report.FormatClassroom50, report.FormatOptions{Classroom50: classroom})
 			if err := obeys(schema, data); err != nil {
 				t.Fatalf("%v\n%s", err, data)

@@ -92,11 +92,11 @@ func (m *markdown) checks(r *Report) {
 		if check.Status == Failed {
 			status = "**" + status + "**"
 		}
-		figures := ""
+		fmt.Fprintf(m, "| `%s` | %s | %d/%d | %s", check.ID, status, check.Points, check.MaxPoints, escape(text))
 		for _, measurement := range check.Measurements {
-			figures += "<br>" + escape(measurement.String())
+			m.WriteString("<br>" + escape(measurement.String()))
 		}
-		fmt.Fprintf(m, "| `%s` | %s | %d/%d | %s%s |\n", check.ID, status, check.Points, check.MaxPoints, escape(text), figures)
+		m.WriteString(" |\n")
 	}
 	m.WriteString("\n")
 }

@@ -407,12 +407,12 @@ func TestTimelineKeepsWhatSaysMost(t *testing.T) {
 	r := graded(nil)
 	for i := range 10_000 {
 		moment := report.Moment{At: float64(10_000 - i), Service: "api", What: "get icecreams banana", Code: 200}
-		switch {
-		case i%100 == 0:
+		switch i % 100 {
+		case 0:
 			moment.What = "update icecreams banana"
-		case i%100 == 1:
+		case 1:
 			moment.Fault, moment.Code = "server-error", 500
-		case i%100 == 2:
+		case 2:
 			moment = report.Moment{At: moment.At, Service: "operator", What: "killed\x07"}
 		}
 		r.Timeline = append(r.Timeline, moment)

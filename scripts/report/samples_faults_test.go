@@ -29,8 +29,11 @@ func newStory() *story {
 		Outcome: report.Graded, Started: time.Date(2026, 3, 9, 10, 15, 0, 123456789, time.UTC), Seed: 2718281828,
 		Environment: report.Environment{Cluster: "embedded", Kubernetes: "v1.36.3", OS: "linux", Arch: "amd64", CPUs: 2},
 		Steps: []report.Step{
-			{Name: "build", Seconds: 1.204}, {Name: "manifests", Seconds: 0.31}, {Name: "cluster", Seconds: 2.81},
-			{Name: "CRDs", Seconds: 0.052}, {Name: "operator", Seconds: 0.35},
+			{Name: "build", Seconds: 1.204},
+			{Name: "manifests", Seconds: 0.31},
+			{Name: "cluster", Seconds: 2.81},
+			{Name: "CRDs", Seconds: 0.052},
+			{Name: "operator", Seconds: 0.35},
 		},
 	}
 	s.operator("started")

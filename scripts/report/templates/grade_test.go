@@ -93,7 +93,8 @@ func workspace(t *testing.T, submission func(dir string)) string {
 	}
 	submission(student)
 	for _, args := range [][]string{
-		{"init", "--quiet"}, {"add", "."},
+		{"init", "--quiet"},
+		{"add", "."},
 		{"-c", "user.name=alice", "-c", "user.email=alice@example.com", "commit", "--quiet", "--allow-empty", "-m", "my work"},
 	} {
 		command := exec.CommandContext(t.Context(), "git", args...)
@@ -115,6 +116,7 @@ func link(t *testing.T, target, name string) {
 
 // solution puts the solution of lab 1 into a folder of the submission.
 func solution(t *testing.T, folder string) func(string) {
+	t.Helper()
 	return func(dir string) {
 		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS("../../../solutions/01-icecream")); err != nil {
 			t.Fatal(err)
