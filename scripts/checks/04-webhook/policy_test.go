@@ -36,7 +36,7 @@ func policy() types.Feature {
 			answer, refused, err := v.admission.Install(v.ctx, installed)
 			v.OK(v.t, "installing "+policyFile, err)
 			if refused != "" {
-				v.fail("the API server accepts "+policyFile, fmt.Sprintf("%s: %s", refused, answer))
+				v.Fail(v.t, "the API server accepts "+policyFile, fmt.Sprintf("%s: %s", refused, answer), v.judge)
 			}
 		}))).
 		Assess("of new icecreams", check.Assess(judged(func(v visit) {

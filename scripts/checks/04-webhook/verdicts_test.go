@@ -19,6 +19,8 @@ func denies() types.Feature {
 	return features.New("other flavours are denied").
 		Assess("by a webhook", check.Assess(assess(func(v visit) {
 			v.try(choose(creates, false), "denied", admission.DeniedByWebhook)
+			v.want("an icecream of vanilla is not", admission.Accepted, "an icecream of vanilla",
+				v.ask(order(dry, "denied-not", []string{"vanilla"}, []string{"cream"})))
 		}))).
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
 			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
