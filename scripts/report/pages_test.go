@@ -30,7 +30,7 @@ func attacked() report.Report {
 	r := finalizerFailed()
 	r.Title, r.Submission.Dir, r.Submission.Module, r.Submission.Go, r.Submission.ControllerRuntime = attack, attack, attack, attack, attack
 	r.Environment.Kubernetes = attack
-	fail(&r, "freezer-down", attack, attack+"\n"+attack, attack, attack)
+	fail(&r, "freezer-down", attack, attack+"\n````\n"+attack, attack, attack)
 	skip(&r, "no-answer", "skipped: "+attack)
 	for i := range r.Checks {
 		r.Checks[i].Measurements = []report.Measurement{{Name: attack, Value: 1, Unit: attack}}
