@@ -6,6 +6,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,8 @@ import (
 const (
 	failedRun = "../report/testdata/faults-failed.json"
 	fullRun   = "../report/testdata/faults-full.json"
+	// realRun is of the solution of lab 03 with an error swallowed, as `lab grade` wrote it.
+	realRun = "testdata/real-failed.json"
 )
 
 // place is the middle of something in the chart, as the person's finger or mouse would find it.
@@ -84,10 +87,10 @@ func look(tab context.Context, t *testing.T) picked {
 // A click on a check marks its span and its requests, and lists them; another click lets go of it.
 func TestAClickOnACheckShowsItsRequests(t *testing.T) {
 	browser := start(t)
-	for _, file := range []string{failedRun, fullRun} {
+	for _, file := range []string{failedRun, fullRun, realRun} {
 		r := read(t, file)
 		for _, s := range screens[1:3] {
-			t.Run(r.Summary()+" "+s.name, func(t *testing.T) {
+			t.Run(filepath.Base(file)+" "+s.name, func(t *testing.T) {
 				tab := open(browser, t, page(t, r), s)
 				if before := look(tab, t); before.Check != "" || before.Rows != 0 || before.Outside != 0 {
 					t.Errorf("before the click there is already something picked: %+v", before)
@@ -102,7 +105,7 @@ func TestAClickOnACheckShowsItsRequests(t *testing.T) {
 				if got.Outside == 0 || !strings.Contains(got.Listed, "freezer-down") || !strings.Contains(got.Select, "freezer-down") {
 					t.Errorf("the others are not dimmed, or the list and the choice do not say what is picked: %+v", got)
 				}
-				picture(tab, t, fmt.Sprintf("picked-check-%s-%s-%d", s.name, s.scheme, r.Score))
+				picture(tab, t, fmt.Sprintf("picked-check-%s-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), s.name, s.scheme))
 				clickInChart(tab, t, fmt.Sprintf("[data-check='%d'] rect", i))
 				if after := look(tab, t); after.Check != "" || after.Rows != 0 {
 					t.Errorf("after the second click there is still something picked: %+v", after)
