@@ -44,10 +44,16 @@ metadata: {name: no-matcha}
 spec: {policyName: no-matcha, validationActions: [Deny]}
 `
 
-func TestChangesHaveTheirEffectWhenTheyReturn(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
 	client := connect(t)
+	t.Run("changes have their effect when they return", func(t *testing.T) { testEffects(t, client) })
+	t.Run("a policy that is refused is named", func(t *testing.T) { testRefusals(t, client) })
+}
+
+func testEffects(t *testing.T, client *Client) {
+	t.Helper()
+	ctx := t.Context()
 	want := func(when, name string, verdict Verdict, said string) {
 		t.Helper()
 		answer, err := client.Ask(ctx, create(name))
@@ -101,9 +107,8 @@ func TestChangesHaveTheirEffectWhenTheyReturn(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsRefusedIsNamed(t *testing.T) {
-	t.Parallel()
-	client := connect(t)
+func testRefusals(t *testing.T, client *Client) {
+	t.Helper()
 	for said, replaced := range map[string][2]string{
 		"spec.validations[0].expression": {"!= 'matcha'", "!= "},
 		`unknown field "spec.validate"`:  {"validations:", "validate:"},
