@@ -92,13 +92,17 @@ func (v visit) describe(o order) string {
 	return observed
 }
 
-// has waits until exactly this is out for an icecream, each once.
+// has waits until exactly this is out for an icecream, each once, and the finalizer is on it: now it can be deleted.
 func (v visit) has(expected string, patience time.Duration, o order, ingredients ...string) {
 	v.t.Helper()
 	slices.Sort(ingredients)
 	v.until(expected, patience, func() (string, bool) {
 		v.inOrder(expected, o)
-		return v.describe(o), slices.Equal(v.account(o).out(), ingredients)
+		if !slices.Equal(v.account(o).out(), ingredients) {
+			return v.describe(o), false
+		}
+		now, _ := v.find(o)
+		return "its finalizers are " + sentence(now.finalizers), now.held()
 	})
 }
 

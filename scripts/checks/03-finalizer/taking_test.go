@@ -4,7 +4,7 @@
 package finalizer_test
 
 import (
-	"fmt"
+	"time"
 
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -14,13 +14,19 @@ import (
 func finalizerAdded() types.Feature {
 	return feature("a new icecream gets the finalizer", "soon after it was made", func(v visit) {
 		o := v.make("apricot", []string{"apricot"}, "cream")
-		v.until("apricot gets the finalizer "+finalizer, patience, func() (string, bool) {
-			now, there := v.find(o)
-			if !there {
-				return "apricot is gone", false
-			}
-			return fmt.Sprintf("its finalizers are %s", sentence(now.finalizers)), now.held()
-		})
+		v.gets("apricot gets the finalizer "+finalizer, patience, o)
+	})
+}
+
+// gets waits until an icecream has the operator's finalizer.
+func (v visit) gets(expected string, patience time.Duration, o order) {
+	v.t.Helper()
+	v.until(expected, patience, func() (string, bool) {
+		now, there := v.find(o)
+		if !there {
+			return o.name + " is gone", false
+		}
+		return "its finalizers are " + sentence(now.finalizers), now.held()
 	})
 }
 
@@ -47,8 +53,8 @@ func finalizerFirst() types.Feature {
 			faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: faults.API, At: 2},
 		)
 		o := v.make("currant", []string{"currant"}, "cream")
-		v.has("the ingredients of currant are taken, although the operator's first write meets a conflict, and after the second it is "+
-			"killed", scenarioPatience, o, "flavour currant", "topping cream")
+		v.has("currant gets the finalizer and its ingredients, although the operator's first write meets a conflict, and after the "+
+			"second it is killed", scenarioPatience, o, "flavour currant", "topping cream")
 		v.takenAfter(expected, o)
 	})
 }

@@ -30,12 +30,12 @@ const (
 
 // How long a check waits for an operator that does nothing: usually; after the freezer was down, since an operator may
 // have chosen to try again every few seconds; and in the scenario, where it may just have been killed or told to wait.
-// deadline ends the wait for one that never stops.
+// After two patiences, and at least the deadline, the wait is over for one that never stops.
 const (
 	patience         = 3 * time.Second
 	outagePatience   = 7 * time.Second
 	scenarioPatience = 10 * time.Second
-	deadline         = 30 * time.Second
+	deadline         = 15 * time.Second
 )
 
 // glance is how often a check looks at the freezer, which sends no events.
@@ -71,7 +71,8 @@ func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()
-	giveUp := time.After(deadline)
+	limit := max(deadline, 2*patience)
+	giveUp := time.After(limit)
 	began := time.Now()
 	for {
 		changed, requests := v.Changed(), v.Audit.Changed()
@@ -87,7 +88,7 @@ func (v visit) until(expected string, patience time.Duration, look check.Look) {
 		case <-requests:
 		case <-ticker.C:
 		case <-giveUp:
-			v.fail(expected, fmt.Sprintf("%s (after %s, while the operator goes on sending requests)", observed, deadline))
+			v.fail(expected, fmt.Sprintf("%s (after %s, while the operator goes on sending requests)", observed, limit))
 		case <-v.ctx.Done():
 			v.fail(expected, observed+": "+context.Cause(v.ctx).Error())
 		}
