@@ -5,15 +5,20 @@ package faults
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 // ours are goroutines of an injector, or of a server or a client that only injectors have here.
@@ -131,4 +136,51 @@ func TestCloseEndsEverything(t *testing.T) {
 		}
 		return len(b.connections) == 0 && len(b.watches) == 0
 	})
+}
+
+// A server that counts its connections, since the API server of all tests has those of others as well.
+func TestCloseEndsTheConnectionsToTheAPIServer(t *testing.T) {
+	t.Parallel()
+	var mutex sync.Mutex
+	connections, protocol := 0, ""
+	open := func() int { mutex.Lock(); defer mutex.Unlock(); return connections }
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		protocol = r.Proto
+	}))
+	server.EnableHTTP2 = true
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		switch state {
+		case http.StateNew:
+			connections++
+		case http.StateClosed:
+			connections--
+		}
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+
+	injector := New(nil)
+	host, ca, err := injector.ProxyAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(&rest.Config{Host: host, TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send(t.Context(), client, http.MethodGet, host+"/version"); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(); got != 1 || protocol != "HTTP/2.0" {
+		t.Errorf("the injector has %d connections, and speaks %s", got, protocol)
+	}
+	if err := injector.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "its connections are closed", func() bool { return open() == 0 })
 }

@@ -75,12 +75,16 @@ func TestRequestsToAServicePassAndAreLogged(t *testing.T) {
 	if _, err := b.freezer.Book(ctx, freezer.Movement{ID: "one"}); err == nil {
 		t.Fatal("the freezer's refusal was lost")
 	}
+	if err := send(ctx, lone(t), http.MethodPut, b.url+"/v1/movements/two"); err != nil { // without a body
+		t.Fatal(err)
+	}
 	b.demandBooked(t, "one")
 	want := []string{
 		"put movements one → 201 Created (write 1)",
 		"get movements → 200 OK (read 1)",
 		"get owners sundae → 200 OK (read 2)",
 		"put movements one → 400 Bad Request (write 2)",
+		"put movements two → 400 Bad Request (write 3)",
 	}
 	if diff := cmp.Diff(want, b.lines()); diff != "" {
 		t.Errorf("the log (-want +got):\n%s", diff)
@@ -181,11 +185,12 @@ func TestALostAnswerIsDoneWithoutTheClient(t *testing.T) {
 	t.Parallel()
 	injector := New(nil)
 	t.Cleanup(func() { injector.Close() })
-	arrived, ended := make(chan struct{}), make(chan struct{})
+	arrived, ended, leave := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	url, err := injector.Proxy("oven", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 		close(ended)
+		<-leave
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -206,13 +211,18 @@ func TestALostAnswerIsDoneWithoutTheClient(t *testing.T) {
 		t.Error("the request ended with its client")
 	case <-time.After(200 * time.Millisecond): // in which it would have
 	}
-	if err := injector.Close(); err != nil {
-		t.Error(err)
-	}
+	closed := make(chan error, 1)
+	go func() { closed <- injector.Close() }()
+	<-ended
 	select {
-	case <-ended:
-	default:
-		t.Error("Close did not end it")
+	case err := <-closed:
+		close(leave)
+		t.Fatalf("Close does not wait until it is done: %v", err)
+	case <-time.After(200 * time.Millisecond): // in which it would have ended
+	}
+	close(leave)
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -205,8 +205,8 @@ func TestWhatIsTakenAndReturned(t *testing.T) {
 		if m.ID != fmt.Sprint(n+1) {
 			t.Errorf("movement %d is %s", n+1, m.ID)
 		}
-		if n > 0 && !m.Booked.After(all[n-1].Booked) {
-			t.Errorf("%s was booked at %s, after %s at %s", m.ID, m.Booked, all[n-1].ID, all[n-1].Booked)
+		if n > 0 && m.Booked.Before(all[n-1].Booked) {
+			t.Errorf("%s was booked at %s, and stands after %s at %s", m.ID, m.Booked, all[n-1].ID, all[n-1].Booked)
 		}
 	}
 }

@@ -142,10 +142,6 @@ func (l *ledger) book(m Movement) (booked Movement, fresh bool, err error) {
 		return Movement{}, false, errNoneLeft
 	}
 	m.Booked = time.Now().UTC()
-	if last := len(l.movements) - 1; last >= 0 && !m.Booked.After(l.movements[last].Booked) {
-		// A clock that stands still, or was set back, must not shuffle the ledger.
-		m.Booked = l.movements[last].Booked.Add(1)
-	}
 	if l.keep != nil {
 		if err := l.keep(append(slices.Clone(l.movements), m)); err != nil {
 			return Movement{}, false, err
