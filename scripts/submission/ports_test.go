@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"lva.io/operators/clusters/egress"
 	"lva.io/operators/clusters/process"
@@ -199,4 +200,32 @@ func TestARunThatWasKilledIsInNobodysWay(t *testing.T) {
 		t.Error(err)
 	}
 	_ = killed.Wait()
+}
+
+// The operator of a run that was killed may end a moment after the run.
+func TestAPortThatIsFreeInAMomentIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	done := make(chan error, 1)
+	go func() {
+		c, err := claimPort(t.Context(), port, func(string) {})
+		if err == nil {
+			c.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(3 * portPoll):
+	}
+	listener.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

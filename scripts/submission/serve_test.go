@@ -422,8 +422,11 @@ func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
 	}
 }
 
+// That an earlier submission had one of that name does not help.
 func TestAServiceThatIsNotThereIsNamedByTheAPIServer(t *testing.T) {
 	p := newPlace(t)
+	_, end := p.install(operatorWith(anyPort, webhookFile+serviceFile))
+	end()
 	w, _ := p.install(operatorWith(anyPort, webhookFile+strings.Replace(serviceFile, "name: webhook", "name: web", 1)))
 	p.start(w)
 	p.becomes("vanilla", `service "webhook-service" not found`)
