@@ -112,13 +112,16 @@ func (f *addressFinder) String() string {
 	return f.text.String()
 }
 
+// stepTimeout is for what takes milliseconds, on a machine that compiles for ten others.
+const stepTimeout = 30 * time.Second
+
 var errAction = errors.New("the page took too long")
 
-// do runs steps in a tab, each of which has ten seconds.
+// do runs steps in a tab, each of which has its time limit.
 func do(tab context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	for i, step := range steps {
-		ctx, cancel := context.WithTimeoutCause(tab, 10*time.Second, errAction)
+		ctx, cancel := context.WithTimeoutCause(tab, stepTimeout, errAction)
 		err := chromedp.Do(ctx, step)
 		cancel()
 		if err != nil {
@@ -130,7 +133,7 @@ func do(tab context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Voi
 // value is what an expression in the page's script yields.
 func value[T any](tab context.Context, t *testing.T, expression string) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(tab, 10*time.Second, errAction)
+	ctx, cancel := context.WithTimeoutCause(tab, stepTimeout, errAction)
 	defer cancel()
 	result, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
