@@ -73,7 +73,6 @@ type run struct {
 	environment  []string
 	freezer      string
 	closeFreezer func() error
-	trials       Trials
 
 	mutex sync.Mutex // of report, while steps run side by side
 }

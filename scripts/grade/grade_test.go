@@ -5,213 +5,20 @@ package grade
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lva.io/operators/clusters/embedded"
-	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 )
-
-// TestMain gives these tests a temporary folder of their own, so that they can say whether a run left anything behind.
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		temporary, err := os.MkdirTemp("", "grade-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(temporary)
-		os.Setenv("TMPDIR", temporary)
-		code := m.Run()
-		if left := leftovers(temporary); len(left) > 0 {
-			fmt.Fprintf(os.Stderr, "the runs left behind:\n%s\n", strings.Join(left, "\n"))
-			return 1
-		}
-		return code
-	}())
-}
-
-// leftovers are run folders, and processes that were started from them or with them in their environment.
-func leftovers(temporary string) []string {
-	left, _ := filepath.Glob(filepath.Join(temporary, "operator-labs-*", "*"))
-	processes, _ := filepath.Glob("/proc/[0-9]*")
-	for _, process := range processes {
-		if filepath.Base(process) == fmt.Sprint(os.Getpid()) {
-			continue
-		}
-		// One that ended meanwhile has neither.
-		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
-		environment, _ := os.ReadFile(filepath.Join(process, "environ"))
-		if strings.Contains(string(command)+string(environment), temporary) {
-			left = append(left, process+" "+strings.ReplaceAll(string(command), "\x00", " "))
-		}
-	}
-	return left
-}
-
-// lay makes a submission in a folder: base.txtar, with what another file has instead. An empty file is one that is not
-// there.
-func lay(t *testing.T, name string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, archive := range []string{"base", name} {
-		parsed, err := txtar.ParseFile(filepath.Join("testdata", "submissions", archive+".txtar"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range parsed.Files {
-			path := filepath.Join(dir, filepath.FromSlash(file.Name))
-			if len(file.Data) == 0 {
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, file.Data, 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return dir
-}
-
-// digest is of all names, times and contents below a folder.
-func digest(t *testing.T, dir string) string {
-	t.Helper()
-	sum := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(sum, path, info.Mode(), info.ModTime())
-		if entry.IsDir() {
-			return nil
-		}
-		content, err := os.ReadFile(path)
-		sum.Write(content)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// programs are what a run needs besides a submission, of this checkout. They are built unless they are there.
-var programs = sync.OnceValues(func() (*built, error) {
-	here, err := checkout.Find()
-	if err != nil {
-		return nil, err
-	}
-	b := &built{Checkout: here, checks: map[string]string{}}
-	ctx := context.Background()
-	if err := here.EnsureControlPlane(ctx); err != nil {
-		return nil, err
-	}
-	if b.controllerGen, err = here.ControllerGen(ctx); err != nil {
-		return nil, err
-	}
-	for i := range here.Labs.Labs {
-		lab := &here.Labs.Labs[i]
-		if b.checks[lab.Name], err = here.Checks(ctx, lab); err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
-})
-
-type built struct {
-	*checkout.Checkout
-	controllerGen string
-	checks        map[string]string
-}
-
-// options grade a folder for a lab as a student's.
-func options(t *testing.T, lab, dir string) Options {
-	t.Helper()
-	have, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed, err := have.Labs.Lab(lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Options{
-		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: have.checks[listed.Name],
-		OperatorLog: filepath.Join(t.TempDir(), "operator.log"),
-		Start: func(ctx context.Context) (*embedded.Cluster, error) {
-			cluster, err := embedded.Start(ctx, have.ControlPlane)
-			if err == nil {
-				t.Cleanup(func() { wantGone(t, cluster) })
-			}
-			return cluster, err
-		},
-	}
-}
-
-// wantGone is called when a run is over.
-func wantGone(t *testing.T, cluster *embedded.Cluster) {
-	t.Helper()
-	if _, err := os.Stat(cluster.Dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the cluster's folder is still there: %v", err)
-	}
-	for name, pid := range cluster.PIDs() {
-		if syscall.Kill(pid, 0) == nil {
-			t.Errorf("%s still runs", name)
-		}
-	}
-}
-
-// grade runs, and demands what must hold of every run: the report is whole and valid, and the submission untouched.
-func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
-	t.Helper()
-	before := digest(t, options.Dir)
-	result := Run(ctx, options)
-	if digest(t, options.Dir) != before {
-		t.Error("the submission's folder was changed")
-	}
-	out := t.TempDir()
-	if err := report.Write(out, *result); err != nil {
-		t.Fatal(err)
-	}
-	written, err := os.ReadFile(filepath.Join(out, report.JSONFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.Validate(written); err != nil {
-		t.Error(err)
-	}
-	junit, err := os.ReadFile(filepath.Join(out, report.JUnitFile))
-	if err != nil || !strings.Contains(string(junit), "<testsuite ") {
-		t.Errorf("the JUnit report is %q, %v", junit, err)
-	}
-	if len(result.Checks) != len(options.Lab.Checks) || result.MaxScore != options.Lab.MaxScore() {
-		t.Errorf("the report has %d of %d checks", len(result.Checks), len(options.Lab.Checks))
-	}
-	return result
-}
 
 func TestSubmissions(t *testing.T) {
 	t.Parallel()
@@ -298,22 +105,6 @@ func TestSubmissions(t *testing.T) {
 	}
 }
 
-func match(t *testing.T, what, text, expression string) {
-	t.Helper()
-	if !regexp.MustCompile(expression).MatchString(text) || (expression == "" && text != "") {
-		t.Errorf("%s must match %q and is\n%s", what, expression, text)
-	}
-}
-
-// witness is a View that calls a function when a step or a check begins.
-type witness struct {
-	silent
-	begins func(what string)
-}
-
-func (w witness) StepStarted(name string)         { w.begins(name) }
-func (w witness) CheckStarted(check report.Check) { w.begins(check.ID) }
-
 func TestInterruptedRuns(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, when string }{
@@ -390,41 +181,5 @@ func TestErrorsOfOurs(t *testing.T) {
 			}
 			match(t, "the reason", got.Reason, test.reason)
 		})
-	}
-}
-
-// An operator of early 2023, as it is on somebody's disk: see testdata/legacy/icecream-v0.14/README.md.
-func TestAnOperatorFromBeforeOurTime(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "icecream-operator")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "legacy", "icecream-v0.14"))); err != nil {
-		t.Fatal(err)
-	}
-	options := options(t, "2", dir)
-	options.Fetch = true
-	got := grade(t.Context(), t, options)
-	want := map[string]string{ // what was observed, of each that must fail
-		"ties-by-name": "^there are lemon-", "per-flavour": "^there are ", "sold-out": "has soldOut false|is gone", // which of them depends on the clock
-		"settles": "writes that change nothing",
-	}
-	if got.Outcome != report.Graded {
-		t.Fatalf("the outcome is %s: %s %v\n%s", got.Outcome, got.Reason, got.Diagnostics, strings.Join(got.OperatorLog, "\n"))
-	}
-	for _, check := range got.Checks {
-		expression, must := want[check.ID]
-		switch {
-		case must != (check.Status == report.Failed):
-			t.Errorf("%s %s: %s %s", check.ID, check.Status, check.Observed, check.Reason)
-		case must:
-			match(t, "what was observed of "+check.ID, check.Observed, expression)
-			if len(check.Evidence) == 0 {
-				t.Errorf("%s has no evidence", check.ID)
-			}
-		case check.Status == report.Skipped != slices.Contains([]string{"two-flavours", "place-frees", "burst"}, check.ID):
-			t.Errorf("%s %s: %s", check.ID, check.Status, check.Reason)
-		}
-	}
-	if s := got.Submission; s.ControllerRuntime != "v0.14.1" || s.Module != "example.com/icecream-operator" || s.Go != "1.19" {
-		t.Errorf("the submission is %+v", s)
 	}
 }

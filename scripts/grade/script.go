@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +27,10 @@ import (
 )
 
 const (
-	// rescuer is the user as whom the scripts of a submission come to the API server.
-	rescuer = "system:serviceaccount:operator-system:rescuer"
+	// rescuer is the ServiceAccount as which the scripts of a submission come to the API server.
+	rescuer, rescuerNamespace = "rescuer", "operator-system"
+	// tokenSeconds is how long its token is good for: longer than a run takes.
+	tokenSeconds = 60 * 60
 	// scriptTimeout is for a script that sends some requests.
 	scriptTimeout = 10 * time.Second
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
@@ -82,33 +86,19 @@ func (r *run) script(ctx context.Context, path string, args []string) (*protocol
 	return result, nil
 }
 
-// prepareScripts makes the folder in which scripts run: kubectl, and a kubeconfig that acts as the rescuer.
+// prepareScripts makes the folder in which scripts run: kubectl, and the rescuer's kubeconfig.
 func (r *run) prepareScripts(ctx context.Context, dir string) error {
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("making a folder for scripts: %w", err)
 	}
-	config := r.cluster.Config()
-	client, err := kubernetes.NewForConfig(config)
+	token, err := r.makeRescuer(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("making the rescuer's account: %w", err)
 	}
-	name := metav1.ObjectMeta{Name: "rescuer"}
-	if _, err := client.RbacV1().ClusterRoles().Create(ctx,
-		&rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making the rescuer's role: %w", err)
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: rescuer}},
-	}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("binding the rescuer's role: %w", err)
-	}
-	kubeconfig, err := embedded.Kubeconfig(config.Host, config.CAData, api.AuthInfo{
-		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Impersonate: rescuer,
-	})
+	config := r.cluster.Config()
+	kubeconfig, err := embedded.Kubeconfig(config.Host, config.CAData, api.AuthInfo{Token: token})
 	if err != nil {
 		return err
 	}
@@ -119,6 +109,46 @@ func (r *run) prepareScripts(ctx context.Context, dir string) error {
 		return fmt.Errorf("laying out kubectl: %w", err)
 	}
 	return nil
+}
+
+// makeRescuer makes an account of its own for scripts, and a token for it. An administrator's certificate that only
+// claims to be the rescuer would let them claim to be anybody.
+func (r *run) makeRescuer(ctx context.Context) (token string, err error) {
+	client, err := kubernetes.NewForConfig(r.cluster.Config())
+	if err != nil {
+		return "", err
+	}
+	name := metav1.ObjectMeta{Name: rescuer}
+	accounts := client.CoreV1().ServiceAccounts(rescuerNamespace)
+	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rescuer},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: rescuerNamespace, Name: rescuer}},
+	}
+	for _, create := range []func() error{
+		func() error {
+			_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: name}, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+			return err
+		},
+	} {
+		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
+			return "", err
+		}
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}}
+	answer, err := accounts.CreateToken(ctx, rescuer, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return answer.Status.Token, nil
 }
 
 // scriptOutput keeps the beginning of what a script prints.

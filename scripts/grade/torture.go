@@ -63,7 +63,7 @@ func Torture(ctx context.Context, options Options, random int, view func(protoco
 	switch trials.Run.Outcome {
 	case report.Crashed, report.Flooded, report.TimedOut:
 		// Of an operator that ends by itself, it is the schedule that brought it out.
-		if trials.Failure == nil && trials.current.Number > 0 {
+		if trials.Failure == nil && trials.current.Of > 0 {
 			trials.Failure = &Failure{
 				Schedule: trials.current.Schedule, Expected: "the operator goes on, whatever it is answered",
 				Observed: trials.Run.Reason, Evidence: trials.Run.OperatorLog,

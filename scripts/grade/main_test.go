@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/report"
+)
+
+// TestMain gives these tests a temporary folder of their own, so that they can say whether a run left anything behind.
+// This binary is also the checks of some of the runs: see playedChecks.
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		if os.Getenv(protocol.RunVariable) != "" {
+			flag.Parse()
+			if err := flag.Set("test.run", "^TestPlayedChecks$"); err != nil {
+				panic(err) // package testing has this flag
+			}
+			return m.Run()
+		}
+		temporary, err := os.MkdirTemp("", "grade-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(temporary)
+		os.Setenv("TMPDIR", temporary)
+		code := m.Run()
+		if left := leftovers(temporary); len(left) > 0 {
+			fmt.Fprintf(os.Stderr, "the runs left behind:\n%s\n", strings.Join(left, "\n"))
+			return 1
+		}
+		return code
+	}())
+}
+
+// leftovers are run folders, and processes that were started from them or with them in their environment.
+func leftovers(temporary string) []string {
+	left, _ := filepath.Glob(filepath.Join(temporary, "operator-labs-*", "*"))
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		if filepath.Base(process) == fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		// One that ended meanwhile has neither.
+		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		environment, _ := os.ReadFile(filepath.Join(process, "environ"))
+		if strings.Contains(string(command)+string(environment), temporary) {
+			left = append(left, process+" "+strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return left
+}
+
+// lay makes a submission in a folder: base.txtar, with what other files have instead. An empty file is one that is not
+// there.
+func lay(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, archive := range append([]string{"base"}, names...) {
+		parsed, err := txtar.ParseFile(filepath.Join("testdata", "submissions", archive+".txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range parsed.Files {
+			path := filepath.Join(dir, filepath.FromSlash(file.Name))
+			if len(file.Data) == 0 {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, file.Data, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+// digest is of all names, times and contents below a folder.
+func digest(t *testing.T, dir string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(sum, path, info.Mode(), info.ModTime())
+		if entry.IsDir() {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		sum.Write(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// tools are what a run needs besides a submission, of this checkout. They are built unless they are there.
+var tools = sync.OnceValues(func() (*built, error) {
+	here, err := checkout.Find()
+	if err != nil {
+		return nil, err
+	}
+	b := &built{Checkout: here}
+	if err := here.EnsureControlPlane(context.Background()); err != nil {
+		return nil, err
+	}
+	b.controllerGen, err = here.ControllerGen(context.Background())
+	return b, err
+})
+
+type built struct {
+	*checkout.Checkout
+	controllerGen string
+}
+
+// options grade a folder for a lab as a student's.
+func options(t *testing.T, lab, dir string) Options {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := have.Labs.Lab(lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks, err := have.Checks(t.Context(), listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: checks, Kubectl: have.ControlPlane.Path,
+		OperatorLog: filepath.Join(t.TempDir(), "operator.log"),
+		Start: func(ctx context.Context) (*embedded.Cluster, error) {
+			cluster, err := embedded.Start(ctx, have.ControlPlane)
+			if err == nil {
+				t.Cleanup(func() { wantGone(t, cluster) })
+			}
+			return cluster, err
+		},
+	}
+}
+
+// wantGone is called when a run is over.
+func wantGone(t *testing.T, cluster *embedded.Cluster) {
+	t.Helper()
+	if _, err := os.Stat(cluster.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the cluster's folder is still there: %v", err)
+	}
+	for name, pid := range cluster.PIDs() {
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("%s still runs", name)
+		}
+	}
+}
+
+// grade runs, and demands what must hold of every run: the report is whole and valid, and the submission untouched.
+func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
+	t.Helper()
+	before := digest(t, options.Dir)
+	result := Run(ctx, options)
+	if digest(t, options.Dir) != before {
+		t.Error("the submission's folder was changed")
+	}
+	out := t.TempDir()
+	if err := report.Write(out, *result); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(filepath.Join(out, report.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Validate(written); err != nil {
+		t.Error(err)
+	}
+	junit, err := os.ReadFile(filepath.Join(out, report.JUnitFile))
+	if err != nil || !strings.Contains(string(junit), "<testsuite ") {
+		t.Errorf("the JUnit report is %q, %v", junit, err)
+	}
+	if len(result.Checks) != len(options.Lab.Checks) || result.MaxScore != options.Lab.MaxScore() {
+		t.Errorf("the report has %d of %d checks", len(result.Checks), len(options.Lab.Checks))
+	}
+	return result
+}
+
+func match(t *testing.T, what, text, expression string) {
+	t.Helper()
+	if !regexp.MustCompile(expression).MatchString(text) || (expression == "" && text != "") {
+		t.Errorf("%s must match %q and is\n%s", what, expression, text)
+	}
+}
+
+// witness is a View that calls a function when a step or a check begins.
+type witness struct {
+	silent
+	begins func(what string)
+}
+
+func (w witness) StepStarted(name string)         { w.begins(name) }
+func (w witness) CheckStarted(check report.Check) { w.begins(check.ID) }

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/submission"
+)
+
+// scripted is a run of testdata/submissions/scripts.txtar that has a cluster with icecreams, and nothing else.
+func scripted(t *testing.T) *run {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := embedded.Start(t.Context(), have.ControlPlane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+		wantGone(t, cluster)
+	})
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := scope.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	opened, err := submission.Open(lay(t, "scripts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	workshop := &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: have.controllerGen}
+	manifests, err := workshop.Generate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{Options: Options{Kubectl: have.ControlPlane.Path}, workshop: workshop, cluster: cluster}
+	if err := manifests.Install(t.Context(), cluster.Config(), submission.Access{File: r.kubeconfig()}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// administrator runs kubectl with all rights.
+func (r *run) administrator(t *testing.T, args ...string) string {
+	t.Helper()
+	output := &scriptOutput{}
+	// The program is one of several, and goes by the name that it is called by.
+	name := filepath.Join(r.workshop.Scope.Dir, "kubectl")
+	if err := os.Symlink(r.Kubectl, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	p, err := r.workshop.Scope.Start(process.Spec{
+		Path: name, Args: append([]string{"--kubeconfig=" + r.cluster.Kubeconfig}, args...), Stdout: output, Stderr: output,
+	})
+	if err == nil {
+		err = p.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("kubectl %q: %v\n%s", args, err, output.String())
+	}
+	return output.String()
+}
+
+func TestWhatTheRescuerMayDo(t *testing.T) {
+	t.Parallel()
+	r := scripted(t)
+	write := func(name, content string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	sundae := write("sundae.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: sundae\n  finalizers: [a.example.com/b]\n")
+	split := write("split.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: split\n")
+	lease := write("lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  name: shop\n  namespace: default\n")
+	r.administrator(t, "create", "-f", sundae, "-f", lease)
+	before := digest(t, r.workshop.Dir)
+	for _, test := range []struct {
+		line string
+		// want is what it prints. Forbidden: the API server refuses it.
+		want string
+	}{
+		{"kubectl auth whoami -o name", "selfsubjectreview.authentication.k8s.io/"},
+		{"kubectl auth whoami -o jsonpath={.status.userInfo.username}", "system:serviceaccount:operator-system:rescuer"},
+		{"kubectl get icecreams -o name", "icecream.demo.lva.io/sundae"},
+		{"kubectl get leases -n default -o name", "lease.coordination.k8s.io/shop"},
+		{`kubectl patch icecream sundae --type=merge -p {"metadata":{"finalizers":[]}}`, "icecream.demo.lva.io/sundae patched"},
+		{"kubectl delete icecream sundae", `icecream.demo.lva.io "sundae" deleted`},
+		{"kubectl create -f " + split, forbidden},
+		{"kubectl delete customresourcedefinition icecreams.demo.lva.io", forbidden},
+		{"kubectl delete lease shop -n default", forbidden},
+		{"kubectl patch lease shop -n default -p {}", forbidden},
+		{"kubectl get secrets -A", forbidden},
+		{"kubectl get clusterroles", forbidden},
+		{"kubectl delete validatingwebhookconfigurations x", forbidden},
+		{"kubectl create token controller-manager -n operator-system", forbidden},
+		{"kubectl create clusterrolebinding mine --clusterrole=cluster-admin --user=me", forbidden},
+		{"kubectl get secrets -A --as=admin --as-group=system:masters", forbidden},
+		{"kubectl get icecreams --as=system:serviceaccount:operator-system:controller-manager", forbidden},
+	} {
+		got, err := r.script(t.Context(), "zombie/try.sh", strings.Fields(test.line))
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", test.line, err)
+		case !strings.Contains(strings.ToLower(got.Text), strings.ToLower(test.want)) || (got.Exit == 0) == (test.want == forbidden):
+			t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
+		}
+	}
+	if digest(t, r.workshop.Dir) != before {
+		t.Error("the submission's folder was changed")
+	}
+}
+
+// forbidden is what kubectl says of a 403, in letters of any size.
+const forbidden = "forbidden"
+
+func TestHowScriptsAreRun(t *testing.T) {
+	t.Parallel()
+	r := scripted(t)
+	home := filepath.Join(r.workshop.Scope.Dir, "script")
+	do := func(ctx context.Context, t *testing.T, script string, args ...string) *protocol.Output {
+		t.Helper()
+		got, err := r.script(ctx, "zombie/"+script, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	t.Run("in a folder of its own, with an environment of its own", func(t *testing.T) {
+		if got := do(t.Context(), t, "try.sh", "pwd"); got.Text != home+"\n" || got.Exit != 0 {
+			t.Errorf("it runs in %s and must in %s", got.Text, home)
+		}
+		var names []string
+		for line := range strings.Lines(do(t.Context(), t, "try.sh", "env").Text) {
+			name, _, _ := strings.Cut(line, "=")
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		// The last one is how its processes are found.
+		want := []string{"HOME", "KUBECACHEDIR", "KUBECONFIG", "OPERATOR_LABS_SCOPE", "PATH", "PWD", "TMPDIR"}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "_" || name == "OLDPWD" || name == "SHLVL" }) // some shells
+		if !slices.Equal(names, want) {
+			t.Errorf("its environment has %q, not %q", names, want)
+		}
+	})
+	t.Run("its exit code and its output are the result", func(t *testing.T) {
+		if got := do(t.Context(), t, "echo.sh", "a", "", "c d"); got.Exit != 7 || got.Text != "[a][][c d]\nto stderr\n" {
+			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
+		}
+		if got := do(t.Context(), t, "try.sh", "no-such-command"); got.Exit != 127 || !strings.Contains(got.Text, "no-such-command") {
+			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
+		}
+	})
+	t.Run("one that is missing does not exist", func(t *testing.T) {
+		if got, err := r.script(t.Context(), "zombie/none.sh", nil); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is %+v, %v", got, err)
+		}
+	})
+	t.Run("what it leaves behind ends", func(t *testing.T) {
+		got := do(t.Context(), t, "leave.sh")
+		if _, err := strconv.Atoi(strings.TrimSpace(got.Text)); err != nil || got.Exit != 0 {
+			t.Fatalf("it ended with %d and printed %q", got.Exit, got.Text)
+		}
+		wantNone(t, home)
+	})
+	t.Run("it ends with the check that wanted it", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if got := do(ctx, t, "hang.sh"); got.Exit != -1 {
+			t.Errorf("it ended with %d", got.Exit)
+		}
+		wantNone(t, home)
+	})
+	t.Run("the beginning of its output is kept", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		got := do(ctx, t, "flood.sh")
+		if !strings.HasPrefix(got.Text, "again and again\n") || len(got.Text) < outputLimit || len(got.Text) > outputLimit+100 {
+			t.Errorf("%d bytes of its output are kept, from %.40q", len(got.Text), got.Text)
+		}
+		wantNone(t, home)
+	})
+	t.Run("one that hangs has ten seconds", func(t *testing.T) {
+		began := time.Now()
+		if got := do(t.Context(), t, "hang.sh"); got.Exit != -1 || got.Text != "begins\n\n(ended after 10s)" {
+			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
+		}
+		if took := time.Since(began); took < scriptTimeout || took > 2*scriptTimeout {
+			t.Errorf("it took %s", took)
+		}
+		wantNone(t, home)
+	})
+}
+
+// wantNone demands that no process runs any more that has this home folder. It waits a little: what is killed takes a
+// moment to die.
+func wantNone(t *testing.T, home string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	giveUp := time.After(5 * time.Second)
+	for {
+		var left []string
+		processes, err := filepath.Glob("/proc/[0-9]*")
+		if err != nil || len(processes) == 0 {
+			t.Fatalf("there are no processes: %v", err)
+		}
+		for _, process := range processes {
+			environment, _ := os.ReadFile(filepath.Join(process, "environ")) // one that ended meanwhile has none
+			if strings.Contains(string(environment), "HOME="+home+"\x00") {
+				command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+				left = append(left, strings.ReplaceAll(string(command), "\x00", " "))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatalf("these still run: %q", left)
+		}
+	}
+}
