@@ -93,7 +93,7 @@ func failsClosed() types.Feature {
 			v.unharmed("reading an icecream", func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 				return client.Resource(icecream.Resource).Get(ctx, "closed", metav1.GetOptions{})
 			})
-			v.unharmed("writing an icecream's status", change(dry, "closed", `{"status":{"toppingsCount":1}}`, "status"))
+			v.unharmed("writing an icecream's status", change(dry, "closed", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status"))
 			v.unharmed("deleting an icecream", remove(wet, "closed"))
 		}))).
 		Assess("when it is back, all is as before", check.Assess(assess(func(v visit) {

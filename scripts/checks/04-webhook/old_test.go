@@ -46,7 +46,7 @@ func oldObjects() types.Feature {
 		Assess("their status can be written", check.Assess(assess(func(v visit) {
 			const what = "the status of an old icecream of matcha"
 			v.want(what+" can be written", admission.Accepted, what,
-				v.ask(change(dry, "old-matcha", `{"status":{"toppingsCount":1}}`, "status")))
+				v.ask(change(dry, "old-matcha", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status")))
 		}))).
 		Assess("those that are being deleted are left alone", check.Assess(assess(func(v visit) {
 			const what = "a label on an icecream that is being deleted and has no topping"
