@@ -49,7 +49,7 @@ func zombieExplained() types.Feature {
 		}))).Feature()
 }
 
-// cemetery is the scene that a student has not seen: another zombie, which a second finalizer holds as well.
+// cemetery is the scene that a student has not seen: another zombie, which two more finalizers hold as well.
 var cemetery = zombie.Scene{
 	Zombie: "walnut-wonder", Slow: "vanilla-sky", Living: "winter-dream",
 	Gone: zombie.Controller{
@@ -59,13 +59,13 @@ var cemetery = zombie.Scene{
 		Name: "window-controller", Finalizer: "window.example.org/light", Namespace: "window-system", Lease: "window",
 	},
 	ZombieBox: "box-0042", LivingBox: "box-0007",
-	Before: []string{foreign},
+	Before: []string{foreign}, After: []string{"museum.example.net/frame"},
 }
 
 // lonely is the same with a zombie that nothing else holds.
 func lonely() zombie.Scene {
 	scene := cemetery
-	scene.Zombie, scene.ZombieBox, scene.Before = "yoghurt-yeti", "box-0043", nil
+	scene.Zombie, scene.ZombieBox, scene.Before, scene.After = "yoghurt-yeti", "box-0043", nil, nil
 	return scene
 }
 
@@ -80,8 +80,10 @@ func zombieFreed() types.Feature {
 
 			v.rescue(cemetery.Living, dead, "an icecream that is not being deleted keeps its finalizers, and the script ends with an error",
 				func(exit int, left []string) bool { return exit != 0 && slices.Equal(left, []string{dead}) })
-			v.rescue(cemetery.Zombie, dead, "the zombie loses the finalizer, and keeps the other one",
-				func(exit int, left []string) bool { return exit == 0 && slices.Equal(left, cemetery.Before) })
+			v.rescue(cemetery.Zombie, dead, "the zombie loses the finalizer, and keeps the other two",
+				func(exit int, left []string) bool {
+					return exit == 0 && slices.Equal(left, slices.Concat(cemetery.Before, cemetery.After))
+				})
 			v.rescue(lonely().Zombie, dead, "a zombie that nothing else holds is gone",
 				func(exit int, left []string) bool { return exit == 0 && left == nil })
 		}))).

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -59,12 +60,7 @@ func (s Scene) Plant(ctx context.Context, config *rest.Config) error {
 	if err := p.lease(ctx, s.Busy, time.Now(), busyHolds); err != nil {
 		return err
 	}
-	gone, busy := []string{s.Gone.Finalizer}, []string{s.Busy.Finalizer}
-	for _, role := range []role{
-		{s.Living, s.Gone, gone, s.LivingBox, false},
-		{s.Slow, s.Busy, busy, "", true},
-		{s.Zombie, s.Gone, slices.Concat(s.Before, gone, s.After), s.ZombieBox, true},
-	} {
+	for _, role := range s.roles() {
 		if err := p.plant(ctx, role); err != nil {
 			return err
 		}
@@ -82,8 +78,7 @@ func (p *planter) lease(ctx context.Context, c Controller, renewed time.Time, ho
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: c.Lease},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity:       new(c.Name + "-6d5f9c7b8d-x7k2p_0b6f3c1e"),
-			LeaseDurationSeconds: new(int32(holds.Seconds())), LeaseTransitions: new(int32(terms)),
+			HolderIdentity: new(c.identity()), LeaseDurationSeconds: new(int32(holds.Seconds())), LeaseTransitions: new(int32(terms)),
 			AcquireTime: &metav1.MicroTime{Time: renewed.Add(-time.Hour)}, RenewTime: &metav1.MicroTime{Time: renewed},
 		},
 	}
@@ -111,11 +106,21 @@ type role struct {
 	dying      bool
 }
 
+func (s Scene) roles() []role {
+	gone, busy := []string{s.Gone.Finalizer}, []string{s.Busy.Finalizer}
+	return []role{
+		{s.Living, s.Gone, gone, s.LivingBox, false},
+		{s.Slow, s.Busy, busy, "", true},
+		{s.Zombie, s.Gone, slices.Concat(s.Before, gone, s.After), s.ZombieBox, true},
+	}
+}
+
 // played tells whether an icecream is as its role wants it. Other finalizers, as that of the student's operator, are no
 // part of the scene.
 func (r role) played(object *unstructured.Unstructured) bool {
 	missing := slices.ContainsFunc(r.finalizers, func(f string) bool { return !slices.Contains(object.GetFinalizers(), f) })
-	return !missing && (object.GetDeletionTimestamp() != nil) == r.dying
+	noted := r.box == "" || object.GetAnnotations()[r.controller.annotation()] == r.box
+	return !missing && noted && (object.GetDeletionTimestamp() != nil) == r.dying
 }
 
 func (p *planter) plant(ctx context.Context, r role) error {
@@ -173,8 +178,14 @@ func (p *planter) hold(ctx context.Context, r role) error {
 
 // annotation is where the controller notes what it has to see to before an icecream goes.
 func (c Controller) annotation() string {
-	domain, _, _ := strings.Cut(c.Finalizer, "/")
-	return domain + "/box"
+	return c.Finalizer + "-box"
+}
+
+// identity is how the controller's leader calls itself: the name of its Pod, as controller-runtime does.
+func (c Controller) identity() string {
+	pod := fnv.New32()
+	pod.Write([]byte(c.Name))
+	return fmt.Sprintf("%s-%08x", c.Name, pod.Sum32())
 }
 
 // Remove takes the scene's icecreams away, with the scene's finalizers. One that somebody else's finalizer still holds is
@@ -184,8 +195,8 @@ func (s Scene) Remove(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{s.Zombie, s.Slow, s.Living} {
-		if err := p.remove(ctx, name); err != nil {
+	for _, r := range s.roles() {
+		if err := p.remove(ctx, r.name); err != nil {
 			return err
 		}
 	}
