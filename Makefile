@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 
 LAB := .cache/bin/lab
 GO := GOWORK=off CGO_ENABLED=0 go
-SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name '*.yaml' 2>/dev/null)
+SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name '*.yaml' -o -path '*/page/*' 2>/dev/null)
 
 .PHONY: help
 help: ## Show this map

@@ -110,6 +110,7 @@ func (c *choice) screen(file string) terminal.Options {
 			options.Commands.Next = fmt.Sprintf("make read-%d", next.Number)
 		}
 	}
+	options.Commands.Replay = c.command("grade")
 	return options
 }
 

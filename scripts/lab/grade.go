@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,8 @@ const (
 
 func gradeCommand() *cobra.Command {
 	var flags choiceFlags
-	var fetch, all bool
-	var seed uint32
+	var how how
+	var all bool
 	command := &cobra.Command{
 		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
 		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
@@ -39,8 +40,8 @@ func gradeCommand() *cobra.Command {
 			if !all {
 				return exactlyOneLab(command, args)
 			}
-			if len(args) > 0 || flags.dir != "" {
-				return errors.New("--all grades all labs: leave out the lab and --dir")
+			if len(args) > 0 || flags.dir != "" || how.gradescope != "" {
+				return errors.New("--all grades all labs: leave out the lab, --dir and --gradescope")
 			}
 			return nil
 		},
@@ -52,14 +53,18 @@ func gradeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, err := gradeOne(command.Context(), chosen, how{fetch: fetch, seed: seed, start: coldStart(chosen.Checkout)})
+			how.start = coldStart(chosen.Checkout)
+			result, err := gradeOne(command.Context(), chosen, how)
 			return verdict(result, err)
 		},
 	}
 	flags.register(command)
-	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
+	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
-	command.Flags().Uint32Var(&seed, "seed", 0, "let the same things go wrong as in an earlier run (default: others)")
+	command.Flags().Uint32Var(&how.seed, "seed", 0, "let the same things go wrong as in an earlier run (default: others)")
+	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, written anew after each check")
+	command.Flags().StringVar(&how.visibility, "visibility", report.Visibilities[0],
+		"gradescope: who sees it when: "+strings.Join(report.Visibilities, ", "))
 	return command
 }
 
@@ -80,6 +85,8 @@ type how struct {
 	fetch bool
 	seed  uint32
 	start func(context.Context) (*embedded.Cluster, error)
+	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
+	gradescope, visibility string
 }
 
 // gradeOne grades what was chosen, shows it as it goes on, and writes the reports.
@@ -90,10 +97,21 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	}
 	options.Fetch, options.Seed, options.Start = how.fetch, how.seed, how.start
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
-	live := terminal.NewLive(os.Stdout, grade.Blank(options, time.Now()), screen)
+	blank := grade.Blank(options, time.Now())
+	live := terminal.NewLive(os.Stdout, blank, screen)
 	options.View = live
+	forGradescope := &gradescope{View: live, file: how.gradescope, visibility: how.visibility, soFar: blank}
+	if how.gradescope != "" {
+		options.View = forGradescope
+	}
 	result := grade.Run(ctx, options)
 	live.Close()
+	if how.gradescope != "" {
+		forGradescope.write(result, false)
+		if forGradescope.err != nil {
+			return nil, forGradescope.err
+		}
+	}
 	if errors.Is(context.Cause(ctx), errSaved) {
 		return result, nil // nobody asks for a verdict on what is no longer there
 	}
