@@ -176,7 +176,7 @@ func TestARunThatWasKilledIsInNobodysWay(t *testing.T) {
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer killed.Process.Kill()
+	t.Cleanup(func() { _ = killed.Process.Kill() })
 	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil || line != "listens\n" {
 		t.Fatalf("it says %q, %v", line, err)
 	}

@@ -63,7 +63,7 @@ func (s *served) close() (err error) {
 // it waits for its turn, as long as the context allows. That the port is another program's is no *Problem.
 //
 // StartOperator comes afterwards; what it returns gives the port back, and is for when the operator has ended.
-func (w *Workshop) PrepareWebhooks(ctx context.Context, manifests *Manifests) (close func() error, err error) {
+func (w *Workshop) PrepareWebhooks(ctx context.Context, manifests *Manifests) (end func() error, err error) {
 	s, err := w.prepareWebhooks(ctx, manifests)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (w *Workshop) prepareWebhooks(ctx context.Context, manifests *Manifests) (*
 //
 // What it returns ends that; the webhooks stay registered, and fail as their failure policy says. A configuration that the
 // API server refuses is a *Problem. Without webhooks there is nothing to register.
-func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, socket string, manifests *Manifests) (close func() error, err error) {
+func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, socket string, manifests *Manifests) (end func() error, err error) {
 	if !manifests.HasWebhooks() {
 		return w.PrepareWebhooks(ctx, manifests)
 	}
@@ -123,23 +123,32 @@ func (s *served) register(ctx context.Context, config *rest.Config, manifests *M
 	}
 	for _, configuration := range manifests.webhooks {
 		configuration = manifests.connected(configuration, s.ca.PEM)
-		_, err := client.Resource(configurations[configuration.GetKind()]).Apply(ctx, configuration.GetName(), configuration,
-			metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-		if err != nil {
-			return installing("the "+nameOf(configuration), err)
+		if _, err := apply(ctx, client.Resource(configurations[configuration.GetKind()]), configuration); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// apply makes an object that the submission brings, or brings it up to date.
+func apply(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if object.GetName() == "" {
+		return nil, &Problem{Reason: fmt.Sprintf("a %s in config/webhook has no name: give it one under metadata", object.GetKind())}
+	}
+	object.SetLabels(withOurLabel(object.GetLabels()))
+	object.SetManagedFields(nil) // of a file that was taken from some cluster
+	made, err := client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if err != nil {
+		return nil, installing("the "+nameOf(object), err)
+	}
+	return made, nil
 }
 
 // claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say. Of an operator
 // that brings no webhooks nobody knows whether it listens at all.
 func (w *Workshop) claimPorts(ctx context.Context, s *served, manifests *Manifests) error {
 	for _, service := range manifests.services {
-		ports, err := portsOf(service)
-		if err != nil {
-			return err
-		}
+		ports, _ := portsOf(service) // one that can't be read is refused where it is made
 		for _, target := range ports {
 			s.targets[target] = target
 		}
@@ -212,11 +221,9 @@ func (s *served) lead(ctx context.Context, client dynamic.Interface, service *un
 	}
 	service = service.DeepCopy()
 	service.SetNamespace(operatorNamespace)
-	service.SetLabels(withOurLabel(service.GetLabels()))
-	made, err := client.Resource(servicesResource).Namespace(operatorNamespace).Apply(ctx, service.GetName(), service,
-		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	made, err := apply(ctx, client.Resource(servicesResource).Namespace(operatorNamespace), service)
 	if err != nil {
-		return installing("the Service "+service.GetName(), err)
+		return err
 	}
 	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
 	if net.ParseIP(ip) == nil {
@@ -234,7 +241,6 @@ func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strcon
 // operator's namespace, and trust the authority. One that names a URL is left as it is.
 func (m *Manifests) connected(configuration *unstructured.Unstructured, ca []byte) *unstructured.Unstructured {
 	configuration = configuration.DeepCopy()
-	configuration.SetLabels(withOurLabel(configuration.GetLabels()))
 	for _, webhook := range webhooksOf(configuration) {
 		client, reference := serviceOf(webhook)
 		if reference == nil {

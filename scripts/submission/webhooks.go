@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -63,11 +64,10 @@ func (m *Manifests) readWebhooks(config string) error {
 			m.services = append(m.services, object)
 		}
 	}
-	kustomization, err := readYAML(filepath.Join(config, "default", "kustomization.yaml"))
-	if err != nil || len(kustomization) == 0 {
-		return err
+	// Whatever else is in this file, or wrong with it, is for kustomize.
+	if kustomization, err := readYAML(filepath.Join(config, "default", "kustomization.yaml")); err == nil && len(kustomization) > 0 {
+		m.namePrefix, _, _ = unstructured.NestedString(kustomization[0].Object, "namePrefix")
 	}
-	m.namePrefix, _, _ = unstructured.NestedString(kustomization[0].Object, "namePrefix")
 	return nil
 }
 
@@ -96,10 +96,7 @@ func (m *Manifests) registered() map[string]any {
 	all := map[string]any{}
 	for _, configuration := range m.webhooks {
 		for _, webhook := range webhooksOf(configuration) {
-			said := map[string]any{}
-			for key, value := range webhook {
-				said[key] = value
-			}
+			said := maps.Clone(webhook)
 			// Generators before 2020 had to put something there.
 			if client, ok := said["clientConfig"].(map[string]any); ok {
 				said["clientConfig"] = client["service"]

@@ -106,11 +106,13 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]",
 		},
 		{
-			"the manifests are stale", main + webhookMarker + strings.Replace(webhookFile, "CREATE, UPDATE", "CREATE", 1), []string{stale},
+			"the manifests are stale", main + webhookMarker + strings.Replace(webhookFile, "CREATE, UPDATE", "CREATE", 1),
+			[]string{stale},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]",
 		},
 		{
-			"another name is stale too", main + webhookMarker + strings.Replace(webhookFile, "name: vice", "name: ice", 1), []string{stale},
+			"another name is stale too", main + webhookMarker + strings.Replace(webhookFile, "name: vice", "name: ice", 1),
+			[]string{stale},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]",
 		},
 		{
@@ -119,7 +121,8 @@ func TestGenerateWebhooks(t *testing.T) {
 		},
 		{"manifests of 2019", main + oldWebhookFile, []string{old}, "vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]"},
 		{
-			"markers and manifests of 2019", main + oldMarker + oldWebhookFile, []string{wrong + "cmd/main.go:5:1: missing argument \"admissionReviewVersions\"", old},
+			"markers and manifests of 2019", main + oldMarker + oldWebhookFile,
+			[]string{wrong + "cmd/main.go:5:1: missing argument \"admissionReviewVersions\"", old},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]",
 		},
 		{
@@ -135,7 +138,12 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] shop-webhook-service", "webhook-service map[443:9443]",
 		},
 		{
-			"a Service of another name", main + webhookFile + strings.Replace(serviceFile, "name: webhook", "name: web", 1), []string{lost},
+			"a kustomization that is none", main + webhookMarker + webhookFile + serviceFile + "-- config/default/kustomization.yaml --\n}", nil,
+			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]",
+		},
+		{
+			"a Service of another name", main + webhookFile + strings.Replace(serviceFile, "name: webhook", "name: web", 1),
+			[]string{lost},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "web-service map[443:9443]",
 		},
 		{
@@ -147,7 +155,8 @@ func TestGenerateWebhooks(t *testing.T) {
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[80:80 443:9443 8443:9444]",
 		},
 		{
-			"YAML that is none", main + webhookMarker + "-- config/webhook/manifests.yaml --\n}", []string{"config/ holds YAML that can't be read: manifests.yaml: "},
+			"YAML that is none", main + webhookMarker + "-- config/webhook/manifests.yaml --\n}",
+			[]string{"config/ holds YAML that can't be read: manifests.yaml: "},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]",
 		},
 	} {
