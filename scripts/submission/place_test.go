@@ -225,4 +225,3 @@ func (p place) becomes(flavour, want string) {
 		}
 	}
 }
-
