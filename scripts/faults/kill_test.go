@@ -43,7 +43,7 @@ func TestAProgramThatIsKilledAtAWriteGoesOn(t *testing.T) {
 			eventually(t, "all is written, and it was killed", func() bool {
 				log := b.Log()[first:]
 				return b.value(t, "counter") == strconv.Itoa(goal) &&
-					slices.ContainsFunc(log, func(e Entry) bool { return e.Write && e.Number == writes }) &&
+					slices.ContainsFunc(log, func(e Entry) bool { return e.Write && e.Number == writes && e.Code != 0 }) &&
 					slices.ContainsFunc(log, func(e Entry) bool { return e.Verb == "killed" })
 			})
 			b.Disarm() // waits for the start after the kill
