@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +29,8 @@ type parlour struct {
 	informer cache.SharedIndexInformer
 	mutex    sync.Mutex
 	changed  chan struct{}
+	sent     map[string]time.Time // creates that the watch has not told of yet
+	lag      time.Duration
 }
 
 // order is what a check looks at of an icecream.
@@ -50,9 +53,11 @@ func open(ctx context.Context, config *rest.Config) (*parlour, error) {
 	}
 	informer := dynamicinformer.NewFilteredDynamicInformer(
 		client, icecream.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	p := &parlour{Shop: shop, informer: informer, changed: make(chan struct{})}
+	p := &parlour{Shop: shop, informer: informer, changed: make(chan struct{}), sent: map[string]time.Time{}}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { p.notify() }, UpdateFunc: func(any, any) { p.notify() }, DeleteFunc: func(any) { p.notify() },
+		AddFunc:    func(object any) { p.arrived(object); p.notify() },
+		UpdateFunc: func(any, any) { p.notify() },
+		DeleteFunc: func(any) { p.notify() },
 	}); err != nil {
 		return nil, fmt.Errorf("watching icecreams: %w", err)
 	}
@@ -61,6 +66,35 @@ func open(ctx context.Context, config *rest.Config) (*parlour, error) {
 		return nil, errors.New("watching icecreams: the API server did not list them")
 	}
 	return p, nil
+}
+
+// create orders an icecream, and measures how long it takes until the watch tells of it.
+func (p *parlour) create(ctx context.Context, object *unstructured.Unstructured) (order, error) {
+	p.mutex.Lock()
+	p.sent[object.GetName()] = time.Now()
+	p.mutex.Unlock()
+	created, err := p.Client.Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return order{}, err
+	}
+	return view(created), nil
+}
+
+func (p *parlour) arrived(object any) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	name := object.(*unstructured.Unstructured).GetName()
+	if sent, ours := p.sent[name]; ours {
+		p.lag = time.Since(sent)
+		delete(p.sent, name)
+	}
+}
+
+// Lag is how long it took from sending the last create until the watch told of it.
+func (p *parlour) Lag() time.Duration {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.lag
 }
 
 func (p *parlour) notify() {

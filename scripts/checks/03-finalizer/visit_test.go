@@ -122,9 +122,9 @@ func (v visit) fail(expected, observed string) {
 // make orders an icecream.
 func (v visit) make(name string, flavour []string, topping ...string) order {
 	v.t.Helper()
-	object, err := v.Client.Create(v.ctx, icecream.New(name, flavour, topping), metav1.CreateOptions{})
+	made, err := v.create(v.ctx, icecream.New(name, flavour, topping))
 	v.OK(v.t, "creating the icecream "+name, err)
-	return view(object)
+	return made
 }
 
 // makeHeld orders one that somebody else's finalizer holds from the beginning.
@@ -132,9 +132,9 @@ func (v visit) makeHeld(name string, flavour []string, topping ...string) order 
 	v.t.Helper()
 	object := icecream.New(name, flavour, topping)
 	object.SetFinalizers([]string{foreign})
-	object, err := v.Client.Create(v.ctx, object, metav1.CreateOptions{})
+	made, err := v.create(v.ctx, object)
 	v.OK(v.t, "creating the icecream "+name, err)
-	return view(object)
+	return made
 }
 
 func (v visit) change(o order, patch string) {

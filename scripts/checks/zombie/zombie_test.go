@@ -174,7 +174,7 @@ func TestPlant(t *testing.T) {
 // managerOf is who has put a finalizer on an icecream.
 func managerOf(object *unstructured.Unstructured, finalizer string) string {
 	for _, entry := range object.GetManagedFields() {
-		if strings.Contains(string(entry.FieldsV1.Raw), finalizer) {
+		if strings.Contains(entry.FieldsV1.GetRawString(), finalizer) {
 			return entry.Manager
 		}
 	}
