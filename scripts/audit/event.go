@@ -38,9 +38,6 @@ type Event struct {
 
 func newEvent(from *auditv1.Event) Event {
 	event := Event{Time: from.RequestReceivedTimestamp.Time, User: from.User.Username, Verb: from.Verb}
-	if from.ImpersonatedUser != nil {
-		event.User = from.ImpersonatedUser.Username // it is with that one's rights
-	}
 	if ref := from.ObjectRef; ref != nil {
 		event.Group, event.Resource, event.Subresource = ref.APIGroup, ref.Resource, ref.Subresource
 		event.Namespace, event.Name = ref.Namespace, ref.Name

@@ -157,6 +157,7 @@ func begins(e audit.Event) bool {
 func (o *operator) lastWords() []string { return o.log.last(lastLines) }
 
 func (o *operator) close() {
+	o.run.injector.Disarm() // a crash that is under way would start it again
 	o.stop(false)
 	o.log.close()
 }
