@@ -70,7 +70,7 @@ func TestPlayedChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	check.Run(t, playedChecks[run.Lab.Name], check.Options{
-		Scenario: labels,
+		Scenario: labels, Writes: 2,
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			shop, err := icecream.Open(ctx, suite.Config)
 			return context.WithValue(ctx, shopKey{}, shop), err

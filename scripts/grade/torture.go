@@ -93,7 +93,8 @@ func (t *torture) take(event protocol.Event) {
 
 // complete makes sure that the trials came to an end.
 func (t *torture) complete(output *logTail) error {
-	if t.Failure == nil && (t.Of == 0 || t.Tried < t.Of) {
+	// Who survives the good day has something before them: an operator that writes nothing can't have done what it must.
+	if t.Failure == nil && (t.Of <= 1 || t.Tried < t.Of) {
 		return fmt.Errorf("the trials ended after %d of %d; they said:\n%s", t.Tried, t.Of, output.String())
 	}
 	return nil

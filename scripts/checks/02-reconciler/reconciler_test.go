@@ -30,7 +30,7 @@ func TestReconciler(t *testing.T) {
 		"least-privilege":    leastPrivilege(),
 		"bad-day":            check.BadDay(assess(scenario)),
 	}, check.Options{
-		Scenario: assess(scenario),
+		Scenario: assess(scenario), Writes: 8, Reads: 2,
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			shop, err := icecream.Open(ctx, suite.Config)
 			if err != nil {

@@ -32,7 +32,7 @@ func TestFinalizer(t *testing.T) {
 		"zombie-explained":  zombieExplained(),
 		"zombie-freed":      zombieFreed(),
 	}, check.Options{
-		Scenario: assess(scenario),
+		Scenario: assess(scenario), Writes: 20, Reads: 10,
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			p, err := open(ctx, suite.Config)
 			if err != nil {

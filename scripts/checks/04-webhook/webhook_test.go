@@ -31,7 +31,7 @@ func TestWebhook(t *testing.T) {
 		"fails-closed": failsClosed(),
 		"policy":       policy(),
 		"bad-day":      check.BadDay(assess(scenario)),
-	}, check.Options{Prepare: prepare, CleanUp: cleanUp, Scenario: assess(scenario)})
+	}, check.Options{Prepare: prepare, CleanUp: cleanUp, Scenario: assess(scenario), Writes: 9, Reads: 2})
 }
 
 // clients are how these checks talk to the API server.

@@ -66,6 +66,10 @@ type Options struct {
 	// Scenario is the lab in one short story: it makes, changes and deletes things, waits until all is right, and fails
 	// when something is not. It must hold whatever goes wrong meanwhile: see Torture and BadDay.
 	Scenario Scenario
+	// Writes and Reads are about how many requests the operator needs for the scenario on a good day, to all services
+	// together: among them random faults are put. They are stated rather than counted, since the count differs from day to
+	// day, and a seed has to make the same schedules each time.
+	Writes, Reads int
 }
 
 // Run runs the checks of the lab in whose folder the test stands. The grader calls it with a run; without one it checks

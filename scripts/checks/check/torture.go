@@ -60,8 +60,8 @@ func (c *Check) befell() []faults.Entry {
 // until one of them fails. Then it looks for the shortest schedule that does.
 func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, random int) {
 	t.Helper()
-	if options.Scenario == nil {
-		t.Fatalf("%s has no scenario", s.Lab.Name)
+	if options.Scenario == nil || options.Writes == 0 {
+		t.Fatalf("%s has no scenario, or does not say how many writes it takes", s.Lab.Name)
 	}
 	sweep := &sweep{Suite: s, options: options, of: 1}
 	good := sweep.try(ctx, t, 1, faults.Schedule{})
@@ -69,10 +69,9 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 		sweep.conclude(t, good)
 		return
 	}
-	writes, reads := counted(good.entries)
-	schedules := faults.Sweep(writes)
+	schedules := faults.Sweep(writesOf(good.entries))
 	for n := range random {
-		schedules = append(schedules, faults.Random(s.Seed, n, writes, reads))
+		schedules = append(schedules, faults.Random(s.Seed, n, options.Writes, options.Reads))
 	}
 	sweep.of += len(schedules)
 	for i, schedule := range schedules {
@@ -92,16 +91,14 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 	}
 }
 
-// counted says how many writes and reads of a trial faults can befall.
-func counted(entries []faults.Entry) (writes, reads int) {
+// writesOf says how many writes of a trial there were that faults can befall.
+func writesOf(entries []faults.Entry) (writes int) {
 	for _, entry := range entries {
 		if entry.Write {
 			writes = max(writes, entry.Number)
-		} else {
-			reads = max(reads, entry.Number)
 		}
 	}
-	return writes, reads
+	return writes
 }
 
 // sweep is a torture while it goes on.
