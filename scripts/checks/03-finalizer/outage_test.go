@@ -56,9 +56,9 @@ func freezerDown() types.Feature {
 }
 
 // An operator backs off if it makes a pause of so long, after so many attempts at most. The work queue's doubling delays
-// get there with the eighth.
+// (5 ms, 10 ms, …) get there with the seventh.
 const (
-	pause       = 400 * time.Millisecond
+	pause       = 300 * time.Millisecond
 	mostRetries = 25
 )
 
