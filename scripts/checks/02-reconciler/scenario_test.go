@@ -5,7 +5,7 @@ package reconciler_test
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"lva.io/operators/scripts/audit"
@@ -56,7 +56,8 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 			wrong = fmt.Sprintf("%s has %d toppings, toppingsCount %d and soldOut %t", i.Name, len(i.Topping), i.ToppingsCount, i.SoldOut)
 		}
 	}
-	if strings.Join(sorted(there), " ") != strings.Join(names, " ") {
+	slices.Sort(there)
+	if !slices.Equal(there, names) {
 		return "there are " + list(there), false
 	}
 	return wrong, wrong == ""

@@ -73,7 +73,8 @@ func (v visit) hold(expected string, want func(there []string) bool) (settled bo
 			}
 			there = append(there, i.Name)
 		}
-		return "there are " + list(there), want(sorted(there))
+		slices.Sort(there)
+		return "there are " + list(there), want(there)
 	}
 	v.Eventually(v.ctx, v.t, expected, v.shop.Changed, look)
 	settled = v.Settle(v.ctx, v.t)
@@ -98,11 +99,6 @@ func (v visit) soldOut(expected string, want bool, names ...string) {
 		}
 		return "", true
 	})
-}
-
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return names
 }
 
 func list(names []string) string {
