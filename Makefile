@@ -72,7 +72,7 @@ certify: $(LAB) ## Prove the graders: skeleton, solution and every mutant get th
 	@$(LAB) certify --parallel 2
 
 soak: $(LAB) ## The solutions pass twenty times in a row while all cores are busy
-	@$(LAB) certify --only solution --repeat 20 --busy
+	@$(LAB) certify --only solution --repeat 20 --parallel 2 --busy
 
 verify: $(LAB) ## Generated files, skeletons, pages, modules, lint; never edits the tree
 	@$(LAB) verify
