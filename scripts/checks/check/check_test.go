@@ -4,19 +4,12 @@
 package check_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +18,6 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
 )
 
@@ -85,6 +77,10 @@ var suites = map[string]check.Features{
 			return "the shop is closed", time.Since(began) > 2*patience
 		})
 	})},
+	"patient": {"patient": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) { return "the shop is closed", false })
+	})},
 	"settle": {"settle": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		if !c.Settle(ctx, t) {
@@ -129,7 +125,11 @@ func TestSuite(t *testing.T) {
 	case "agree", "missing", "unlisted":
 		check.Run(t, ofLabOne(t, name), check.Options{})
 	default:
-		check.Run(t, suites[name], check.Options{})
+		if features, ok := suites[name]; ok {
+			check.Run(t, features, check.Options{})
+			return
+		}
+		check.Run(t, scenarios[name].features(), scenarios[name].options())
 	}
 }
 
@@ -151,176 +151,6 @@ func ofLabOne(t *testing.T, how string) check.Features {
 		all["sprinkles"] = feature(passes)
 	}
 	return all
-}
-
-// run is a run of a suite.
-type run struct {
-	t      *testing.T
-	events []protocol.Event
-	output string
-	err    error
-	took   time.Duration
-}
-
-// grader plays the grader for a suite: it has an audit log, and a socket on which the operator is stopped and started.
-type grader struct {
-	t     *testing.T
-	audit string
-
-	mutex sync.Mutex
-	asked []string
-	// stop is called when the suite stops the operator.
-	stop func() error
-}
-
-func newGrader(t *testing.T) *grader {
-	t.Helper()
-	g := &grader{t: t, audit: filepath.Join(t.TempDir(), "audit.log")}
-	g.write(t, g.audit, "")
-	return g
-}
-
-func (g *grader) write(t *testing.T, file, content string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// log appends requests of a user to the audit log.
-func (g *grader) log(user, verb string, count int) error {
-	file, err := os.OpenFile(g.audit, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	for n := range count {
-		fmt.Fprintf(file, `{"verb":%q,"user":{"username":%q},"objectRef":{"resource":"icecreams","name":"sundae-%d"},`+
-			`"responseStatus":{"code":200},"requestReceivedTimestamp":%q}`+"\n",
-			verb, user, n+1, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
-	}
-	return nil
-}
-
-// logEvery logs a request of a user again and again, until the test ends.
-func (g *grader) logEvery(interval time.Duration, user, verb string) {
-	ticker := time.NewTicker(interval)
-	var group sync.WaitGroup
-	end := make(chan struct{})
-	group.Go(func() {
-		for {
-			select {
-			case <-ticker.C:
-				if err := g.log(user, verb, 1); err != nil {
-					g.t.Error(err)
-				}
-			case <-end:
-				return
-			}
-		}
-	})
-	g.t.Cleanup(func() { ticker.Stop(); close(end); group.Wait() })
-}
-
-func (g *grader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	switch r.URL.Path {
-	case protocol.LastAction:
-		_ = json.NewEncoder(w).Encode(time.Time{})
-		return
-	case protocol.FaultLog:
-		_ = json.NewEncoder(w).Encode([]faults.Entry{})
-		return
-	}
-	g.asked = append(g.asked, r.Method+" "+r.URL.Path)
-	if r.URL.Path == protocol.StopOperator && g.stop != nil {
-		if err := g.stop(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// run runs a suite with these checks listed in labs.yaml: "id" or "id<need".
-func (g *grader) run(suite string, listed ...string) run {
-	g.t.Helper()
-	dir := g.t.TempDir()
-	lab := manifest.Lab{Name: "01-shop"}
-	for _, name := range listed {
-		id, need, _ := strings.Cut(name, "<")
-		lab.Checks = append(lab.Checks, manifest.Check{ID: id, Title: "the title of " + id, Points: 10})
-		if need != "" {
-			lab.Checks[len(lab.Checks)-1].Needs = []string{need}
-		}
-	}
-	socket := filepath.Join(dir, "control")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	server := &http.Server{Handler: g}
-	go func() { _ = server.Serve(listener) }() // ends with Close
-	g.t.Cleanup(func() { server.Close() })
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	g.write(g.t, kubeconfig, `{"clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}],`+
-		`"contexts":[{"name":"x","context":{"cluster":"x"}}],"current-context":"x"}`)
-	content, err := json.Marshal(protocol.Run{
-		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket,
-	})
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	file := filepath.Join(dir, "run.json")
-	g.write(g.t, file, string(content))
-	return start(g.t, ".", suiteVariable+"="+suite, protocol.RunVariable+"="+file)
-}
-
-// start runs TestSuite in a process of its own, in a folder, and reads its events.
-func start(t *testing.T, dir string, variables ...string) run {
-	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer read.Close()
-	var output strings.Builder
-	command := exec.CommandContext(t.Context(), program, "-test.run=^TestSuite$", "-test.v")
-	command.Dir, command.Env, command.ExtraFiles = dir, append(os.Environ(), variables...), []*os.File{write}
-	command.Stdout, command.Stderr = &output, &output
-	r := run{t: t}
-	began := time.Now()
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	write.Close()
-	lines := bufio.NewScanner(read)
-	for lines.Scan() {
-		var event protocol.Event
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatalf("%q is no event: %v", lines.Text(), err)
-		}
-		r.events = append(r.events, event)
-	}
-	r.err, r.took, r.output = command.Wait(), time.Since(began), output.String()
-	return r
-}
-
-// ended is the event that says how a check ended.
-func (r run) ended(id string) protocol.Event {
-	r.t.Helper()
-	for _, event := range r.events {
-		if event.Check == id && event.Status != "" {
-			return event
-		}
-	}
-	r.t.Fatalf("the check %s did not end; the checks said %+v and printed\n%s", id, r.events, r.output)
-	return protocol.Event{}
 }
 
 func TestWhatCountsAsPassed(t *testing.T) {
@@ -399,11 +229,11 @@ func TestACheckWithoutCodeEndsTheRun(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
-	if err := g.log(operator, "update", 3); err != nil { // before the check: no evidence
+	if err := g.audited(operator, "update", 3); err != nil { // before the check: no evidence
 		t.Fatal(err)
 	}
 	g.stop = func() error {
-		return errors.Join(g.log("somebody", "delete", 1), g.log(operator, "watch", 1), g.log(operator, "update", 10))
+		return errors.Join(g.audited("somebody", "delete", 1), g.audited(operator, "watch", 1), g.audited(operator, "update", 10))
 	}
 	r := g.run("evidence", "silent", "busy", "own", "request")
 	if got := r.ended("silent").Evidence; !slices.Equal(got, []string{"the operator has sent no request since this check began"}) {
@@ -426,8 +256,8 @@ func TestEventuallyGivesUpASilentOperator(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
 	// What others do, and the operator's standing watches, are no sign of life.
-	g.logEvery(patience/6, "somebody", "update")
-	g.logEvery(patience/6, operator, "watch")
+	g.auditEvery(patience/6, "somebody", "update")
+	g.auditEvery(patience/6, operator, "watch")
 	got := g.run("eventually", "eventually").ended("eventually")
 	if got.Status != "failed" || got.Expected != "the shop opens" || got.Observed != "the shop is closed (and the operator has been silent for 3s)" {
 		t.Errorf("it ended so: %+v", got)
@@ -439,24 +269,69 @@ func TestEventuallyGivesUpASilentOperator(t *testing.T) {
 
 func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		works func(*grader)
+	}{
+		{"at the API server", func(g *grader) { g.auditEvery(patience/6, operator, "update") }},
+		// Requests to the freezer, and those that a fault let never arrive, are in no audit log.
+		{"at the freezer", func(g *grader) { g.last = time.Now }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrader(t)
+			test.works(g)
+			if got := g.run("eventually", "eventually").ended("eventually"); got.Status != "passed" || got.Seconds < 2*patience.Seconds() {
+				t.Errorf("it ended so: %+v", got)
+			}
+		})
+	}
+}
+
+// An operator that was at the freezer a while ago has its time from then on.
+func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
+	t.Parallel()
 	g := newGrader(t)
-	g.logEvery(patience/6, operator, "update")
-	if got := g.run("eventually", "eventually").ended("eventually"); got.Status != "passed" || got.Seconds < 2*patience.Seconds() {
+	began, busy := time.Now(), patience
+	g.last = func() time.Time {
+		if now := time.Now(); now.Before(began.Add(busy)) {
+			return now
+		}
+		return began.Add(busy)
+	}
+	got := g.run("patient", "patient").ended("patient")
+	if got.Status != "failed" || got.Observed != "the shop is closed (and the operator has been silent for 1.5s)" {
 		t.Errorf("it ended so: %+v", got)
+	}
+	// Half of its patience is over when the operator falls silent, unless the process took long to start.
+	if ended := time.Since(began); ended < busy+patience/2 {
+		t.Errorf("the operator was busy for %s, and was given up %s after it began", busy, ended)
 	}
 }
 
 func TestSettle(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, user, verb, want string }{
-		{"an operator that never stops", operator, "get", "failed"},
-		{"an operator that only watches", operator, "watch", "passed"},
-		{"somebody else who never stops", "somebody", "update", "passed"},
+	for _, test := range []struct {
+		name string
+		does func(*grader)
+		want string
+	}{
+		{"an operator that never stops", func(g *grader) { g.auditAlways(operator, "get") }, "failed"},
+		{"an operator that only watches", func(g *grader) { g.auditAlways(operator, "watch") }, "passed"},
+		{"somebody else who never stops", func(g *grader) { g.auditAlways("somebody", "update") }, "passed"},
+		{"an operator that never stops asking the freezer", func(g *grader) {
+			g.last = func() time.Time { return time.Now().Add(time.Hour) } // as in auditAlways
+		}, "failed"},
+		{"an operator that was at the freezer before", func(g *grader) {
+			began := time.Now()
+			g.last = func() time.Time { return began }
+		}, "passed"},
+		{"a lab without an operator", func(g *grader) { g.alone = true }, "passed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			g := newGrader(t)
-			g.logEvery(25*time.Millisecond, test.user, test.verb)
+			test.does(g)
 			if got := g.run("settle", "settle").ended("settle"); got.Status != test.want {
 				t.Errorf("it ended so: %+v", got)
 			}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/manifest"
+)
+
+// run is a run of a suite.
+type run struct {
+	t      *testing.T
+	events []protocol.Event
+	output string
+	err    error
+	took   time.Duration
+}
+
+// grader plays the grader for a suite: it has an audit log, and a socket on which the operator is stopped and started,
+// things go wrong, and a submission is read.
+type grader struct {
+	t     *testing.T
+	audit string
+
+	mutex sync.Mutex
+	asked []string
+	// stop is called when the suite stops the operator.
+	stop func() error
+	// last is when the operator last asked for something. Nil: never.
+	last func() time.Time
+	// onArm is what the operator asks for under a schedule, at once. Nil: nothing.
+	onArm func(faults.Schedule) []faults.Entry
+	log   []faults.Entry
+	armed []string
+	// files are those of the submission, and scripts what came of them: the answer to what arguments.
+	files   map[string]string
+	scripts map[string]func(args string) protocol.Output
+	// alone: the lab runs no operator, so nobody listens.
+	alone bool
+	// seed and torturedWith are Seed and Torture of protocol.Run.
+	seed         uint32
+	torturedWith *int
+}
+
+func newGrader(t *testing.T) *grader {
+	t.Helper()
+	g := &grader{t: t, audit: filepath.Join(t.TempDir(), "audit.log")}
+	g.write(t, g.audit, "")
+	return g
+}
+
+func (g *grader) write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// audited appends requests of a user to the audit log.
+func (g *grader) audited(user, verb string, count int) error {
+	return g.auditedAt(time.Now(), user, verb, count)
+}
+
+func (g *grader) auditedAt(when time.Time, user, verb string, count int) error {
+	file, err := os.OpenFile(g.audit, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for n := range count {
+		fmt.Fprintf(file, `{"verb":%q,"user":{"username":%q},"objectRef":{"resource":"icecreams","name":"sundae-%d"},`+
+			`"responseStatus":{"code":200},"requestReceivedTimestamp":%q}`+"\n",
+			verb, user, n+1, when.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	}
+	return nil
+}
+
+// auditAlways logs a request that stays the last one, of a moment ago, for an hour: it stands for requests without end,
+// between which no busy machine can make a pause.
+func (g *grader) auditAlways(user, verb string) {
+	if err := g.auditedAt(time.Now().Add(time.Hour), user, verb, 1); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// auditEvery logs a request of a user again and again, until the test ends.
+func (g *grader) auditEvery(interval time.Duration, user, verb string) {
+	ticker := time.NewTicker(interval)
+	var group sync.WaitGroup
+	end := make(chan struct{})
+	group.Go(func() {
+		for {
+			select {
+			case <-ticker.C:
+				if err := g.audited(user, verb, 1); err != nil {
+					g.t.Error(err)
+				}
+			case <-end:
+				return
+			}
+		}
+	})
+	g.t.Cleanup(func() { ticker.Stop(); close(end); group.Wait() })
+}
+
+func (g *grader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	answer, err := g.answer(r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		_, _ = w.Write(answer)
+	}
+}
+
+func (g *grader) answer(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	switch r.URL.Path {
+	case protocol.LastAction:
+		last := time.Time{}
+		if g.last != nil {
+			last = g.last()
+		}
+		return json.Marshal(last)
+	case protocol.FaultLog:
+		after, err := strconv.Atoi(r.URL.Query().Get(protocol.Since))
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(slices.Clip(g.log[min(after, len(g.log)):]))
+	}
+	g.asked = append(g.asked, r.Method+" "+r.URL.Path)
+	switch name := strings.TrimPrefix(r.URL.Path, protocol.Submission); {
+	case r.URL.Path == protocol.StopOperator && g.stop != nil:
+		return nil, g.stop()
+	case r.URL.Path == protocol.Arm:
+		var schedule faults.Schedule
+		if err := json.Unmarshal(body, &schedule); err != nil {
+			return nil, err
+		}
+		g.armed = append(g.armed, schedule.String())
+		if g.onArm != nil {
+			for _, entry := range g.onArm(schedule) {
+				entry.ID = len(g.log) + 1
+				g.log = append(g.log, entry)
+			}
+		}
+	case name == r.URL.Path: // it is none of the submission
+	case r.Method == http.MethodPost:
+		script, ok := g.scripts[name]
+		if !ok {
+			return nil, fmt.Errorf("opening %s: %w", name, fs.ErrNotExist)
+		}
+		return json.Marshal(script(string(body)))
+	default:
+		content, ok := g.files[name]
+		if !ok {
+			return nil, fmt.Errorf("opening %s: %w", name, fs.ErrNotExist)
+		}
+		return []byte(content), nil
+	}
+	return nil, nil
+}
+
+// run runs a suite with these checks listed in labs.yaml: "id" or "id<need".
+func (g *grader) run(suite string, listed ...string) run {
+	g.t.Helper()
+	dir := g.t.TempDir()
+	lab := manifest.Lab{Name: "01-shop"}
+	for _, name := range listed {
+		id, need, _ := strings.Cut(name, "<")
+		lab.Checks = append(lab.Checks, manifest.Check{ID: id, Title: "the title of " + id, Points: 10})
+		if need != "" {
+			lab.Checks[len(lab.Checks)-1].Needs = []string{need}
+		}
+	}
+	socket := filepath.Join(dir, "control")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	server := &http.Server{Handler: g}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	g.t.Cleanup(func() { server.Close() })
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	g.write(g.t, kubeconfig, `{"clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}],`+
+		`"contexts":[{"name":"x","context":{"cluster":"x"}}],"current-context":"x"}`)
+	if g.alone {
+		socket = ""
+	}
+	content, err := json.Marshal(protocol.Run{
+		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith,
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	file := filepath.Join(dir, "run.json")
+	g.write(g.t, file, string(content))
+	return start(g.t, ".", suiteVariable+"="+suite, protocol.RunVariable+"="+file)
+}
+
+// start runs TestSuite in a process of its own, in a folder, and reads its events.
+func start(t *testing.T, dir string, variables ...string) run {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	var output strings.Builder
+	command := exec.CommandContext(t.Context(), program, "-test.run=^TestSuite$", "-test.v")
+	command.Dir, command.Env, command.ExtraFiles = dir, append(os.Environ(), variables...), []*os.File{write}
+	command.Stdout, command.Stderr = &output, &output
+	r := run{t: t}
+	began := time.Now()
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	lines := bufio.NewScanner(read)
+	lines.Buffer(nil, 4<<20) // as the grader has
+	for lines.Scan() {
+		var event protocol.Event
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatalf("%q is no event: %v", lines.Text(), err)
+		}
+		r.events = append(r.events, event)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatalf("reading the events: %v", err)
+	}
+	r.err, r.took, r.output = command.Wait(), time.Since(began), output.String()
+	return r
+}
+
+// ended is the event that says how a check ended.
+func (r run) ended(id string) protocol.Event {
+	r.t.Helper()
+	for _, event := range r.events {
+		if event.Check == id && event.Status != "" {
+			return event
+		}
+	}
+	r.t.Fatalf("the check %s did not end; the checks said %+v and printed\n%s", id, r.events, r.output)
+	return protocol.Event{}
+}

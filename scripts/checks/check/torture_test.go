@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/report"
+)
+
+// scenario is a suite whose scenario is tortured, or has a bad day.
+type scenario struct {
+	play check.Scenario
+	// unstated: nobody says how many writes it takes.
+	unstated bool
+	cleanUp  func() error
+}
+
+// What the scenarios below take, so their random faults are among these.
+const scenarioWrites, scenarioReads = 6, 3
+
+var scenarios = map[string]scenario{
+	"survives":  {play: passes},
+	"fails":     {play: fails},
+	"errs":      {play: func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.Error("wrong") }},
+	"ends":      {play: func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.FailNow() }},
+	"skips":     {play: skips},
+	"panicky":   {play: func(context.Context, *testing.T, *check.Check) { panic("a mistake of ours") }},
+	"unstated":  {play: passes, unstated: true},
+	"none":      {},
+	"uncleaned": {play: passes, cleanUp: func() error { return errors.New("the shop is locked") }},
+	"falls-to-kill-after": {play: func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		failAt(ctx, t, c, func(e faults.Entry) bool { return e.Fault == faults.KillAfter && e.Number == 2 })
+	}},
+	"falls-to-stale": {play: func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		failAt(ctx, t, c, func(e faults.Entry) bool { return e.Fault == faults.Stale })
+	}},
+}
+
+// failAt fails if the operator met such a fault since the schedule began.
+func failAt(ctx context.Context, t *testing.T, c *check.Check, falls func(faults.Entry) bool) {
+	t.Helper()
+	log, err := c.Faults.Log(ctx)
+	c.OK(t, "reading the log", err)
+	for _, entry := range slices.Backward(log) {
+		if entry.Service == faults.Operator {
+			return // with which each schedule begins: see plays
+		}
+		if falls(entry) {
+			c.Fail(t, "it does not matter", "it matters: "+string(entry.Fault))
+		}
+	}
+}
+
+func (s scenario) options() check.Options {
+	options := check.Options{Scenario: s.play, Writes: scenarioWrites, Reads: scenarioReads}
+	if s.unstated {
+		options.Writes = 0
+	}
+	var suite *check.Suite
+	options.Prepare = func(ctx context.Context, opened *check.Suite) (context.Context, error) {
+		suite = opened
+		return ctx, nil
+	}
+	options.CleanUp = func(ctx context.Context) error {
+		if s.cleanUp != nil {
+			return s.cleanUp()
+		}
+		return suite.Operator.Start(ctx) // of which the tests' grader takes note
+	}
+	return options
+}
+
+func (s scenario) features() check.Features {
+	return check.Features{"bad-day": check.BadDay(s.play), "next": feature(fails)}
+}
+
+// plays is an operator that sends so many writes whatever befalls it, after it was started.
+func plays(writes int) func(faults.Schedule) []faults.Entry {
+	return func(schedule faults.Schedule) []faults.Entry {
+		entries := []faults.Entry{{Service: faults.Operator, Verb: "started"}}
+		meets := func(class faults.Class, n int) faults.Kind {
+			for _, fault := range schedule.Faults {
+				if fault.Class == class && fault.At == n {
+					return fault.Kind
+				}
+			}
+			return ""
+		}
+		for n := range scenarioReads {
+			entries = append(entries, faults.Entry{
+				Service: faults.API, Verb: "list", Resource: "icecreams", Code: 200, Number: n + 1, Fault: meets(faults.Read, n+1),
+			})
+		}
+		for n := range writes {
+			entries = append(entries, faults.Entry{
+				Service: faults.API, Verb: "update", Resource: "icecreams", Name: "sundae", Code: 200, Write: true, Number: n + 1,
+				Fault: meets(faults.Write, n+1),
+			})
+		}
+		return entries
+	}
+}
+
+// torture tortures a suite whose operator sends two writes on a good day.
+func (g *grader) torture(suite string, random int) run {
+	g.t.Helper()
+	g.torturedWith = &random
+	if g.onArm == nil {
+		g.onArm = plays(2)
+	}
+	return g.run(suite)
+}
+
+// told is what the events say of the trials: "2 of 5 [kill-before write 1] passed".
+func (r run) told() []string {
+	var told []string
+	for _, event := range r.events {
+		trial := event.Trial
+		line := fmt.Sprintf("%d of %d [%s]", trial.Number, trial.Of, trial.Schedule)
+		switch {
+		case trial.Final:
+			line += " final"
+		case trial.Passed:
+			line += " passed"
+		case trial.Ended:
+			line += " failed"
+		}
+		told = append(told, line)
+	}
+	return told
+}
+
+func TestTortureTriesEachCrashThenRandomSchedules(t *testing.T) {
+	t.Parallel()
+	g := newGrader(t)
+	g.seed = 7
+	r := g.torture("survives", 2)
+	schedules := []string{"no faults", "kill-before write 1", "kill-after write 1", "kill-before write 2", "kill-after write 2"}
+	for n := range 2 {
+		schedules = append(schedules, faults.Random(7, n, scenarioWrites, scenarioReads).String())
+	}
+	var told, asked []string
+	for i, schedule := range schedules {
+		of := len(schedules)
+		if i == 0 {
+			of = 1 // the good day says how many there are
+		}
+		told = append(told, fmt.Sprintf("%d of %d [%s]", i+1, of, schedule), fmt.Sprintf("%d of %d [%s] passed", i+1, of, schedule))
+		asked = append(asked, "POST "+protocol.Arm, "POST "+protocol.Disarm, "POST "+protocol.StartOperator)
+	}
+	if r.err != nil || !slices.Equal(r.told(), told) {
+		t.Errorf("it ended with %v, and told of\n%s\nand not of\n%s", r.err, strings.Join(r.told(), "\n"), strings.Join(told, "\n"))
+	}
+	if !slices.Equal(g.armed, schedules) || !slices.Equal(g.asked, asked) {
+		t.Errorf("after each schedule all must be disarmed and cleaned up; it armed %q and asked for %q", g.armed, g.asked)
+	}
+}
+
+func TestTortureEndsAtTheFirstCrashThatIsNotSurvived(t *testing.T) {
+	t.Parallel()
+	g := newGrader(t)
+	r := g.torture("falls-to-kill-after", 5)
+	told := r.told()
+	want := []string{"5 of 10 [kill-after write 2]", "5 of 10 [kill-after write 2] failed", "5 of 10 [kill-after write 2] final"}
+	if len(told) != 8+3 || !slices.Equal(told[8:], want) {
+		t.Fatalf("it told of\n%s", strings.Join(told, "\n"))
+	}
+	last := r.events[len(r.events)-1]
+	if last.Expected != "it does not matter" || last.Observed != "it matters: kill-after" || len(last.Evidence) == 0 ||
+		last.Evidence[0] != "what went wrong: kill-after write 2" || !strings.Contains(last.Evidence[len(last.Evidence)-1], "update icecreams sundae → 200 OK (write 2, kill-after)") {
+		t.Errorf("the result is %+v", last)
+	}
+	// From the beginning of this schedule, and no further.
+	if timeline := last.Trial.Timeline; len(timeline) != 1+scenarioReads+2 || timeline[0].Service != faults.Operator || timeline[len(timeline)-1].Fault != faults.KillAfter {
+		t.Errorf("the timeline is %+v", timeline)
+	}
+	if g.asked[len(g.asked)-1] != "POST "+protocol.StartOperator {
+		t.Errorf("it must clean up after the last trial, and asked for %q", g.asked)
+	}
+}
+
+func TestTortureLooksForTheShortestSchedule(t *testing.T) {
+	t.Parallel()
+	const random = 30
+	// A seed whose first schedule with a stale has much else.
+	stale := func(f faults.Fault) bool { return f.Kind == faults.Stale }
+	var failing faults.Schedule
+	seed, before := uint32(0), 0
+	for len(failing.Faults) < 4 {
+		seed++
+		for before = range random {
+			if failing = faults.Random(seed, before, scenarioWrites, scenarioReads); slices.ContainsFunc(failing.Faults, stale) {
+				break
+			}
+		}
+	}
+	g := newGrader(t)
+	g.seed, g.onArm = seed, plays(scenarioWrites)
+	r := g.torture("falls-to-stale", random)
+	last := r.events[len(r.events)-1]
+	final := last.Trial
+	if !final.Final || final.Number != 0 || final.Schedule.Seed != seed || len(final.Schedule.Faults) != 1 ||
+		final.Schedule.Faults[0].Kind != faults.Stale || !slices.Contains(failing.Faults, final.Schedule.Faults[0]) {
+		t.Errorf("of [%s] with seed %d, [%s] with seed %d is left", failing, seed, final.Schedule, final.Schedule.Seed)
+	}
+	if last.Observed != "it matters: stale" || last.Evidence[0] != "what went wrong: "+final.Schedule.String() || len(final.Timeline) != 1+scenarioReads+scenarioWrites {
+		t.Errorf("the result is of another trial: %+v", last)
+	}
+	// The sweep, and the random ones before this one, were survived.
+	if want := 1 + 2*scenarioWrites + before; g.armed[want] != failing.String() {
+		t.Errorf("it fell to [%s], and must to number %d, [%s]", g.armed[want], want+1, failing)
+	}
+}
+
+func TestTortureOfWhoFailsOnAGoodDay(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ suite, expected, observed string }{
+		{"fails", "it is right", "it is wrong"},
+		{"errs", "the scenario comes to an end", "it ended without a verdict"},
+		{"ends", "the scenario comes to an end", "it ended without a verdict"},
+		{"skips", "the scenario comes to an end", "it ended without a verdict"},
+	} {
+		g := newGrader(t)
+		r := g.torture(test.suite, 5)
+		want := []string{"1 of 1 [no faults]", "1 of 1 [no faults] failed", "1 of 1 [no faults] final"}
+		if !slices.Equal(r.told(), want) || len(g.armed) != 1 {
+			t.Errorf("%s: it told of %q, and armed %q", test.suite, r.told(), g.armed)
+			continue
+		}
+		if last := r.events[2]; last.Expected != test.expected || last.Observed != test.observed {
+			t.Errorf("%s: the result is %+v", test.suite, last)
+		}
+	}
+}
+
+// What is wrong with us is no verdict: the grader finds that the trials did not come to an end.
+func TestTortureThatIsNotPossible(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		suite, says string
+		told        []string
+		change      func(*grader)
+	}{
+		{"none", "01-shop has no scenario", nil, nil},
+		{"unstated", "does not say how many writes it takes", nil, nil},
+		{"panicky", "panic: a mistake of ours", []string{"1 of 1 [no faults]"}, nil},
+		{"uncleaned", "cleaning up after the schedule [no faults]: the shop is locked", []string{"1 of 1 [no faults]"}, nil},
+		{
+			"survives", "the operator wrote nothing",
+			[]string{"1 of 1 [no faults]", "1 of 1 [no faults] passed"},
+			func(g *grader) { g.onArm = plays(0) },
+		},
+	} {
+		g := newGrader(t)
+		if test.change != nil {
+			test.change(g)
+		}
+		r := g.torture(test.suite, 1)
+		if r.err == nil || !strings.Contains(r.output, test.says) || !slices.Equal(r.told(), test.told) {
+			t.Errorf("%s: it ended with %v, told of %q, and printed\n%s", test.suite, r.err, r.told(), r.output)
+		}
+	}
+}
+
+// A log of that length is more than fits into one event.
+func TestTortureOfAnOperatorThatAsksWithoutEnd(t *testing.T) {
+	t.Parallel()
+	g := newGrader(t)
+	g.onArm = plays(faults.LogLimit)
+	r := g.torture("fails", 0)
+	if len(r.events) != 3 {
+		t.Fatalf("it told of %q", r.told())
+	}
+	timeline := r.events[2].Trial.Timeline
+	if len(timeline) != report.MaxTimeline || timeline[len(timeline)-1].Number != faults.LogLimit {
+		t.Errorf("the timeline has %d entries", len(timeline))
+	}
+}
+
+func TestEvidenceOfABadDay(t *testing.T) {
+	t.Parallel()
+	g := newGrader(t)
+	g.seed = 24
+	g.onArm = plays(5)
+	g.log = []faults.Entry{{ID: 1, Service: faults.API, Verb: "get", Name: "before-all-this", Code: 200}}
+	r := g.run("fails", "bad-day", "next")
+	schedule := faults.Mild(24, 12, 6).String()
+	got := r.ended("bad-day")
+	if got.Status != "failed" || got.Observed != "it is wrong" || len(got.Evidence) != 2+8 {
+		t.Fatalf("it ended so: %+v", got)
+	}
+	if got.Evidence[0] != "what went wrong: "+schedule || got.Evidence[1] != "(1 earlier requests)" ||
+		!strings.Contains(got.Evidence[5], "update icecreams sundae → 200 OK (write 1, lost-answer)") {
+		t.Errorf("the evidence is %q", got.Evidence)
+	}
+	if !slices.Equal(g.armed, []string{schedule}) || !slices.Contains(g.asked, "POST "+protocol.Disarm) {
+		t.Errorf("it armed %q and asked for %q", g.armed, g.asked)
+	}
+	if next := r.ended("next"); strings.Contains(strings.Join(next.Evidence, "\n"), "what went wrong") {
+		t.Errorf("the day is over, and the next check's evidence is %q", next.Evidence)
+	}
+	if got := g.run("survives", "bad-day").ended("bad-day"); got.Status != "passed" {
+		t.Errorf("who survives it ended so: %+v", got)
+	}
+}
