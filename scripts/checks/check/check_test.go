@@ -81,6 +81,7 @@ var suites = map[string]check.Features{
 		t.Helper()
 		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) { return "the shop is closed", false })
 	})},
+	"submission": {"submission": feature(asksForFiles)},
 	"settle": {"settle": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		if !c.Settle(ctx, t) {
