@@ -130,7 +130,7 @@ func (s *Shop) notify() {
 	s.changed = make(chan struct{})
 }
 
-// Changed is closed when an icecream has come, changed or gone.
+// Changed is closed when an icecream has come, changed, begun to die or gone.
 func (s *Shop) Changed() <-chan struct{} {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -156,23 +156,37 @@ func Older(a, b Icecream) int {
 
 // Get is the living icecream of that name.
 func (s *Shop) Get(name string) (Icecream, bool) {
-	object, there, err := s.informer.GetStore().GetByKey(name)
-	if err != nil || !there || object.(*unstructured.Unstructured).GetDeletionTimestamp() != nil {
+	object, there := s.Object(name)
+	if !there || object.GetDeletionTimestamp() != nil {
 		return Icecream{}, false
 	}
-	return view(object.(*unstructured.Unstructured)), true
+	return view(object), true
+}
+
+// Object is the whole icecream of that name, also if it is being deleted. It is shared: nobody may change it.
+func (s *Shop) Object(name string) (*unstructured.Unstructured, bool) {
+	object, there, err := s.informer.GetStore().GetByKey(name)
+	if err != nil || !there {
+		return nil, false
+	}
+	return object.(*unstructured.Unstructured), true
 }
 
 // Create creates an icecream.
 func (s *Shop) Create(ctx context.Context, name string, flavour []string, topping ...string) (Icecream, error) {
-	s.mutex.Lock()
-	s.sent[name] = time.Now()
-	s.mutex.Unlock()
-	object, err := s.Client.Create(ctx, New(name, flavour, topping), metav1.CreateOptions{})
+	object, err := s.CreateObject(ctx, New(name, flavour, topping))
 	if err != nil {
 		return Icecream{}, fmt.Errorf("creating the icecream %s: %w", name, err)
 	}
 	return view(object), nil
+}
+
+// CreateObject creates an icecream that was made by New, or by hand, and returns it as it is stored.
+func (s *Shop) CreateObject(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	s.mutex.Lock()
+	s.sent[object.GetName()] = time.Now()
+	s.mutex.Unlock()
+	return s.Client.Create(ctx, object, metav1.CreateOptions{})
 }
 
 // Patch changes an icecream by a JSON merge patch.
