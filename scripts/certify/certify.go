@@ -236,12 +236,12 @@ func tortureDeviations(trials *grade.Trials, falls string) []string {
 	case failure == nil && falls != "":
 		return []string{fmt.Sprintf("it survives the torture with seed %d, and must fall: %q", trials.Run.Seed, falls)}
 	case failure != nil && falls == "", failure != nil && !regexp.MustCompile(falls).MatchString(failure.Observed):
-		deviation := fmt.Sprintf("in the torture with seed %d it falls to [%s]\n  expected: %s\n  observed: %s",
-			trials.Run.Seed, failure.Schedule, failure.Expected, failure.Observed)
+		deviation := []string{fmt.Sprintf("in the torture with seed %d it falls to [%s]\n  expected: %s\n  observed: %s",
+			trials.Run.Seed, failure.Schedule, failure.Expected, failure.Observed)}
 		for _, entry := range failure.Timeline {
-			deviation += "\n            " + entry.String()
+			deviation = append(deviation, "            "+entry.String())
 		}
-		return []string{deviation}
+		return []string{strings.Join(deviation, "\n")}
 	}
 	return nil
 }

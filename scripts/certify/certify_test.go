@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
 )
 
@@ -67,6 +69,46 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
+func TestDeviationsOfATorture(t *testing.T) {
+	t.Parallel()
+	survived := &grade.Trials{Run: report.Report{Outcome: report.Graded, Seed: 7}, Tried: 3, Of: 3}
+	kill := faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Write, At: 3}}}
+	fell := &grade.Trials{Run: report.Report{Outcome: report.Graded, Seed: 7}, Tried: 2, Of: 3, Failure: &grade.Failure{
+		Schedule: kill, Expected: "the shop is open", Observed: "it is closed",
+		Timeline: []faults.Entry{{Service: faults.API, Verb: "update", Resource: "icecreams", Name: "sundae", Code: 200, Write: true, Number: 3, Fault: faults.KillAfter}},
+	}}
+	crashed := &grade.Trials{Run: report.Report{Outcome: report.Crashed, Reason: "it ended by itself", Seed: 7}, Tried: 2, Of: 3, Failure: &grade.Failure{
+		Schedule: kill, Observed: "it ended by itself: exit status 2",
+	}}
+	unbuilt := &grade.Trials{Run: report.Report{Outcome: report.NotBuilt, Reason: "it does not compile", OperatorLog: []string{"hm"}}}
+	for _, test := range []struct {
+		name   string
+		trials *grade.Trials
+		falls  string
+		// want are words of each deviation, in their order.
+		want []string
+	}{
+		{"a solution that survives", survived, "", nil},
+		{"a solution that falls", fell, "", []string{"in the torture with seed 7 it falls to [kill-after write 3]\n  expected: the shop is open\n  observed: it is closed\n"}},
+		{"and what led to it", fell, "", []string{"update icecreams sundae → 200 OK (write 3, kill-after)"}},
+		{"a mutant that falls for its reason", fell, "closed$", nil},
+		{"a mutant that survives", survived, "closed$", []string{`it survives the torture with seed 7, and must fall: "closed$"`}},
+		{"a mutant that falls for another reason", fell, "burnt", []string{"falls to [kill-after write 3]"}},
+		{"a mutant that crashes, as it must", crashed, "exit status 2", nil},
+		{"a solution that crashes", crashed, "", []string{"falls to [kill-after write 3]"}},
+		{"one that was never tortured", unbuilt, "closed", []string{"the torture ended as not-built: it does not compile", "hm"}},
+		{"a solution that was never tortured", unbuilt, "", []string{"the torture ended as not-built: it does not compile", "hm"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := tortureDeviations(test.trials, test.falls)
+			if !slices.EqualFunc(got, test.want, strings.Contains) {
+				t.Errorf("the deviations are %q and must say %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestWhatIsCertified(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()
@@ -81,6 +123,9 @@ func TestWhatIsCertified(t *testing.T) {
 		}
 		if len(all) < 2+8 || all[0].name != "skeleton" || all[1].name != "solution" {
 			t.Errorf("lab %s: skeleton, solution and eight mutants or more are certified, not %d", options.Lab.Name, len(all))
+		}
+		if tortured := all[2].name == "torture" && all[2].torture && all[2].ungraded && all[2].falls == ""; tortured != options.Lab.Operator {
+			t.Errorf("lab %s has an operator: %t, and its solution is tortured: %t", options.Lab.Name, options.Lab.Operator, tortured)
 		}
 		options.Only = []string{all[2].name, "skeleton"}
 		some, err := options.candidates()

@@ -37,6 +37,11 @@ func TestWhatMakesAListWrong(t *testing.T) {
 		{"a mutant that no check finds", `{toppings: "is 0$"}`, "{}", "the mutant no-toppings fails no check"},
 		{"a skeleton that no check finds", `{served: "no such kind"}`, "{}", "the skeleton fails no check"},
 		{"an expression that is none", "is 0$", "is (0", "the expression for toppings"},
+		{"one that only the torture finds", `fails: {toppings: "is 0$"}`, `torture: "is 0$"`, ""},
+		{"one that a check finds, and the torture as well", `  fails: {toppings: "is 0$"}`, "  fails: {toppings: x}\n  torture: y", "the mutant no-toppings fails checks, so it need not be tortured: leave out one of fails and torture"},
+		{"an expression for the torture that is none", `fails: {toppings: "is 0$"}`, `torture: "is (0"`, "the mutant no-toppings: the expression for the torture"},
+		{"a torture that nothing is expected of", `fails: {toppings: "is 0$"}`, `torture: ""`, "the mutant no-toppings fails no check"},
+		{"a skeleton to be tortured", `fails: {served: "no such kind"}`, `torture: "no such kind"`, `unknown field "torture"`},
 		{"two of a name", "mutants:", `mutants:
 - {name: no-toppings, misconception: x, edits: [{file: a, find: b, replace: c}], fails: {a: b}}`, "the mutant no-toppings is there twice"},
 	} {
@@ -61,6 +66,19 @@ func TestWhatMakesAListWrong(t *testing.T) {
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "reading the mutants") {
 		t.Errorf("there is no list, and the error is %v", err)
+	}
+}
+
+func TestWhatTheTortureMustFindIsRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, File, strings.Replace(good, `fails: {toppings: "is 0$"}`, `torture: "is 0$"`, 1))
+	list, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := list.Mutants[0]; m.Torture != "is 0$" || len(m.Fails) != 0 {
+		t.Errorf("it is read as %+v", m)
 	}
 }
 
