@@ -18,6 +18,9 @@ import (
 type verdicts struct {
 	fails   map[string]string
 	skipped []string
+	// either are checks that this operator passes or fails, as the clock has it: it decides by what its cache happens to
+	// show.
+	either []string
 }
 
 func (want verdicts) compare(t *testing.T, got *report.Report) {
@@ -29,6 +32,7 @@ func (want verdicts) compare(t *testing.T, got *report.Report) {
 	for _, check := range got.Checks {
 		expression, must := want.fails[check.ID]
 		switch {
+		case slices.Contains(want.either, check.ID):
 		case must != (check.Status == report.Failed):
 			t.Errorf("%s %s: %s %s", check.ID, check.Status, check.Observed, check.Reason)
 		case must:
@@ -68,6 +72,7 @@ func TestAnOperatorFromBeforeOurTime(t *testing.T) {
 			"settles": "writes that change nothing",
 		},
 		skipped: []string{"two-flavours", "place-frees", "burst", "bad-day"},
+		either:  []string{"restart"},
 	}.compare(t, got)
 	if s := got.Submission; s.ControllerRuntime != "v0.14.1" || s.Module != "example.com/icecream-operator" || s.Go != "1.19" {
 		t.Errorf("the submission is %+v", s)
