@@ -4,16 +4,13 @@
 package main_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -147,6 +144,15 @@ func TestWrongArguments(t *testing.T) {
 		{"reset 0", `there is no lab "0"; the labs are `},
 		{"run 9", `there is no lab "9"; the labs are `},
 		{"certify 9", `there is no lab "9"; the labs are `},
+		{"torture", "torture wants one lab, as in `lab torture 2`"},
+		{"torture 9", `there is no lab "9"; the labs are `},
+		{"torture 1", "lab 01-icecream runs no operator, so there is nothing to torture"},
+		{"torture 2 --random -1", "--random wants a number of schedules that is not negative"},
+		{"torture 2 --random many", `invalid argument "many" for "--random"`},
+		{"torture 2 --seed -1", `invalid argument "-1" for "--seed"`},
+		{"torture 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
+		{"torture 2 --dir . --solution", "[dir solution]"},
+		{"grade 2 --seed x", `invalid argument "x" for "--seed"`},
 		{"grade 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
 		{"grade 2 --dir labs/labs.yaml", "--dir labs/labs.yaml is not a folder"},
 		{"grade 2 --dir . --solution", "[dir solution]"},
@@ -354,71 +360,5 @@ func TestExitCodeOfFullMarks(t *testing.T) {
 	wantNothing(t, got.runs)
 	if _, err := report.Read(filepath.Join(root, "out", "solutions", "01-icecream", report.JSONFile)); err != nil {
 		t.Error(err)
-	}
-}
-
-// However a run ends, nothing of it stays; and as long as we live, a report comes of it.
-func TestARunThatIsEnded(t *testing.T) {
-	t.Parallel()
-	const begins, runs = "lab 02-reconciler", "step install the API"
-	for _, test := range []struct {
-		name, when string
-		signal     syscall.Signal
-		make       bool // the signal goes to make, whose recipe the command is
-		report     bool
-	}{
-		{"Ctrl-C at the beginning", begins, syscall.SIGINT, false, true},
-		{"Ctrl-C while the checks run", runs, syscall.SIGINT, false, true},
-		{"kill -9 at the beginning", begins, syscall.SIGKILL, false, false},
-		{"kill -9 while the checks run", runs, syscall.SIGKILL, false, false},
-		{"kill -9 of make", runs, syscall.SIGKILL, true, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			root := complete(t)
-			c, temporary := command(t, root, "grade", "2", "--solution")
-			if test.make {
-				// As make starts a recipe. What follows keeps the shell from becoming the command.
-				c.Path, c.Args = "/bin/sh", []string{"sh", "-c", lab + " grade 2 --solution; exit $?"}
-				c.Env = append(c.Env, "MAKELEVEL=1")
-			}
-			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer read.Close()
-			c.Stdout, c.Stderr = write, write
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			write.Close()
-			output := bufio.NewReader(read)
-			var seen strings.Builder
-			for !strings.Contains(seen.String(), test.when) {
-				line, err := output.ReadString('\n')
-				seen.WriteString(line)
-				if err != nil {
-					t.Fatalf("it ended before %q:\n%s", test.when, seen.String())
-				}
-			}
-			if err := c.Process.Signal(test.signal); err != nil {
-				t.Fatal(err)
-			}
-			rest, _ := io.ReadAll(output) // until nobody can write any more
-			_ = c.Wait()
-			wantNothing(t, temporary)
-			if code := c.ProcessState.ExitCode(); code == 0 || (test.report && !test.make && code != 1) {
-				t.Errorf("the exit code is %d", code)
-			}
-			written, err := report.Read(filepath.Join(root, "out", "solutions", "02-reconciler", report.JSONFile))
-			switch {
-			case !test.report:
-			case err != nil:
-				t.Errorf("%v; it printed\n%s%s", err, seen.String(), rest)
-			case written.Outcome != report.Interrupted:
-				t.Errorf("the outcome is %s: %s", written.Outcome, written.Reason)
-			}
-		})
 	}
 }

@@ -77,7 +77,7 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, fetch bool
 	if err := writeTrials(filepath.Join(c.Out, tortureFile), trials); err != nil {
 		return err
 	}
-	printTrials(os.Stdout, trials, c.command("torture"))
+	printTrials(os.Stdout, trials, c.command("torture"), random)
 	if !trials.Survived() {
 		return errSaid
 	}
@@ -131,8 +131,11 @@ func describe(trial protocol.Trial) string {
 }
 
 // printTrials says what came of it, and how to see it again.
-func printTrials(w io.Writer, trials *grade.Trials, command string) {
+func printTrials(w io.Writer, trials *grade.Trials, command string, random int) {
 	again := fmt.Sprintf("%s --seed %d", command, trials.Run.Seed)
+	if random != grade.RandomSchedules {
+		again += fmt.Sprintf(" --random %d", random)
+	}
 	failure := trials.Failure
 	switch {
 	case failure == nil && trials.Run.Outcome != report.Graded:
