@@ -152,7 +152,7 @@ func (c *Checkout) Checks(ctx context.Context, lab *manifest.Lab) (string, error
 		// What the checks import, and no more: whoever works on the rest of the harness does not wait for them.
 		Sources: []string{
 			filepath.Join(scripts, "checks"), filepath.Join(scripts, "audit"), filepath.Join(scripts, "manifest"),
-			filepath.Join(scripts, "report"),
+			filepath.Join(scripts, "report"), filepath.Join(scripts, "faults"), filepath.Join(scripts, "freezer"),
 		},
 	}
 	return target.Output, ensure(ctx, target, "build the checks of lab "+lab.Name)

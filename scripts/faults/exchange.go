@@ -133,7 +133,11 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(x.injector.ctx, cancel)()
-	of.proxy.ServeHTTP(w, r.WithContext(ctx))
+	r = r.WithContext(ctx)
+	if err := complete(r); err != nil {
+		cutOff() // the operator has gone away meanwhile
+	}
+	of.proxy.ServeHTTP(w, r)
 	if kind == Cut {
 		x.injector.cutWatches()
 	}
@@ -212,6 +216,27 @@ func wait(ctx context.Context, limit time.Duration, over <-chan struct{}) {
 // bodyLimit is how much of a request's body is read before it is answered by the injector, in bytes. The API server takes
 // no more either.
 const bodyLimit = 3 << 20
+
+// complete reads a request's body before it is forwarded. The API server answers what it forbids without having read it.
+// Such an answer, handed on while the operator still sends, is now and then never taken for complete by its HTTP/2 client,
+// which then hangs.
+func complete(r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody || r.Header.Get("Upgrade") != "" {
+		return nil
+	}
+	var begun bytes.Buffer
+	n, err := io.CopyN(&begun, r.Body, bodyLimit+1)
+	switch {
+	case errors.Is(err, io.EOF):
+		r.Body, r.ContentLength = io.NopCloser(&begun), n
+	case err != nil:
+		return err
+	default:
+		// More than the API server takes: it shall say so.
+		r.Body = io.NopCloser(io.MultiReader(&begun, r.Body))
+	}
+	return nil
+}
 
 // swallow reads the body. Only then does a server of HTTP/1 notice that the client has given up.
 func swallow(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, bodyLimit) }
