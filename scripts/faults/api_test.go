@@ -299,6 +299,37 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 }
 
 // What every operator does: ask again when it is told to.
+// The API server answers what it forbids without having read it: once, that was answered in a way in which an HTTP/2 client
+// waited for ever for the rest.
+func TestWhatIsForbiddenIsAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	accounts := b.direct.CoreV1().ServiceAccounts(b.namespace)
+	nobody := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}
+	if _, err := accounts.Create(ctx, nobody, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := accounts.CreateToken(ctx, nobody.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(b.operator)
+	config.BearerToken, config.QPS = token.Status.Token, -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 300 {
+		uid := types.UID("1")
+		err := client.CoreV1().Secrets("default").Delete(ctx, "none", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		if !apierrors.IsForbidden(err) {
+			t.Fatalf("deletion %d ended with %v", n, err)
+		}
+	}
+}
+
 func TestAClientThatAsksAgainComesThrough(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
