@@ -143,6 +143,9 @@ func printTrials(w io.Writer, trials *grade.Trials, command string, random int) 
 		for _, d := range trials.Run.Diagnostics {
 			fmt.Fprintf(w, "    %s\n", report.Safe(strings.TrimPrefix(d.Position()+": "+d.Message, ": ")))
 		}
+		if trials.Run.Outcome == report.Interrupted {
+			return // what the operator said last has nothing to do with it
+		}
 		for _, line := range trials.Run.OperatorLog {
 			fmt.Fprintf(w, "    %s\n", report.Safe(line))
 		}
