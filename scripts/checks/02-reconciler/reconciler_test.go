@@ -28,7 +28,7 @@ func TestReconciler(t *testing.T) {
 		"settles":            settles(),
 		"status-subresource": statusSubresource(),
 		"least-privilege":    leastPrivilege(),
-		"bad-day":            check.BadDay(assess(scenario)),
+		"bad-day":            check.BadDay(assess(scenario), check.Assess(assess(conflicts))),
 	}, check.Options{
 		Scenario: assess(scenario), Writes: 8, Reads: 2,
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {

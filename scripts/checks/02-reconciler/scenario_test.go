@@ -10,11 +10,29 @@ import (
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/faults"
 )
 
 // scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to
 // come back later.
 const scenarioPatience = 10 * time.Second
+
+// conflicts lets the only writes that matter meet conflicts: nothing else happens that would give another chance to an
+// operator which drops an error. There are three, since the same change may have called it twice.
+func conflicts(v visit) {
+	v.make("medlar", "medlar")
+	v.toppingsCount("medlar", 1)
+	v.Settle(v.ctx, v.t)
+	var schedule faults.Schedule
+	for at := range 3 {
+		schedule.Faults = append(schedule.Faults, faults.Fault{Kind: faults.Conflict, Class: faults.Write, At: at + 1})
+	}
+	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, schedule))
+	v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "medlar", `{"spec":{"topping":["cream","nuts"]}}`))
+	v.toppingsCount("medlar", 2)
+	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
+	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+}
 
 // scenario is a busy minute in the shop, in short: three of a flavour, a fourth, the first is eaten, and somebody wants
 // another topping. The fourth may go while there are four, and must stay when there are not.

@@ -22,11 +22,16 @@ import (
 type Scenario func(context.Context, *testing.T, *Check)
 
 // BadDay is a check: the scenario, while conflicts, refusals, delays and lost watches come as the run's seed has it.
-// Operators are not killed on a bad day; that is what checks of their own and the torture are for.
-func BadDay(scenario Scenario) types.Feature {
+// Operators are not killed on a bad day; that is what checks of their own and the torture are for. Steps of the lab's own may
+// come before, which need no seed.
+func BadDay(scenario Scenario, before ...types.StepFunc) types.Feature {
 	// About what a scenario takes: faults that lie beyond its end do not happen.
 	const writes, reads = 12, 6
-	return features.New("on a bad day").
+	feature := features.New("on a bad day")
+	for _, step := range before {
+		feature = feature.Assess("at first", step)
+	}
+	return feature.
 		Assess("all ends well", Assess(func(ctx context.Context, t *testing.T, c *Check) {
 			t.Helper()
 			c.arm(ctx, t, faults.Mild(c.Seed, writes, reads))
