@@ -4,9 +4,11 @@
 package process
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,7 +36,13 @@ func killMarked(id string) {
 		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, file := range environments {
 			environment, err := os.ReadFile(file)
-			if err != nil || !marked(environment, id) {
+			if err != nil {
+				continue
+			}
+			if len(environment) == 0 && inExec(filepath.Dir(file)) {
+				none = 0
+			}
+			if !marked(environment, id) {
 				continue
 			}
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -43,7 +51,31 @@ func killMarked(id string) {
 			}
 			none = 0
 		}
+		if none == 0 {
+			time.Sleep(time.Millisecond) // what is dying or becoming another program needs the processor more than we do
+		}
 	}
+}
+
+// inExec reports whether a process is between two programs: it has left the memory of the one, and the kernel has not yet
+// put an environment into that of the other. With a cold disk this takes a while. (proc(5), /proc/pid/stat)
+func inExec(process string) bool {
+	stat, err := os.ReadFile(filepath.Join(process, "stat"))
+	if err != nil {
+		return false
+	}
+	// The fields after the program's name, which may hold anything: the first of them is number 3.
+	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	const (
+		state, flags, environmentEnd = 3 - 3, 9 - 3, 51 - 3
+		kernelThread                 = 0x00200000 // PF_KTHREAD
+	)
+	if len(fields) <= environmentEnd || strings.ContainsAny(fields[state], "ZX") || fields[environmentEnd] != "0" {
+		return false
+	}
+	word, err := strconv.ParseUint(fields[flags], 10, 64)
+	return err == nil && word&kernelThread == 0
 }
 
 // Belongs reports whether the process runs and is one of the scope's: its number may be another's by now.
