@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// DefaultCluster is the name of a kind cluster of which nothing else is said.
+	DefaultCluster = "operator-labs"
+	// AuditLog is the API server's audit log in a control plane node of ours.
+	AuditLog = "/var/log/kubernetes/audit.log"
+	// Network is docker's network in which kind puts all nodes.
+	Network = "kind"
+
+	// clusterLabel and roleLabel are what kind writes on each node's container.
+	clusterLabel = "io.x-k8s.kind.cluster"
+	roleLabel    = "io.x-k8s.kind.role"
+
+	// patience is how long a docker command that was told to end may take before we stop reading from it.
+	patience = 2 * time.Second
+)
+
+// ErrMissing says that there is no docker command on PATH.
+var ErrMissing = errors.New("docker is needed and not on PATH: on Debian `apt-get install docker.io` installs it, elsewhere https://docs.docker.com/engine/install says how")
+
+// ErrNoCluster says that no container belongs to a cluster of that name.
+var ErrNoCluster = errors.New("there is no such kind cluster: `make cluster` creates one")
+
+// Folder is where the command keeps a cluster's own files in a checkout.
+func Folder(root, cluster string) string { return filepath.Join(root, ".cache", "kind", cluster) }
+
+// Kubeconfig is the file, readable by its owner alone, with which this machine reaches a cluster of the checkout.
+func Kubeconfig(root, cluster string) string {
+	return filepath.Join(Folder(root, cluster), "kubeconfig")
+}
+
+// Error is the error of a docker command that ran and failed.
+type Error struct {
+	// Args are docker's arguments.
+	Args []string
+	// Stderr is what it said.
+	Stderr string
+	Err    error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("docker %s: %v: %s", strings.Join(e.Args, " "), e.Err, strings.TrimSpace(e.Stderr))
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Run runs the docker command. What it writes to standard error goes into the error, an *Error.
+func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
+	path, err := exec.LookPath("docker")
+	if err != nil {
+		return ErrMissing
+	}
+	var stderr bytes.Buffer
+	command := exec.CommandContext(ctx, path, args...)
+	command.Stdin, command.Stdout, command.Stderr = stdin, stdout, &stderr
+	command.WaitDelay = patience
+	if err := command.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return &Error{Args: args, Stderr: stderr.String(), Err: err}
+	}
+	return nil
+}
+
+// Output runs the docker command and returns what it wrote to standard output.
+func Output(ctx context.Context, args ...string) (string, error) {
+	var stdout bytes.Buffer
+	err := Run(ctx, nil, &stdout, args...)
+	return stdout.String(), err
+}
+
+// Node is a container that is a node of a kind cluster.
+type Node struct {
+	// Name is the container's name, and the Node's in Kubernetes.
+	Name string
+	// ControlPlane tells it from a worker.
+	ControlPlane bool
+	// Running is false for one that was stopped, as after the machine was started anew.
+	Running bool
+	// Status is Docker's word for its state, as "Up 3 minutes".
+	Status string
+}
+
+// Containers are the nodes of a cluster, running or not, control planes first, else by name. None is no error.
+func Containers(ctx context.Context, cluster string) ([]Node, error) {
+	output, err := Output(ctx, "ps", "--all", "--filter", "label="+clusterLabel+"="+cluster,
+		"--format", `{{.Names}}{{"\t"}}{{.Label "`+roleLabel+`"}}{{"\t"}}{{.Status}}`)
+	if err != nil {
+		return nil, fmt.Errorf("listing the nodes of the kind cluster %s: %w", cluster, err)
+	}
+	return parseContainers(output), nil
+}
+
+func parseContainers(output string) []Node {
+	var nodes []Node
+	for line := range strings.Lines(output) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		if len(fields) != 3 {
+			continue
+		}
+		switch fields[1] {
+		case "control-plane", "worker":
+			nodes = append(nodes, Node{
+				Name: fields[0], ControlPlane: fields[1] == "control-plane", Running: strings.HasPrefix(fields[2], "Up"), Status: fields[2],
+			})
+		}
+		// What else carries the label is the load balancer before several control planes, which runs no Pods.
+	}
+	slices.SortFunc(nodes, func(a, b Node) int {
+		if a.ControlPlane != b.ControlPlane {
+			if a.ControlPlane {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return nodes
+}
+
+// Nodes are the names of a cluster's nodes, control planes first. It is ErrNoCluster if there is none, and an error that
+// says how to start them if one does not run.
+func Nodes(ctx context.Context, cluster string) ([]string, error) {
+	containers, err := Containers(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if len(containers) == 0 {
+		return nil, fmt.Errorf("%s: %w", cluster, ErrNoCluster)
+	}
+	var names []string
+	for _, node := range containers {
+		if !node.Running {
+			return nil, fmt.Errorf("the node %s does not run (%s): `make cluster` starts it again", node.Name, node.Status)
+		}
+		names = append(names, node.Name)
+	}
+	return names, nil
+}
+
+// Exec runs a program in a node. What it writes to standard error goes into the error. A program that reads no input goes on
+// when ctx ends, since Docker does not end what runs in a container with the command that started it: use Follow for logs.
+func Exec(ctx context.Context, node string, stdin io.Reader, stdout io.Writer, args ...string) error {
+	command := []string{"exec"}
+	if stdin != nil {
+		command = append(command, "--interactive")
+	}
+	return Run(ctx, stdin, stdout, append(append(command, node), args...)...)
+}
+
+// follow prints a file from its beginning, goes on with what is appended, also when the file was rotated, and ends with its
+// standard input: that ends when we do, even by kill -9.
+const follow = `tail -n +1 -F "$1" & tail=$!; cat > /dev/null; kill $tail`
+
+// Follow copies a file of a node, from its beginning and then all that is appended, until ctx ends, which is no error.
+// The file need not be there yet.
+func Follow(ctx context.Context, node, file string, stdout io.Writer) error {
+	// Nothing is ever written to this pipe, and it closes with us.
+	stdin, silence := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { silence.Close() })
+	defer stop()
+	defer silence.Close()
+	path, err := exec.LookPath("docker")
+	if err != nil {
+		return ErrMissing
+	}
+	var stderr bytes.Buffer
+	command := exec.Command(path, "exec", "--interactive", node, "sh", "-c", follow, "follow", file)
+	command.Stdin, command.Stdout, command.Stderr, command.WaitDelay = stdin, stdout, &stderr, patience
+	err = command.Run()
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("it ended")
+	}
+	return fmt.Errorf("following %s in the node %s: %w: %s", file, node, err, strings.TrimSpace(stderr.String()))
+}
+
+// Gateway is the IPv4 address of this machine in docker's network of kind: where nodes and Pods reach what listens here.
+func Gateway(ctx context.Context) (string, error) {
+	output, err := Output(ctx, "network", "inspect", Network, "--format", "{{json .IPAM.Config}}")
+	if err != nil {
+		return "", fmt.Errorf("finding this machine's address in docker's network %q: %w", Network, err)
+	}
+	return parseGateway(output)
+}
+
+func parseGateway(output string) (string, error) {
+	var subnets []struct{ Subnet, Gateway string }
+	if err := json.Unmarshal([]byte(output), &subnets); err != nil {
+		return "", fmt.Errorf("reading docker's network %q: %w", Network, err)
+	}
+	for _, subnet := range subnets {
+		if address, err := netip.ParseAddr(subnet.Gateway); err == nil && address.Is4() {
+			return address.String(), nil
+		}
+		// Docker names no gateway while a network has no container. It will be the first address.
+		if prefix, err := netip.ParsePrefix(subnet.Subnet); err == nil && prefix.Addr().Is4() && subnet.Gateway == "" {
+			return prefix.Masked().Addr().Next().String(), nil
+		}
+	}
+	return "", fmt.Errorf("docker's network %q has no IPv4 address: `docker network rm %s` removes it when no cluster runs, and kind makes it anew", Network, Network)
+}
+
+// Import puts the images of a docker archive into a node, where the kubelet finds them. What the node has already is only
+// read.
+func Import(ctx context.Context, node string, archive func(io.Writer) error) error {
+	read, write := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := archive(write)
+		write.CloseWithError(err)
+		written <- err
+	}()
+	// Without digests: the images are then known by exactly the names in the archive.
+	err := Exec(ctx, node, read, io.Discard, "ctr", "--namespace=k8s.io", "images", "import", "--digests=false", "--snapshotter=overlayfs", "-")
+	read.CloseWithError(errors.New("the node stopped reading"))
+	if failed := <-written; failed != nil && err == nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("importing images into the node %s: %w", node, err)
+	}
+	return nil
+}
+
+// ImageIDs are a node's images: the digest of the configuration ("sha256:…", what Docker calls the image's ID) by reference,
+// as "docker.io/library/busybox:1" and by name and digest.
+func ImageIDs(ctx context.Context, node string) (map[string]string, error) {
+	var output bytes.Buffer
+	if err := Exec(ctx, node, nil, &output, "crictl", "images", "--output", "json"); err != nil {
+		return nil, fmt.Errorf("listing the images of the node %s: %w", node, err)
+	}
+	return parseImageIDs(output.Bytes())
+}
+
+func parseImageIDs(output []byte) (map[string]string, error) {
+	var list struct {
+		Images []struct {
+			ID          string   `json:"id"`
+			RepoTags    []string `json:"repoTags"`
+			RepoDigests []string `json:"repoDigests"`
+		} `json:"images"`
+	}
+	if err := json.Unmarshal(output, &list); err != nil {
+		return nil, fmt.Errorf("reading crictl's list of images: %w", err)
+	}
+	ids := map[string]string{}
+	for _, image := range list.Images {
+		for _, reference := range slices.Concat(image.RepoTags, image.RepoDigests) {
+			ids[reference] = image.ID
+		}
+	}
+	return ids, nil
+}
+
+// Canonical is the whole name by which containerd knows an image: "operator-labs/probe:v1" is
+// "docker.io/operator-labs/probe:v1".
+func Canonical(reference string) string {
+	first, _, found := strings.Cut(reference, "/")
+	switch {
+	case !found:
+		return "docker.io/library/" + reference
+	case strings.ContainsAny(first, ".:") || first == "localhost":
+		return reference
+	default:
+		return "docker.io/" + reference
+	}
+}
