@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package images
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed catalogue.yaml
+var catalogueYAML []byte
+
+// Catalogue says what each image is made of. Its fields are described in docs/reference/images.md.
+type Catalogue struct {
+	// Debian are roots of Debian packages, by name.
+	Debian map[string]Debian `json:"debian"`
+	// Programs are Go programs, by name.
+	Programs map[string]Program `json:"programs"`
+	// Modules are Go modules from which files are taken, by name.
+	Modules map[string]Module `json:"modules"`
+	// Charts are Helm charts, by name.
+	Charts map[string]ChartSource `json:"charts"`
+	// Layers are those that several images have, by name.
+	Layers map[string]Layer `json:"layers"`
+	// Images are in the order in which they are listed.
+	Images []Image `json:"images"`
+}
+
+// Debian is a root file system of Debian packages and what they depend on.
+type Debian struct {
+	// Suite is Debian's release, such as bookworm.
+	Suite string `json:"suite"`
+	// Packages are installed with what they depend on, but not with what they recommend.
+	Packages []string `json:"packages"`
+	// Remove are paths, with * for any part of a name, that do not belong into the image.
+	Remove []string `json:"remove"`
+}
+
+// Program is a Go program and how it is built.
+type Program struct {
+	// Module is the folder of the module in which it is built, as seen from clusters/images/programs.
+	Module string `json:"module"`
+	// Package is what to build in it. Default: ".".
+	Package string `json:"package"`
+	// Tags are build tags.
+	Tags []string `json:"tags"`
+	// Variables are set by the linker: "importpath.name=value". In them, $VERSION is the version of VersionOf, such as
+	// v1.2.3; $NUMBER is the same without the v; $MAJOR and $MINOR are its first two parts.
+	Variables []string `json:"variables"`
+	// VersionOf is a module that Module requires.
+	VersionOf string `json:"versionOf"`
+	// C says that the program has parts in C. It is linked statically all the same.
+	C bool `json:"c"`
+	// CPackages are the Debian packages that a program with C needs to be built, besides gcc.
+	CPackages []string `json:"cPackages"`
+	// Output is where the program goes, as seen from the store's folder, if other commands build it as well.
+	Output string `json:"output"`
+}
+
+// Module is a Go module that is a source of files.
+type Module struct {
+	// Path is the module's path.
+	Path string `json:"path"`
+	// RequiredBy is the folder of a module that requires it, as seen from clusters/images/programs. It has the version.
+	RequiredBy string `json:"requiredBy"`
+}
+
+// ChartSource is where a Helm chart comes from.
+type ChartSource struct {
+	// Module is the name of a module, which holds the chart in the folder From.
+	Module string `json:"module"`
+	From   string `json:"from"`
+	// Rename are files that have another name in the chart than in the module.
+	Rename map[string]string `json:"rename"`
+}
+
+// Image is an entry of the catalogue.
+type Image struct {
+	// Reference is the image's name and tag, as manifests and charts write it.
+	Reference string `json:"reference"`
+	// Set is what it belongs to: "node", "cilium", "cert-manager", "course".
+	Set string `json:"set"`
+	// Layers are its files, lowest first.
+	Layers []Layer `json:"layers"`
+	// Entrypoint and Command are what runs; User who; Environment with which variables; WorkingDirectory where.
+	Entrypoint       []string          `json:"entrypoint"`
+	Command          []string          `json:"command"`
+	User             string            `json:"user"`
+	Environment      map[string]string `json:"environment"`
+	WorkingDirectory string            `json:"workingDirectory"`
+	// StopSignal is what ends it, if not SIGTERM.
+	StopSignal string `json:"stopSignal"`
+
+	catalogue *Catalogue
+}
+
+// Layer is a part of an image's files. It is a Debian root, or some of the others, or the name of a layer.
+type Layer struct {
+	// Name is that of one of the catalogue's layers. In YAML it stands instead of the layer: "- base".
+	Name string `json:"-"`
+	// Debian is the name of a root of packages, all of which is in the layer.
+	Debian string `json:"debian"`
+	// Directories are paths, with their modes in octal ("1777"). Those that files need are made without being listed.
+	Directories map[string]string `json:"directories"`
+	// Programs are paths, with the names of programs.
+	Programs map[string]string `json:"programs"`
+	// Files come from modules, or stand here.
+	Files []File `json:"files"`
+	// Links are paths, with what they lead to.
+	Links map[string]string `json:"links"`
+	// Archives are paths, with the references of images that are packed there for `ctr images import`.
+	Archives map[string][]string `json:"archives"`
+}
+
+// File is a file, or a folder with all that is in it.
+type File struct {
+	// To is its path in the image.
+	To string `json:"to"`
+	// Mode is its mode in octal. Default: "0644". In a folder it is that of all files.
+	Mode string `json:"mode"`
+
+	// Content is the file's content: one of Content, Debian and Module is given.
+	Content string `json:"content"`
+	// Debian is the name of a root; From is the file's path there.
+	Debian string `json:"debian"`
+	// Module is the name of a module; From is a path in it.
+	Module string `json:"module"`
+	From   string `json:"from"`
+	// Constant is the name of a string constant in the Go file From, which is the content.
+	Constant string `json:"constant"`
+	// Without are paths below the folder From, with * for any part of a name, that are left out.
+	Without []string `json:"without"`
+	// Replace are edits of the file. What is to be found must be there exactly once.
+	Replace []Replacement `json:"replace"`
+}
+
+// Replacement is an edit.
+type Replacement struct {
+	Find string `json:"find"`
+	With string `json:"with"`
+}
+
+// UnmarshalJSON reads a layer, or the name of one.
+func (l *Layer) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		return json.Unmarshal(data, &l.Name)
+	}
+	type plain Layer
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode((*plain)(l))
+}
+
+// Load returns the catalogue of this checkout.
+func Load() (*Catalogue, error) { return parse(catalogueYAML) }
+
+func parse(content []byte) (*Catalogue, error) {
+	c := &Catalogue{}
+	if err := yaml.UnmarshalStrict(content, c); err != nil {
+		return nil, fmt.Errorf("reading clusters/images/catalogue.yaml: %w", err)
+	}
+	for i := range c.Images {
+		c.Images[i].catalogue = c
+	}
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("clusters/images/catalogue.yaml: %w", err)
+	}
+	return c, nil
+}
+
+// Set returns the images of a set, in the catalogue's order. A set that nothing belongs to is empty.
+func (c *Catalogue) Set(name string) []Image {
+	var images []Image
+	for _, image := range c.Images {
+		if image.Set == name {
+			images = append(images, image)
+		}
+	}
+	return images
+}
+
+// Sets are the names of all sets, in the catalogue's order.
+func (c *Catalogue) Sets() []string {
+	var sets []string
+	for _, image := range c.Images {
+		if !slices.Contains(sets, image.Set) {
+			sets = append(sets, image.Set)
+		}
+	}
+	return sets
+}
+
+// Image returns the image of a reference.
+func (c *Catalogue) Image(reference string) (Image, error) {
+	for _, image := range c.Images {
+		if image.Reference == reference {
+			return image, nil
+		}
+	}
+	return Image{}, fmt.Errorf("clusters/images/catalogue.yaml has no image %s", reference)
+}
+
+// check finds what a person who edits the catalogue gets wrong, and says all of it.
+func (c *Catalogue) check() error {
+	var problems []error
+	say := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+
+	for _, key := range slices.Sorted(maps.Keys(c.Debian)) {
+		if d := c.Debian[key]; d.Suite == "" || len(d.Packages) == 0 {
+			say("debian %s: a suite and packages are needed", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Programs)) {
+		p := c.Programs[key]
+		if p.Module == "" {
+			say("program %s: the folder of its module is needed", key)
+		}
+		for _, variable := range p.Variables {
+			if strings.Contains(variable, "$") && p.VersionOf == "" {
+				say("program %s: %q needs versionOf", key, variable)
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Modules)) {
+		if m := c.Modules[key]; m.Path == "" || m.RequiredBy == "" {
+			say("module %s: path and requiredBy are needed", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Charts)) {
+		s := c.Charts[key]
+		if _, there := c.Modules[s.Module]; !there || s.From == "" {
+			say("chart %s: one of the modules and from are needed", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Layers)) {
+		c.checkLayer("layer "+key, c.Layers[key], say)
+		if c.Layers[key].Name != "" {
+			say("layer %s: is only another name of %s", key, c.Layers[key].Name)
+		}
+	}
+	seen := map[string]bool{}
+	for _, image := range c.Images {
+		_, last, _ := strings.Cut(image.Reference, "/")
+		if tag, err := name.NewTag(image.Reference); err != nil || !strings.Contains(last, ":") {
+			say("image %q: the reference must be of the form host/name:tag", image.Reference)
+		} else if seen[tag.String()] {
+			say("image %s: is there twice", image.Reference)
+		} else {
+			seen[tag.String()] = true
+		}
+		if image.Set == "" || len(image.Layers) == 0 {
+			say("image %s: a set and layers are needed", image.Reference)
+		}
+		for i, layer := range image.Layers {
+			c.checkLayer(fmt.Sprintf("image %s, layer %d", image.Reference, i+1), layer, say)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (c *Catalogue) checkLayer(where string, l Layer, say func(string, ...any)) {
+	if l.Name != "" {
+		if _, there := c.Layers[l.Name]; !there {
+			say("%s: there is no layer %s", where, l.Name)
+		}
+		return
+	}
+	parts := len(l.Directories) + len(l.Programs) + len(l.Files) + len(l.Links) + len(l.Archives)
+	switch _, there := c.Debian[l.Debian]; {
+	case l.Debian != "" && !there:
+		say("%s: there is no Debian root %s", where, l.Debian)
+	case l.Debian != "" && parts > 0:
+		say("%s: a Debian root is a layer by itself", where)
+	case l.Debian == "" && parts == 0:
+		say("%s: nothing is in it", where)
+	}
+	paths := map[string]bool{}
+	once := func(p string) {
+		if problem := checkPath(p); problem != "" {
+			say("%s: %s %s", where, p, problem)
+		}
+		if paths[p] {
+			say("%s: %s is there twice", where, p)
+		}
+		paths[p] = true
+	}
+	for _, p := range slices.Sorted(maps.Keys(l.Directories)) {
+		once(p)
+		if _, err := mode(l.Directories[p], 0); err != nil {
+			say("%s: %s: %w", where, p, err)
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(l.Programs)) {
+		once(p)
+		if _, there := c.Programs[l.Programs[p]]; !there {
+			say("%s: there is no program %s", where, l.Programs[p])
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(l.Links)) {
+		once(p)
+	}
+	for _, p := range slices.Sorted(maps.Keys(l.Archives)) {
+		once(p)
+		for _, reference := range l.Archives[p] {
+			if _, err := c.Image(reference); err != nil {
+				say("%s: %w", where, err)
+			}
+		}
+	}
+	for _, file := range l.Files {
+		once(file.To)
+		c.checkFile(where, file, say)
+	}
+}
+
+func (c *Catalogue) checkFile(where string, file File, say func(string, ...any)) {
+	sources := 0
+	for _, given := range []bool{file.Content != "", file.Debian != "", file.Module != ""} {
+		if given {
+			sources++
+		}
+	}
+	_, root := c.Debian[file.Debian]
+	_, module := c.Modules[file.Module]
+	switch {
+	case sources != 1:
+		say("%s: %s comes from one of content, debian and module", where, file.To)
+	case file.Content == "" && file.From == "":
+		say("%s: %s needs from", where, file.To)
+	case file.Debian != "" && !root:
+		say("%s: there is no Debian root %s", where, file.Debian)
+	case file.Module != "" && !module:
+		say("%s: there is no module %s", where, file.Module)
+	}
+	if _, err := mode(file.Mode, 0o644); err != nil {
+		say("%s: %s: %w", where, file.To, err)
+	}
+}
+
+// checkPath says what is wrong with a path in an image. Debian's /bin, /sbin and /lib are links into /usr: a layer that
+// has them as folders would hide what is there.
+func checkPath(p string) string {
+	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
+		return "must be an absolute path without . and .."
+	}
+	switch first, below, _ := strings.Cut(p[1:], "/"); first {
+	case "bin", "sbin", "lib", "lib64":
+		if below == "" {
+			return ""
+		}
+		return "must be written /usr" + p + ": /" + first + " is a link in Debian"
+	}
+	return ""
+}
+
+func mode(octal string, otherwise fs.FileMode) (fs.FileMode, error) {
+	if octal == "" {
+		return otherwise, nil
+	}
+	bits, err := strconv.ParseUint(octal, 8, 12)
+	if err != nil {
+		return 0, fmt.Errorf("the mode %q must be octal, as in \"0755\"", octal)
+	}
+	return fs.FileMode(bits), nil
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command probe is a web server and a web client in one image, with which tests of a cluster see who reaches whom. It
+// answers with its own name, so that one sees which Pod it was.
+//
+//	probe serve [ADDRESS]            answers each request with its host name and who asked. Default: :8080
+//	probe get [-n TIMES] [-t TIME] URL
+//	                                 prints the answers. Exit code 1 if one of the requests got none
+//	probe resolve [-t TIME] NAME     prints the addresses of a name. Exit code 1 if there are none
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const usage = "usage: probe serve [ADDRESS] | probe get [-n TIMES] [-t TIME] URL | probe resolve [-t TIME] NAME"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // nothing else is deferred
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	flags := flag.NewFlagSet("probe", flag.ContinueOnError)
+	times := flags.Int("n", 1, "how many requests, one after the other")
+	patience := flags.Duration("t", 3*time.Second, "how long to wait for each answer")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	switch subject := flags.Arg(0); {
+	case args[0] == "serve":
+		if subject == "" {
+			subject = ":8080"
+		}
+		return serve(ctx, subject)
+	case args[0] == "get" && subject != "":
+		return get(ctx, out, subject, *times, *patience)
+	case args[0] == "resolve" && subject != "":
+		return resolve(ctx, out, subject, *patience)
+	}
+	return errors.New(usage)
+}
+
+func serve(ctx context.Context, address string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Addr: address, ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s answers %s\n", name, r.RemoteAddr) })}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ListenAndServe() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return server.Close()
+	}
+}
+
+// get makes each request over a connection of its own, since a connection stays with the Pod that it led to first.
+func get(ctx context.Context, out io.Writer, url string, times int, patience time.Duration) error {
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	failed := 0
+	for range times {
+		if err := once(ctx, client, out, url); err != nil {
+			fmt.Fprintln(os.Stderr, "probe:", err)
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d requests got no answer", failed, times)
+	}
+	return nil
+}
+
+func once(ctx context.Context, client *http.Client, out io.Writer, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", url, answer.Status)
+	}
+	_, err = io.Copy(out, answer.Body)
+	return err
+}
+
+func resolve(ctx context.Context, out io.Writer, name string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupHost(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		fmt.Fprintln(out, address)
+	}
+	return nil
+}
