@@ -4,9 +4,14 @@
 // Package config holds the YAML that clusters are made from, and that an instructor edits. It contains no logic.
 package config
 
-import _ "embed"
+import "embed"
 
 // AuditPolicy is the API server's audit policy, on every kind of cluster.
 //
 //go:embed audit-policy.yaml
 var AuditPolicy []byte
+
+// Kind holds kind's configuration of each profile, as kind/student.yaml.
+//
+//go:embed kind/*.yaml
+var Kind embed.FS

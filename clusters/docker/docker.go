@@ -233,8 +233,7 @@ func Import(ctx context.Context, node string, archive func(io.Writer) error) err
 		write.CloseWithError(err)
 		written <- err
 	}()
-	// Without digests: the images are then known by exactly the names in the archive.
-	err := Exec(ctx, node, read, io.Discard, "ctr", "--namespace=k8s.io", "images", "import", "--digests=false", "--snapshotter=overlayfs", "-")
+	err := Exec(ctx, node, read, io.Discard, "ctr", "--namespace=k8s.io", "images", "import", "-")
 	read.CloseWithError(errors.New("the node stopped reading"))
 	if failed := <-written; failed != nil && err == nil {
 		err = failed

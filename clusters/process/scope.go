@@ -274,6 +274,15 @@ func (s *Scope) Close() error {
 	return err
 }
 
+// Adopt makes all programs that this process starts from here on the scope's, whoever starts them: a library does not know
+// Start. They end with the scope, and by the guard if we are killed. abandon ends the adoption, for what starts later.
+func (s *Scope) Adopt() (abandon func(), err error) {
+	if err := os.Setenv(markerVariable, s.ID); err != nil {
+		return nil, fmt.Errorf("marking the programs of a run: %w", err)
+	}
+	return func() { _ = os.Unsetenv(markerVariable) }, nil
+}
+
 // Release lets the processes of a detachable scope live on after this one ends. The scope can't be used afterwards.
 func (s *Scope) Release() {
 	s.mutex.Lock()

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/constants"
+
+	"lva.io/operators/clusters/config"
+	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/process"
+)
+
+// NodeImage is what nodes are made from where a registry answers: the image of Kubernetes 1.36 that was built for our version of
+// kind (its release notes).
+const NodeImage = "docker.io/kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed"
+
+const (
+	// markerName is the ConfigMap in kube-system that is written as the last act of making a cluster.
+	markerName = "operator-labs-cluster"
+	// unfinishedFile is in the cluster's folder from before the first act until after the last.
+	unfinishedFile = "unfinished"
+	// networkFile says, for all clusters of the checkout, that Docker's network was not there before one of ours.
+	networkFile = "network-made"
+
+	// pollInterval is how often a question is asked that has no event to wait for.
+	pollInterval = 200 * time.Millisecond
+	// answerTime is how long an API server that is up may take for an answer.
+	answerTime = 3 * time.Second
+)
+
+// Cluster is a cluster of kind by its name. It need not exist.
+type Cluster struct {
+	Name string
+	// Folder holds its own files: the kubeconfig, and the audit policy that is mounted into its nodes.
+	Folder string
+
+	provider *cluster.Provider
+	log      *logger
+}
+
+// nameForm is what kind and Docker take for a container's name, and Kubernetes for a Node's.
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// New names a cluster of a checkout.
+func New(root, name string) (*Cluster, error) {
+	if !nameForm.MatchString(name) {
+		return nil, fmt.Errorf("%q can't be a cluster's name: take small letters, digits and hyphens, at most 40", name)
+	}
+	log := &logger{}
+	return &Cluster{
+		Name: name, Folder: docker.Folder(root, name), log: log,
+		provider: cluster.NewProvider(cluster.ProviderWithLogger(log), cluster.ProviderWithDocker()),
+	}, nil
+}
+
+// Lock waits until no other command works on the cluster. The lock dies with its holder.
+func (c *Cluster) Lock(ctx context.Context, waits func()) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(c.Folder), 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder of clusters: %w", err)
+	}
+	late := time.AfterFunc(time.Second, waits)
+	defer late.Stop()
+	unlock, err = gobuild.Lock(ctx, c.Folder+".lock")
+	if err != nil {
+		return nil, fmt.Errorf("waiting until no other command works on the cluster %s: %w", c.Name, err)
+	}
+	return unlock, nil
+}
+
+// Kubeconfig is the file with which this machine reaches the cluster.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Folder, "kubeconfig") }
+
+// Marker is what a cluster says of how it was made.
+type Marker struct {
+	// Profile and Hash are the profile's.
+	Profile, Hash string
+	// Images is "air-gap" or "registry".
+	Images string
+	// NodeImage is the reference of what its nodes are made from.
+	NodeImage string
+	// Created is when.
+	Created time.Time
+	// Tested says with what the smoke test passed last, or "".
+	Tested string
+}
+
+// State is what there is of a cluster.
+type State int
+
+// The states in which a cluster can be.
+const (
+	// Absent: there is no container of it.
+	Absent State = iota
+	// Unfinished: a command of ours was ended while it made the cluster.
+	Unfinished
+	// Stopped: it was made, and one of its containers does not run.
+	Stopped
+	// Silent: it was made and runs, and its API server does not answer.
+	Silent
+	// Foreign: it runs, and was not made by us.
+	Foreign
+	// Made: it runs, and its API server answers.
+	Made
+)
+
+// Found is a cluster as it was found.
+type Found struct {
+	State  State
+	Nodes  []docker.Node
+	Marker Marker
+	// Err is why the API server did not answer.
+	Err error
+}
+
+// Find looks what there is of the cluster.
+func (c *Cluster) Find(ctx context.Context) (*Found, error) {
+	nodes, err := docker.Containers(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	found := &Found{Nodes: nodes}
+	if len(nodes) == 0 {
+		return found, nil
+	}
+	_, err = os.Stat(filepath.Join(c.Folder, unfinishedFile))
+	unfinished := err == nil
+	for _, node := range nodes {
+		if !node.Running {
+			found.State = Stopped
+			if unfinished {
+				found.State = Unfinished
+			}
+			return found, nil
+		}
+	}
+	if unfinished {
+		// Perhaps we were ended after the last act. A cluster half-made may not answer at all.
+		found.State = Unfinished
+	}
+	marker, err := c.marker(ctx)
+	switch {
+	case err == nil:
+		found.State, found.Marker = Made, *marker
+	case unfinished:
+	case apierrors.IsNotFound(err):
+		found.State = Foreign
+	default:
+		found.State, found.Err = Silent, err
+	}
+	return found, nil
+}
+
+// Config reaches the cluster's API server from this machine, as its administrator. It reads what the control plane node has,
+// so that it is right also if the kubeconfig was removed.
+func (c *Cluster) Config() (*rest.Config, error) {
+	content, err := c.kubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content))
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of the cluster %s: %w", c.Name, err)
+	}
+	// Ours is the only client, and it is on the same machine.
+	config.QPS, config.Burst = 200, 400
+	return config, nil
+}
+
+// kubeconfig is for this machine, wherever else the API server listens.
+func (c *Cluster) kubeconfig() (string, error) {
+	content, err := c.provider.KubeConfig(c.Name, false)
+	if err != nil {
+		return "", fmt.Errorf("reading the kubeconfig of the cluster %s from its node: %w", c.Name, err)
+	}
+	return strings.ReplaceAll(content, "https://0.0.0.0:", "https://127.0.0.1:"), nil
+}
+
+// WriteKubeconfig writes the kubeconfig's file, and reports whether it was other than it should be.
+func (c *Cluster) WriteKubeconfig() (changed bool, err error) {
+	content, err := c.kubeconfig()
+	if err != nil {
+		return false, err
+	}
+	if info, err := os.Stat(c.Kubeconfig()); err == nil && info.Mode().Perm() == 0o600 {
+		if old, err := os.ReadFile(c.Kubeconfig()); err == nil && string(old) == content {
+			return false, nil
+		}
+	}
+	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
+		return false, fmt.Errorf("making the cluster's folder: %w", err)
+	}
+	beside := c.Kubeconfig() + ".new"
+	if err := os.WriteFile(beside, []byte(content), 0o600); err != nil {
+		return false, fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	return true, os.Rename(beside, c.Kubeconfig())
+}
+
+func (c *Cluster) client() (kubernetes.Interface, error) {
+	config, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = answerTime
+	return kubernetes.NewForConfig(config)
+}
+
+func (c *Cluster) marker(ctx context.Context) (*Marker, error) {
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	object, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, markerName, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	data := object.Data
+	marker := &Marker{
+		Profile: data["profile"], Hash: data["hash"], Images: data["images"], NodeImage: data["nodeImage"], Tested: data["tested"],
+	}
+	marker.Created, _ = time.Parse(time.RFC3339, data["created"]) // who edits it, loses the date
+	return marker, nil
+}
+
+// Mark writes the marker. With it the cluster is made.
+func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: markerName, Namespace: metav1.NamespaceSystem},
+		Data: map[string]string{
+			"profile": marker.Profile, "hash": marker.Hash, "images": marker.Images, "nodeImage": marker.NodeImage,
+			"created": marker.Created.UTC().Format(time.RFC3339), "tested": marker.Tested,
+		},
+	}
+	_, err = client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(ctx, object, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("writing down how the cluster %s was made: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Make makes the cluster, which must be absent. say hears what is being done. An error explains itself by what nodes say, and
+// leaves them as they are, for whoever wants to look; the next Find calls them unfinished.
+func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say func(string)) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	wanted, err := profile.forCluster(c.Name, c.Folder)
+	if err != nil {
+		return err
+	}
+	create := func() error {
+		return c.guarded(ctx, say, func() error {
+			return c.provider.Create(c.Name,
+				cluster.CreateWithV1Alpha4Config(wanted), cluster.CreateWithNodeImage(marker.NodeImage), cluster.CreateWithRetain(true),
+				cluster.CreateWithKubeconfigPath(c.Kubeconfig()), cluster.CreateWithWaitForReady(0),
+				cluster.CreateWithDisplayUsage(false), cluster.CreateWithDisplaySalutation(false))
+		})
+	}
+	err = create()
+	if err != nil && ctx.Err() == nil && strings.Contains(words(err), "is already in use by container") {
+		// Docker was still at work for a command of ours that was killed.
+		if err = c.removeNodes(); err == nil {
+			err = create()
+		}
+	}
+	if err != nil {
+		return c.explained(ctx, err)
+	}
+	if _, err := c.WriteKubeconfig(); err != nil {
+		return err
+	}
+	marker.Profile, marker.Hash, marker.Created = profile.Name, profile.Hash, time.Now()
+	if err := c.Mark(ctx, marker); err != nil {
+		return err
+	}
+	return c.finished()
+}
+
+// prepare makes the cluster's folder. From here on it is unfinished.
+func (c *Cluster) prepare(ctx context.Context) error {
+	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
+		return fmt.Errorf("making the cluster's folder: %w", err)
+	}
+	// kind does not break the lock of a command that was killed. Ours is held: there is no other.
+	_ = os.Remove(c.Kubeconfig() + ".lock")
+	if _, err := docker.Output(ctx, "network", "inspect", docker.Network); err != nil {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(c.Folder), networkFile), nil, 0o644); err != nil {
+			return fmt.Errorf("noting that Docker's network is ours: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(c.Folder, unfinishedFile), nil, 0o644); err != nil {
+		return fmt.Errorf("noting that the cluster is being made: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Folder, "audit-policy.yaml"), config.AuditPolicy, 0o644); err != nil {
+		return fmt.Errorf("writing the audit policy: %w", err)
+	}
+	return nil
+}
+
+// finished is true of a cluster that has its marker.
+func (c *Cluster) finished() error {
+	if err := os.Remove(filepath.Join(c.Folder, unfinishedFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("noting that the cluster is made: %w", err)
+	}
+	return nil
+}
+
+// guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when ctx does.
+func (c *Cluster) guarded(ctx context.Context, say func(string), work func() error) error {
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer scope.Close()
+	abandon, err := scope.Adopt()
+	if err != nil {
+		return err
+	}
+	defer abandon()
+	c.log.listen(say)
+	defer c.log.listen(nil)
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	// It fails when the command that it waits for does; after that it may begin another.
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for range 50 {
+		process.KillMarked(scope.ID)
+		select {
+		case <-done:
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Start starts a cluster's containers, as after the machine was started anew, and waits until its API server answers.
+func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
+	for _, node := range nodes {
+		if node.Running {
+			continue
+		}
+		if _, err := docker.Output(ctx, "start", node.Name); err != nil {
+			return fmt.Errorf("starting the node %s: %w; --recreate makes a new cluster", node.Name, err)
+		}
+	}
+	return c.WaitAnswer(ctx)
+}
+
+// WaitAnswer waits until the API server says that it is ready.
+func (c *Cluster) WaitAnswer(ctx context.Context) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	var last error
+	for {
+		client, err := c.client()
+		if err == nil {
+			_, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return c.explained(ctx, fmt.Errorf("waiting for the API server of the cluster %s: %w; it last answered: %w", c.Name, context.Cause(ctx), last))
+		}
+	}
+}
+
+// Delete removes the cluster's containers and folder, and Docker's network if it is ours and nobody uses it any more. It reports
+// whether there was something.
+func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
+	nodes, err := docker.Containers(ctx, c.Name)
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(c.Folder)
+	was = len(nodes) > 0 || err == nil
+	if err := c.removeNodes(); err != nil {
+		return was, err
+	}
+	if err := os.RemoveAll(c.Folder); err != nil {
+		return was, fmt.Errorf("removing the cluster's folder: %w", err)
+	}
+	return was, c.removeNetwork(ctx)
+}
+
+func (c *Cluster) removeNodes() error {
+	_ = os.Remove(c.Kubeconfig() + ".lock")
+	if err := c.provider.Delete(c.Name, c.Kubeconfig()); err != nil {
+		return fmt.Errorf("deleting the cluster %s: %w: %s", c.Name, err, words(err))
+	}
+	return nil
+}
+
+// Remove removes the containers of a cluster that was left half-made.
+func (c *Cluster) Remove() error { return c.removeNodes() }
+
+func (c *Cluster) removeNetwork(ctx context.Context) error {
+	note := filepath.Join(filepath.Dir(c.Folder), networkFile)
+	if _, err := os.Stat(note); err != nil {
+		return nil
+	}
+	others, err := c.provider.List()
+	if err != nil {
+		return fmt.Errorf("looking for other clusters: %w", err)
+	}
+	if len(others) > 0 {
+		return nil
+	}
+	// Whoever put a container of their own into it, keeps it.
+	var failed *docker.Error
+	if _, err := docker.Output(ctx, "network", "rm", docker.Network); err != nil && !errors.As(err, &failed) {
+		return err
+	}
+	return os.Remove(note)
+}
+
+// ExportLogs writes all that the nodes know into a folder: kind's own collection, in which are the logs of all Pods, and of the
+// API server's audit log the part that was not rotated.
+func (c *Cluster) ExportLogs(ctx context.Context, dir string, say func(string)) error {
+	return c.guarded(ctx, say, func() error {
+		if err := c.provider.CollectLogs(c.Name, dir); err != nil {
+			return fmt.Errorf("collecting the logs of the cluster %s: %w: %s", c.Name, err, words(err))
+		}
+		nodes, err := docker.Nodes(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		file, err := os.OpenFile(filepath.Join(dir, "audit.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("writing the audit log: %w", err)
+		}
+		defer file.Close()
+		return docker.Exec(ctx, nodes[0], nil, file, "cat", docker.AuditLog)
+	})
+}
+
+// APIHost is where the API server is for what runs in the cluster without kube-proxy: the control plane's container, by its
+// name, at APIPort. kind names a load balancer before several.
+func (c *Cluster) APIHost(controlPlanes int) string {
+	if controlPlanes > 1 {
+		return c.Name + "-" + constants.ExternalLoadBalancerNodeRoleValue
+	}
+	return c.Name + "-" + constants.ControlPlaneNodeRoleValue
+}
+
+// APIPort is the API server's port in its container.
+const APIPort = 6443

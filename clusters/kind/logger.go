@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package kind
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+
+	"sigs.k8s.io/kind/pkg/exec"
+	"sigs.k8s.io/kind/pkg/log"
+)
+
+// logger hears what kind says, and passes it on as what is being done. It is safe for concurrent use.
+type logger struct {
+	mutex sync.Mutex
+	say   func(string)
+}
+
+func (l *logger) listen(say func(string)) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.say = say
+}
+
+func (l *logger) tell(message string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if text := plain(message); l.say != nil && text != "" {
+		l.say(text)
+	}
+}
+
+// plain is a message without kind's pictures, marks and dots. What ends (" ✓ …") began before: it is not said twice.
+func plain(message string) string {
+	if strings.HasPrefix(strings.TrimSpace(message), "✓") {
+		return ""
+	}
+	text := strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII || r < ' ' {
+			return -1
+		}
+		return r
+	}, message)
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "..."))
+}
+
+// Warn, Warnf, Error and Errorf are progress, too: what matters is in the error that kind returns.
+func (l *logger) Warn(message string)               { l.tell(message) }
+func (l *logger) Warnf(format string, args ...any)  { l.tell(fmt.Sprintf(format, args...)) }
+func (l *logger) Error(message string)              { l.tell(message) }
+func (l *logger) Errorf(format string, args ...any) { l.tell(fmt.Sprintf(format, args...)) }
+
+// V is the logger for kind's own words to people, and for nothing below them.
+func (l *logger) V(level log.Level) log.InfoLogger {
+	if level > 0 {
+		return log.NoopInfoLogger{}
+	}
+	return info{l}
+}
+
+type info struct{ logger *logger }
+
+func (i info) Info(message string)              { i.logger.tell(message) }
+func (i info) Infof(format string, args ...any) { i.logger.tell(fmt.Sprintf(format, args...)) }
+func (i info) Enabled() bool                    { return true }
+
+// words is what the command said that kind ran in vain, at its end: kind's errors do not have it in their text.
+func words(err error) string {
+	const lines = 12
+	failed := exec.RunErrorForError(err)
+	if failed == nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(failed.Output)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/docker"
+)
+
+// What a cluster needs of its machine. Measured with both profiles, Cilium and cert-manager (docs/reference/cluster.md), and
+// rounded up.
+const (
+	gigabyte = 1 << 30
+
+	baseMemory = 1 * gigabyte // the control plane, beyond what each node takes
+	nodeMemory = gigabyte * 3 / 4
+	baseDisk   = 3 * gigabyte // the node image, packed and unpacked
+	nodeDisk   = 3 * gigabyte // Cilium's and cert-manager's images, and what runs
+
+	// A node is a whole system: systemd, containerd and the kubelet watch files. All nodes count as one user.
+	baseInotifyInstances, nodeInotifyInstances = 16, 40
+	baseInotifyWatches, nodeInotifyWatches     = 4096, 4096
+
+	// oldestDocker is the first with private cgroup namespaces, which kind asks for; oldestKernel what Cilium 1.20 needs.
+	oldestDockerMajor, oldestDockerMinor = 20, 10
+	oldestKernelMajor, oldestKernelMinor = 5, 10
+)
+
+const inotifyFix = "`sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=524288` as root (in /etc/sysctl.d, it stays)"
+
+// Facts are what preflight knows of the machine. What could not be measured is zero, and not complained of.
+type Facts struct {
+	// Missing says that there is no docker command; Unreachable what it said when it was asked about its engine.
+	Missing     bool
+	Unreachable string
+	// Version, Cgroup ("1", "2"), Kernel, System and Rootless are the engine's, which may be in a virtual machine.
+	Version, Cgroup, Kernel, System string
+	Rootless                        bool
+	// Memory is the engine's whole memory, Available what this machine has left, both in bytes.
+	Memory, Available int64
+	// Root is Docker's folder, and DiskFree what is free there, in bytes; 0 if it is not on this machine.
+	Root     string
+	DiskFree int64
+	// InotifyInstances and InotifyWatches are the limits for a user, and InstancesUsed how many root has on this machine.
+	InotifyInstances, InotifyWatches, InstancesUsed int
+	// Taken says who has a port of the profile's, by its index.
+	Taken map[int]string
+}
+
+// Measure asks Docker and the kernel. A cluster that is there has its ports: then none is tried.
+func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
+	facts := &Facts{Taken: map[int]string{}}
+	output, err := docker.Output(ctx, "info", "--format", "{{json .}}")
+	if errors.Is(err, docker.ErrMissing) {
+		facts.Missing = true
+		return facts
+	}
+	facts.engine(output, err)
+	if facts.Unreachable != "" {
+		return facts
+	}
+	var stat unix.Statfs_t
+	if facts.Root != "" && unix.Statfs(facts.Root, &stat) == nil {
+		facts.DiskFree = int64(stat.Bavail) * int64(stat.Bsize) //nolint:unconvert // its type differs between systems
+		facts.Available = available()
+	}
+	facts.InotifyInstances = number("/proc/sys/fs/inotify/max_user_instances")
+	facts.InotifyWatches = number("/proc/sys/fs/inotify/max_user_watches")
+	facts.InstancesUsed = inotifyUsed()
+	if !there {
+		for i, port := range profile.Ports() {
+			if owner, taken := taken(ctx, port); taken {
+				facts.Taken[i] = owner
+			}
+		}
+	}
+	return facts
+}
+
+// engine reads what `docker info` answered. With a server that it does not reach, it prints what it knows of itself, and an
+// error; so that may be in the JSON, too.
+func (f *Facts) engine(output string, err error) {
+	var info struct {
+		ServerVersion, CgroupVersion, KernelVersion, OperatingSystem, DockerRootDir string
+		MemTotal                                                                    int64
+		SecurityOptions                                                             []string
+		ServerErrors                                                                []string
+	}
+	if failed := json.Unmarshal([]byte(output), &info); failed != nil && err == nil {
+		err = fmt.Errorf("it answered what is not JSON: %w", failed)
+	}
+	var failed *docker.Error
+	switch {
+	case len(info.ServerErrors) > 0:
+		f.Unreachable = strings.Join(info.ServerErrors, "; ")
+	case errors.As(err, &failed):
+		f.Unreachable = strings.TrimSpace(failed.Stderr)
+	case err != nil:
+		f.Unreachable = err.Error()
+	case info.ServerVersion == "":
+		f.Unreachable = "it is not Docker's: podman's command of that name does not tell the version of its engine"
+	}
+	f.Version, f.Cgroup, f.Kernel, f.System, f.Root = info.ServerVersion, info.CgroupVersion, info.KernelVersion, info.OperatingSystem, info.DockerRootDir
+	f.Memory = info.MemTotal
+	for _, option := range info.SecurityOptions {
+		f.Rootless = f.Rootless || strings.Contains(option, "rootless")
+	}
+}
+
+// Trouble is something that keeps a cluster from being made, or that is worth a word.
+type Trouble struct {
+	// What is wrong, and the Fix.
+	What, Fix string
+	// Fatal says that trying would be in vain.
+	Fatal bool
+}
+
+func (t Trouble) String() string { return t.What + ": " + t.Fix }
+
+// Troubles are all that the facts have against the profile. A cluster that is there needs no room any more.
+func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
+	if f.Missing {
+		return []Trouble{{"there is no docker command on PATH", "on Debian `apt-get install docker.io` as root installs it; elsewhere see https://docs.docker.com/engine/install", true}}
+	}
+	if f.Unreachable != "" {
+		return []Trouble{f.unreachable()}
+	}
+	var troubles []Trouble
+	fatal := func(what, fix string) { troubles = append(troubles, Trouble{what, fix, true}) }
+	note := func(what, fix string) { troubles = append(troubles, Trouble{what, fix, false}) }
+
+	if older(f.Version, oldestDockerMajor, oldestDockerMinor) {
+		fatal("Docker's engine is version "+f.Version, fmt.Sprintf("kind needs %d.%d or newer", oldestDockerMajor, oldestDockerMinor))
+	}
+	if older(f.Kernel, oldestKernelMajor, oldestKernelMinor) {
+		fatal("the kernel is "+f.Kernel, fmt.Sprintf("Cilium needs %d.%d or newer", oldestKernelMajor, oldestKernelMinor))
+	}
+	if f.Cgroup == "1" {
+		switch {
+		case f.Rootless:
+			fatal("Docker runs without root on a machine with cgroup v1", "kind needs cgroup v2 for that: start Linux with systemd.unified_cgroup_hierarchy=1, or use Docker's engine of root")
+		case !profile.ToleratesCgroupV1():
+			fatal("the machine has cgroup v1, which Kubernetes 1.36 refuses", "start Linux with systemd.unified_cgroup_hierarchy=1, or put failCgroupV1: false into a KubeletConfiguration of the profile's kubeadmConfigPatches")
+		default:
+			note("the machine has cgroup v1", "the profile lets Kubernetes 1.36 take it (failCgroupV1: false); a later version will not")
+		}
+	}
+	if there {
+		return troubles
+	}
+	nodes := int64(profile.Nodes())
+	if need := baseMemory + nodes*nodeMemory; f.Memory > 0 && f.Memory < need {
+		fatal(fmt.Sprintf("Docker has %s of memory", size(f.Memory)), fmt.Sprintf("%s needs %s: take a smaller profile, or give Docker's virtual machine more, if it has one", count(nodes), size(need)))
+	} else if f.Available > 0 && f.Available < need {
+		fatal(fmt.Sprintf("%s of memory are available", size(f.Available)), fmt.Sprintf("%s needs %s: end other programs or clusters (`docker ps`), or take a smaller profile", count(nodes), size(need)))
+	}
+	if need := baseDisk + nodes*nodeDisk; f.DiskFree > 0 && f.DiskFree < need {
+		fatal(fmt.Sprintf("%s are free in %s", size(f.DiskFree), f.Root), fmt.Sprintf("%s needs %s: `docker system df` shows what Docker holds, and `docker system prune` removes what nobody uses", count(nodes), size(need)))
+	}
+	need := baseInotifyInstances + profile.Nodes()*nodeInotifyInstances
+	if f.InotifyInstances > 0 && f.InotifyInstances-f.InstancesUsed < need {
+		fatal(fmt.Sprintf("root may have %d inotify instances and has %d", f.InotifyInstances, f.InstancesUsed), fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
+	}
+	if need := baseInotifyWatches + profile.Nodes()*nodeInotifyWatches; f.InotifyWatches > 0 && f.InotifyWatches < need {
+		fatal(fmt.Sprintf("a user may have %d inotify watches", f.InotifyWatches), fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
+	}
+	for i, port := range profile.Ports() {
+		if owner, taken := f.Taken[i]; taken {
+			fatal(fmt.Sprintf("port %d of %s is taken by %s", port.Number, port.Address, owner),
+				fmt.Sprintf("it is wanted for %s: end that program, or change the port in clusters/config/kind/%s.yaml", port.What, profile.Name))
+		}
+	}
+	return troubles
+}
+
+func (f *Facts) unreachable() Trouble {
+	said := strings.ToLower(f.Unreachable)
+	switch {
+	case strings.Contains(said, "permission denied"):
+		return Trouble{
+			"you may not use Docker's engine (" + f.Unreachable + ")",
+			"`sudo usermod -aG docker $USER` lets you, after you logged in anew; whoever is in that group can become root on this machine", true,
+		}
+	case os.Getenv("DOCKER_HOST") != "":
+		return Trouble{
+			"Docker's engine at DOCKER_HOST=" + os.Getenv("DOCKER_HOST") + " does not answer (" + f.Unreachable + ")",
+			"start it, or unset DOCKER_HOST", true,
+		}
+	default:
+		return Trouble{
+			"Docker's engine does not answer (" + f.Unreachable + ")",
+			"start it: `sudo systemctl start docker`, or Docker Desktop; as root on Debian this command starts one by itself", true,
+		}
+	}
+}
+
+func count(nodes int64) string {
+	if nodes == 1 {
+		return "one node"
+	}
+	return fmt.Sprintf("a cluster of %d nodes", nodes)
+}
+
+func size(bytes int64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/gigabyte) }
+
+// older compares the first two numbers of a version. One that can't be read is not older.
+func older(version string, major, minor int) bool {
+	fields := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	if len(fields) < 2 {
+		return false
+	}
+	a, _ := strconv.Atoi(fields[0])
+	b, _ := strconv.Atoi(fields[1])
+	return a < major || a == major && b < minor
+}
+
+// taken tries to listen. Who else does is said as well as it can be known.
+func taken(ctx context.Context, port Port) (owner string, yes bool) {
+	address := net.JoinHostPort(port.Address, strconv.Itoa(port.Number))
+	var listen net.ListenConfig
+	switch port.Protocol {
+	case "tcp":
+		listener, err := listen.Listen(ctx, "tcp", address)
+		if err == nil {
+			listener.Close()
+			return "", false
+		}
+		if !errors.Is(err, unix.EADDRINUSE) {
+			return fmt.Sprintf("nobody, but can't be listened on (%v)", err), true
+		}
+	case "udp":
+		listener, err := listen.ListenPacket(ctx, "udp", address)
+		if err == nil {
+			listener.Close()
+			return "", false
+		}
+		if !errors.Is(err, unix.EADDRINUSE) {
+			return fmt.Sprintf("nobody, but can't be listened on (%v)", err), true
+		}
+	default:
+		return "", false // no kernel that is common can be asked for sctp
+	}
+	if output, err := docker.Output(ctx, "ps", "--format", `{{.Names}}{{"\t"}}{{.Ports}}`); err == nil {
+		for line := range strings.Lines(output) {
+			name, ports, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			if strings.Contains(ports, fmt.Sprintf(":%d->", port.Number)) {
+				return "the container " + name, true
+			}
+		}
+	}
+	if program := listening(port.Number); program != "" {
+		return program, true
+	}
+	return "another program", true
+}
+
+// listening is the program that listens on a TCP port, as far as we may know. (proc(5), /proc/net/tcp)
+func listening(port int) string {
+	const state, inode, listens = 3, 9, "0A"
+	sockets := map[string]bool{}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		content, err := os.ReadFile(table)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(content)) {
+			fields := strings.Fields(line)
+			if len(fields) > inode && fields[state] == listens && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
+				sockets["socket:["+fields[inode]+"]"] = true
+			}
+		}
+	}
+	if len(sockets) == 0 {
+		return ""
+	}
+	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, descriptor := range descriptors {
+		target, err := os.Readlink(descriptor)
+		if err != nil || !sockets[target] {
+			continue
+		}
+		process := filepath.Dir(filepath.Dir(descriptor))
+		name, _ := os.ReadFile(filepath.Join(process, "comm"))
+		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), filepath.Base(process))
+	}
+	return ""
+}
+
+// inotifyUsed counts the inotify instances of root's processes, with those in containers, as far as we may see them.
+func inotifyUsed() int {
+	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	used := 0
+	for _, descriptor := range descriptors {
+		if target, err := os.Readlink(descriptor); err != nil || target != "anon_inode:inotify" {
+			continue
+		}
+		var stat unix.Stat_t
+		if unix.Stat(filepath.Dir(filepath.Dir(descriptor)), &stat) == nil && stat.Uid == 0 {
+			used++
+		}
+	}
+	return used
+}
+
+func number(file string) int {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(content)))
+	return n
+}
+
+// available is the memory that programs can still have. (proc(5), /proc/meminfo)
+func available() int64 {
+	content, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(line)
+		if len(fields) > 1 && fields[0] == "MemAvailable:" {
+			kilobytes, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kilobytes << 10
+		}
+	}
+	return 0
+}
