@@ -42,6 +42,10 @@ type Target struct {
 	Sources []string
 	// LinkFlags are given to the linker besides -s -w.
 	LinkFlags []string
+	// Tags are build tags.
+	Tags []string
+	// C lets the program have parts in C. Default: there are none, so that it is linked statically without a C compiler.
+	C bool
 	// Test builds a package's test binary instead of a program. What is compiled for it is not counted for Progress.
 	Test bool
 }
@@ -140,13 +144,21 @@ func (t Target) goCommand(ctx context.Context, scope *process.Scope, progress Pr
 	if err != nil {
 		return "", err
 	}
-	args = append([]string{args[0]}, append(slices.Clip(Flags), args[1:]...)...)
+	flags := slices.Clone(Flags)
+	if len(t.Tags) > 0 {
+		flags = append(flags, "-tags="+strings.Join(t.Tags, ","))
+	}
+	args = append([]string{args[0]}, append(flags, args[1:]...)...)
+	environment := Environment()
+	if t.C {
+		environment = append(environment, "CGO_ENABLED=1")
+	}
 	messagesRead, messagesWrite, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	p, err := scope.Start(process.Spec{Path: path, Args: args, Dir: t.Module, Env: Environment(), Stdout: &out, Stderr: messagesWrite})
+	p, err := scope.Start(process.Spec{Path: path, Args: args, Dir: t.Module, Env: environment, Stdout: &out, Stderr: messagesWrite})
 	messagesWrite.Close()
 	if err != nil {
 		messagesRead.Close()
@@ -211,6 +223,9 @@ func (t Target) stamp() (string, error) {
 		}
 	}
 	fmt.Fprintln(digest, t.Package, t.LinkFlags, t.Test, Flags)
+	if len(t.Tags) > 0 || t.C {
+		fmt.Fprintln(digest, t.Tags, t.C)
+	}
 	sources := t.Sources
 	if len(sources) == 0 {
 		sources = []string{t.Module}

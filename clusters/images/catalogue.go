@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	"sigs.k8s.io/yaml"
 )
 
@@ -253,14 +252,12 @@ func (c *Catalogue) check() error {
 	}
 	seen := map[string]bool{}
 	for _, image := range c.Images {
-		_, last, _ := strings.Cut(image.Reference, "/")
-		if tag, err := name.NewTag(image.Reference); err != nil || !strings.Contains(last, ":") {
-			say("image %q: the reference must be of the form host/name:tag", image.Reference)
-		} else if seen[tag.String()] {
+		if err := checkReference(image.Reference); err != nil {
+			say("%w", err)
+		} else if seen[image.Reference] {
 			say("image %s: is there twice", image.Reference)
-		} else {
-			seen[tag.String()] = true
 		}
+		seen[image.Reference] = true
 		if image.Set == "" || len(image.Layers) == 0 {
 			say("image %s: a set and layers are needed", image.Reference)
 		}

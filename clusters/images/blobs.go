@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"lva.io/operators/clusters/gobuild"
+)
+
+// A store's folder holds
+//
+//	blobs/sha256/DIGEST  layers (tar archives, not compressed: they load faster so) and configurations of images
+//	layers/KEY           which blob is the layer that was made from what KEY stands for
+//	images/KEY           the same for images
+//	charts/NAME-KEY.tgz  charts
+//	programs/NAME        built programs, with what gobuild keeps beside them
+//	work/                what is being made, and locks
+//
+// A file gets its name when it is complete. So whatever is there is right, and a kill at any time costs the one thing
+// that was being made.
+
+// generation is part of every key: it is counted up when the same inputs begin to give other bytes.
+const generation = "1"
+
+// keyOf digests what something is made from.
+func keyOf(kind string, from any) (string, error) {
+	content, err := json.Marshal(from)
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%s %s %d\n", kind, generation, len(content))
+	digest.Write(content)
+	return hex.EncodeToString(digest.Sum(nil)), nil
+}
+
+func (s *Store) blob(digest string) string {
+	return filepath.Join(s.Dir, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
+}
+
+// lock waits until it holds the lock of a name alone. It dies with its holder.
+func (s *Store) lock(ctx context.Context, name string) (func(), error) {
+	folder := filepath.Join(s.Dir, "work")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder of the images: %w", err)
+	}
+	unlock, err := gobuild.Lock(ctx, filepath.Join(folder, name+".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("waiting for another command that makes the same image: %w", err)
+	}
+	return unlock, nil
+}
+
+// blobWriter writes a blob of which nobody knows the digest yet.
+type blobWriter struct {
+	file   *os.File
+	digest hash.Hash
+	size   int64
+	meter  func(int64)
+}
+
+var temporaries atomic.Int64
+
+// create makes a file of this process in the store's work folder.
+func (s *Store) create() (*os.File, error) {
+	name := filepath.Join(s.Dir, "work", fmt.Sprintf("%d-%d", os.Getpid(), temporaries.Add(1)))
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("writing into the image store: %w", err)
+	}
+	return file, nil
+}
+
+func (s *Store) newBlob(meter func(int64)) (*blobWriter, error) {
+	if err := os.MkdirAll(filepath.Join(s.Dir, "blobs", "sha256"), 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder of the images: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(s.Dir, "work"), 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder of the images: %w", err)
+	}
+	file, err := s.create()
+	if err != nil {
+		return nil, err
+	}
+	return &blobWriter{file: file, digest: sha256.New(), meter: meter}, nil
+}
+
+func (b *blobWriter) Write(p []byte) (int, error) {
+	n, err := b.file.Write(p)
+	b.digest.Write(p[:n])
+	b.size += int64(n)
+	if b.meter != nil {
+		b.meter(b.size)
+	}
+	return n, err
+}
+
+func (b *blobWriter) abandon() {
+	b.file.Close()
+	_ = os.Remove(b.file.Name())
+}
+
+// finish gives the blob its name.
+func (s *Store) finish(b *blobWriter) (blob, error) {
+	digest := "sha256:" + hex.EncodeToString(b.digest.Sum(nil))
+	if err := errors.Join(b.file.Sync(), b.file.Close(), os.Rename(b.file.Name(), s.blob(digest))); err != nil {
+		return blob{}, fmt.Errorf("writing into the image store: %w", err)
+	}
+	return blob{Digest: digest, Size: b.size}, nil
+}
+
+// blob is a file of the store.
+type blob struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+func (s *Store) has(b blob) bool {
+	info, err := os.Stat(s.blob(b.Digest))
+	return err == nil && info.Size() == b.Size
+}
+
+// record writes a small file at once.
+func (s *Store) record(folder, key string, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.place(folder, key, append(content, '\n'))
+}
+
+// place writes a file at once: it is there whole, or not at all.
+func (s *Store) place(folder, name string, content []byte) error {
+	for _, needed := range []string{folder, "work"} {
+		if err := os.MkdirAll(filepath.Join(s.Dir, needed), 0o755); err != nil {
+			return err
+		}
+	}
+	file, err := s.create()
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), filepath.Join(s.Dir, folder, name))
+}
+
+// recall reads what was recorded. It reports false if nothing was, or nothing that can be read.
+func (s *Store) recall(folder, key string, value any) bool {
+	content, err := os.ReadFile(filepath.Join(s.Dir, folder, key))
+	return err == nil && json.Unmarshal(content, value) == nil
+}
+
+// sweep removes what killed commands left in the work folder: files of processes that are gone.
+func (s *Store) sweep() {
+	left, _ := filepath.Glob(filepath.Join(s.Dir, "work", "[0-9]*-[0-9]*"))
+	for _, file := range left {
+		number, _, _ := strings.Cut(filepath.Base(file), "-")
+		if pid, err := strconv.Atoi(number); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.Remove(file)
+		}
+	}
+}
+
+// copyTo writes a blob.
+func (s *Store) copyTo(w io.Writer, b blob) error {
+	file, err := os.Open(s.blob(b.Digest))
+	if err != nil {
+		return fmt.Errorf("reading from the image store: %w", err)
+	}
+	defer file.Close()
+	n, err := io.Copy(w, file)
+	if err == nil && n != b.Size {
+		err = fmt.Errorf("reading from the image store: %s has %d bytes and should have %d: remove %s", b.Digest, n, b.Size, s.Dir)
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package images
+
+import (
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Chart is a Helm chart, as it came.
+type Chart struct {
+	// Path is a chart archive (.tgz).
+	Path string
+	// Version is that of the module it came from, such as v1.20.2. What the chart itself says may be a placeholder.
+	Version string
+}
+
+// path is a folder as the catalogue writes it.
+func (s *Store) path(folder string) string { return filepath.Join(s.Programs, folder) }
+
+// chartFile is where a chart is, once it is there.
+func (s *Store) chartFile(c *Catalogue, name string) (file, version string, err error) {
+	source, there := c.Charts[name]
+	if !there {
+		return "", "", fmt.Errorf("clusters/images/catalogue.yaml has no chart %s", name)
+	}
+	module := c.Modules[source.Module]
+	if version, err = required(s.path(module.RequiredBy), module.Path); err != nil {
+		return "", "", err
+	}
+	key, err := keyOf("chart", []any{source, module.Path, version})
+	if err != nil {
+		return "", "", err
+	}
+	return filepath.Join(s.Dir, "charts", name+"-"+key[:16]+".tgz"), version, nil
+}
+
+// Chart returns a chart of the catalogue, out of its module, which is downloaded unless it is there.
+func (s *Store) Chart(ctx context.Context, name string) (Chart, error) {
+	c, err := Load()
+	if err != nil {
+		return Chart{}, err
+	}
+	file, version, err := s.chartFile(c, name)
+	if err != nil {
+		return Chart{}, err
+	}
+	if _, err := os.Stat(file); err == nil {
+		return Chart{Path: file, Version: version}, nil
+	}
+	source := c.Charts[name]
+	folder, _, err := s.moduleFolder(ctx, c.Modules[source.Module])
+	if err != nil {
+		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
+	}
+	files := tree{}
+	if err := files.addModuleFile(folder, File{To: "/" + name, From: source.From}, 0o644); err != nil {
+		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
+	}
+	for _, old := range names(source.Rename) {
+		e, there := files[name+"/"+old]
+		if !there {
+			return Chart{}, fmt.Errorf("getting the chart %s: it has no %s any more", name, old)
+		}
+		delete(files, name+"/"+old)
+		files[name+"/"+source.Rename[old]] = e
+	}
+	written, err := s.write(nil, func(w io.Writer) error {
+		compressed := gzip.NewWriter(w)
+		if err := files.write(compressed); err != nil {
+			return err
+		}
+		return compressed.Close()
+	})
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o755)
+	}
+	if err == nil {
+		err = os.Rename(s.blob(written.Digest), file)
+	}
+	if err != nil {
+		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
+	}
+	return Chart{Path: file, Version: version}, nil
+}

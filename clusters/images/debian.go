@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package images
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/process"
+)
+
+// fleeting are paths of a Debian root that are made anew where it runs, or that tell when and where it was made.
+var fleeting = []string{
+	"dev/*", "proc/*", "sys/*", "run/*", "tmp/*", "var/tmp/*", "var/log/*", "var/cache/*/*", "var/lib/apt/lists/*",
+	"var/lib/systemd/*/*", "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/.pwd.lock", "root/.cache",
+	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id", "etc/ssl/certs/java",
+}
+
+// writeDebian writes a root of Debian packages as a layer.
+func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.Writer, progress Progress) error {
+	if err := needPackages(ctx, map[string]string{"mmdebstrap": "mmdebstrap"}); err != nil {
+		return err
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer scope.Close()
+	mmdebstrap, err := exec.LookPath("mmdebstrap")
+	if err != nil {
+		return err
+	}
+	layer, layerWrite, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer layer.Close()
+	messages, messagesWrite, err := os.Pipe()
+	if err != nil {
+		layerWrite.Close()
+		return err
+	}
+	environment := append(os.Environ(), "TMPDIR="+scope.Dir, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", Epoch.Unix()), "LC_ALL=C.UTF-8")
+	p, err := scope.Start(process.Spec{
+		Path: mmdebstrap, Env: environment, Stdout: layerWrite, Stderr: messagesWrite,
+		Args: []string{"--variant=minbase", "--format=tar", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"},
+	})
+	layerWrite.Close()
+	messagesWrite.Close()
+	if err != nil {
+		messages.Close()
+		return err
+	}
+	var last []string
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer messages.Close()
+		steps := int64(0)
+		for lines := bufio.NewScanner(messages); lines.Scan(); {
+			if last = append(last, lines.Text()); len(last) > 12 {
+				last = last[1:]
+			}
+			if strings.HasPrefix(lines.Text(), "I: ") {
+				steps++
+				progress.say("Debian packages for "+name, steps, 0)
+			}
+		}
+	})
+	stop := context.AfterFunc(ctx, p.Kill)
+	defer stop()
+	problem := normalise(layer, w, root.Remove)
+	if problem != nil {
+		p.Kill()
+	}
+	_, _ = io.Copy(io.Discard, layer)
+	<-p.Done()
+	reading.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if p.Err() != nil && problem == nil {
+		problem = p.Err()
+	}
+	if problem != nil {
+		return fmt.Errorf("installing Debian packages for %s (it needs Debian's mirror, and root or user namespaces): %w\n%s",
+			name, problem, strings.Join(last, "\n"))
+	}
+	return nil
+}
+
+// normalise copies a root, without what should not be in an image, and without any trace of when it was made.
+func normalise(from io.Reader, to io.Writer, remove []string) error {
+	source, target := tar.NewReader(from), tar.NewWriter(to)
+	removed := map[string]bool{}
+	for {
+		header, err := source.Next()
+		if errors.Is(err, io.EOF) {
+			return target.Close()
+		}
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
+		if name == "" {
+			continue
+		}
+		if matches(fleeting, name) || matches(remove, "/"+name) || removed[path.Dir(name)] {
+			if header.Typeflag == tar.TypeDir {
+				removed[name] = true
+			}
+			continue
+		}
+		clean := &tar.Header{
+			Typeflag: header.Typeflag, Name: name, Linkname: header.Linkname, Size: header.Size, Mode: header.Mode,
+			Uid: header.Uid, Gid: header.Gid, Devmajor: header.Devmajor, Devminor: header.Devminor, ModTime: Epoch,
+		}
+		for record, value := range header.PAXRecords {
+			if strings.HasPrefix(record, "SCHILY.xattr.") {
+				if clean.PAXRecords == nil {
+					clean.PAXRecords = map[string]string{}
+				}
+				clean.PAXRecords[record] = value
+			}
+		}
+		switch header.Typeflag {
+		case tar.TypeDir:
+			clean.Name += "/"
+		case tar.TypeLink:
+			clean.Linkname = strings.TrimPrefix(path.Clean("/"+header.Linkname), "/")
+		}
+		if err := target.WriteHeader(clean); err != nil {
+			return fmt.Errorf("packing /%s: %w", name, err)
+		}
+		if _, err := io.Copy(target, source); err != nil {
+			return fmt.Errorf("packing /%s: %w", name, err)
+		}
+	}
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		matched, err := path.Match(pattern, name)
+		return err == nil && matched
+	})
+}
+
+// fromLayer reads one file of a layer.
+func (s *Store) fromLayer(layer blob, name string) ([]byte, error) {
+	file, err := os.Open(s.blob(layer.Digest))
+	if err != nil {
+		return nil, fmt.Errorf("reading from the image store: %w", err)
+	}
+	defer file.Close()
+	for archive := tar.NewReader(file); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, &fs.PathError{Op: "finding", Path: name, Err: fs.ErrNotExist}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if "/"+header.Name == name {
+			if header.Typeflag != tar.TypeReg {
+				return nil, fmt.Errorf("%s is not a plain file", name)
+			}
+			return io.ReadAll(archive)
+		}
+	}
+}
+
+// needPackages installs Debian packages for which no program or file is here: by package, the program's name or the
+// file's path. Somebody who may not install them is told which they are.
+func needPackages(ctx context.Context, needed map[string]string) error {
+	var missing []string
+	for pkg, proof := range needed {
+		_, err := exec.LookPath(proof)
+		if path.IsAbs(proof) {
+			_, err = os.Stat(proof)
+		}
+		if err != nil {
+			missing = append(missing, pkg)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return InstallPackages(ctx, missing...)
+}
+
+// installing is held while apt runs: there can be only one.
+var installing sync.Mutex
+
+// InstallPackages installs Debian packages of this machine. Without root, or elsewhere than on Debian, the error says
+// what to do instead.
+func InstallPackages(ctx context.Context, packages ...string) error {
+	installing.Lock()
+	defer installing.Unlock()
+	list := strings.Join(packages, " ")
+	apt, err := exec.LookPath("apt-get")
+	if err != nil {
+		return fmt.Errorf("%s: these Debian packages are needed, and this machine has no apt: do this on Debian as root, and carry the result here with `cluster bundle`", list)
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%s: these Debian packages are needed: run `sudo apt-get install --no-install-recommends %s`", list, list)
+	}
+	install := append([]string{"install", "-y", "-qq", "--no-install-recommends"}, packages...)
+	for attempt := range 2 {
+		var out []byte
+		command := exec.CommandContext(ctx, apt, install...)
+		command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		command.WaitDelay = 10 * time.Second
+		if out, err = command.CombinedOutput(); err == nil {
+			return nil
+		}
+		if attempt == 0 {
+			update := exec.CommandContext(ctx, apt, "update", "-qq")
+			update.WaitDelay = 10 * time.Second
+			if out, err := update.CombinedOutput(); err != nil {
+				return fmt.Errorf("asking Debian's mirror for its packages: %w\n%s", err, tail(out))
+			}
+			continue
+		}
+		err = fmt.Errorf("installing the Debian packages %s: %w\n%s", list, err, tail(out))
+	}
+	return err
+}
+
+func tail(output []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	return strings.Join(lines[max(0, len(lines)-12):], "\n")
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package images
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lva.io/operators/clusters/gobuild"
+)
+
+// programSource is what decides about the bytes of a program.
+type programSource struct {
+	Program Program
+	Files   string // a digest
+	Go      string
+	System  string
+}
+
+func (s *Store) programSource(p Program) (programSource, error) {
+	folder := filepath.Join(s.Programs, p.Module)
+	digest := sha256.New()
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name != folder && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		switch {
+		case strings.HasSuffix(name, "_test.go"):
+			return nil
+		case strings.HasSuffix(name, ".go"), entry.Name() == "go.mod", entry.Name() == "go.sum":
+		default:
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(folder, name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(digest, filepath.ToSlash(relative), len(content))
+		digest.Write(content)
+		return nil
+	})
+	if err != nil {
+		return programSource{}, fmt.Errorf("reading the sources of a program: %w", err)
+	}
+	return programSource{
+		Program: p, Files: hex.EncodeToString(digest.Sum(nil)), Go: runtime.Version(), System: "linux/" + runtime.GOARCH,
+	}, nil
+}
+
+// target is how a program is built.
+func (s *Store) target(c *Catalogue, name string) (gobuild.Target, error) {
+	p := c.Programs[name]
+	t := gobuild.Target{
+		Package: p.Package, Module: filepath.Join(s.Programs, p.Module), Tags: p.Tags, C: p.C,
+		Output: filepath.Join(s.Dir, "programs", name),
+	}
+	if t.Package == "" {
+		t.Package = "."
+	}
+	if p.Output != "" {
+		t.Output = filepath.Join(s.Dir, p.Output)
+	}
+	var words []string
+	if p.VersionOf != "" {
+		version, err := required(t.Module, p.VersionOf)
+		if err != nil {
+			return t, err
+		}
+		number := strings.TrimPrefix(version, "v")
+		parts := append(strings.SplitN(number, ".", 3), "", "")
+		words = []string{"$VERSION", version, "$NUMBER", number, "$MAJOR", parts[0], "$MINOR", parts[1]}
+	}
+	fill := strings.NewReplacer(words...)
+	for _, variable := range p.Variables {
+		t.LinkFlags = append(t.LinkFlags, "-X", fill.Replace(variable))
+	}
+	if p.C {
+		t.LinkFlags = append(t.LinkFlags, "-extldflags", "-static")
+	}
+	return t, nil
+}
+
+// ensureProgram builds a program unless it is there, and returns its file.
+func (s *Store) ensureProgram(ctx context.Context, c *Catalogue, name string, progress Progress) (string, error) {
+	target, err := s.target(c, name)
+	if err != nil {
+		return "", err
+	}
+	if target.Fresh() {
+		return target.Output, nil
+	}
+	if p := c.Programs[name]; p.C {
+		proofs := map[string]string{}
+		for _, pkg := range p.CPackages {
+			proofs[pkg] = filepath.Join("/var/lib/dpkg/info", pkg+".list")
+			if found, _ := filepath.Glob(filepath.Join("/var/lib/dpkg/info", pkg+":*.list")); len(found) > 0 {
+				proofs[pkg] = found[0]
+			}
+		}
+		if err := needPackages(ctx, proofs); err != nil {
+			return "", err
+		}
+	}
+	started := time.Now()
+	what := "program " + name
+	err = target.Ensure(ctx, func(phase string, done, total int) { progress.say(what, int64(done), int64(total)) })
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(target.Output); err == nil {
+		s.made(what, started, info.Size())
+	}
+	return target.Output, nil
+}
+
+// required reads which version of a module another requires.
+func required(folder, module string) (string, error) {
+	name := filepath.Join(folder, "go.mod")
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("reading the version of %s: %w", module, err)
+	}
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(fields) >= 2 && fields[0] == module {
+			return fields[1], nil
+		}
+	}
+	return "", fmt.Errorf("%s does not require %s", name, module)
+}
+
+// moduleFolder downloads a module unless it is there, and returns its folder.
+func (s *Store) moduleFolder(ctx context.Context, m Module) (folder, version string, err error) {
+	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.Path)
+	command.Dir = filepath.Join(s.Programs, m.RequiredBy)
+	command.Env = gobuild.Environment()
+	command.WaitDelay = 10 * time.Second
+	var problems bytes.Buffer
+	command.Stderr = &problems
+	out, err := command.Output()
+	var answer struct{ Dir, Version, Error string }
+	if json.Unmarshal(out, &answer) == nil && answer.Error != "" {
+		err = errors.New(answer.Error)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("downloading the module %s: %w\n%s", m.Path, err, tail(problems.Bytes()))
+	}
+	return answer.Dir, answer.Version, nil
+}
+
+// addModuleFile adds a file or folder of a module to a layer.
+func (t tree) addModuleFile(folder string, file File, mode fs.FileMode) error {
+	from := filepath.Join(folder, file.From)
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if file.Constant != "" {
+			text, err := constant(from, content, file.Constant)
+			if err != nil {
+				return err
+			}
+			content = []byte(text)
+		}
+		if content, err = edited(content, file.Replace); err != nil {
+			return fmt.Errorf("%s: %w", file.From, err)
+		}
+		return t.add(file.To, entry{mode: mode, content: content})
+	}
+	return filepath.WalkDir(from, func(name string, found fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		relative = filepath.ToSlash(relative)
+		if matches(file.Without, relative) {
+			if found.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if found.IsDir() {
+			return nil
+		}
+		return t.add(file.To+"/"+relative, entry{mode: mode, source: name})
+	})
+}
+
+func edited(content []byte, edits []Replacement) ([]byte, error) {
+	for _, edit := range edits {
+		if n := bytes.Count(content, []byte(edit.Find)); n != 1 {
+			return nil, fmt.Errorf("%q is there %d times and should be there once: has a new version changed it?", edit.Find, n)
+		}
+		content = bytes.Replace(content, []byte(edit.Find), []byte(edit.With), 1)
+	}
+	return content, nil
+}
+
+// constant evaluates a string constant of a Go file: literals and other constants of the file, joined by +.
+func constant(name string, source []byte, wanted string) (string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return "", err
+	}
+	values := map[string]ast.Expr{}
+	for _, declaration := range file.Decls {
+		general, ok := declaration.(*ast.GenDecl)
+		if !ok || general.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range general.Specs {
+			if value, ok := spec.(*ast.ValueSpec); ok {
+				for i := range min(len(value.Names), len(value.Values)) {
+					values[value.Names[i].Name] = value.Values[i]
+				}
+			}
+		}
+	}
+	var text func(ast.Expr) (string, error)
+	text = func(expression ast.Expr) (string, error) {
+		switch e := expression.(type) {
+		case *ast.BasicLit:
+			return strconv.Unquote(e.Value)
+		case *ast.Ident:
+			if value, there := values[e.Name]; there {
+				return text(value)
+			}
+		case *ast.BinaryExpr:
+			left, err := text(e.X)
+			if err != nil {
+				return "", err
+			}
+			right, err := text(e.Y)
+			return left + right, err
+		}
+		return "", fmt.Errorf("%s: the constant %s is not made of strings of this file", name, wanted)
+	}
+	return text(&ast.Ident{Name: wanted})
+}
+
+// names returns the sorted names of a map: everything is made in the same order each time.
+func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
