@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package class
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"lva.io/operators/clusters/config"
+)
+
+const (
+	// accounts is the namespace of the students' accounts. A student has no right in it: who may write a Secret beside an
+	// account can make a token for it that never expires.
+	accounts        = "operator-labs-class"
+	namespacePrefix = "student-"
+	// clusterRole is what students may do outside of their namespaces, studentRole what they may do inside.
+	clusterRole = "operator-labs-student"
+	studentRole = "student"
+
+	// StudentLabel is on everything that belongs to a student, with the name, and classLabel on all that is ours.
+	StudentLabel = "operators.lva.io/student"
+	classLabel   = "operators.lva.io/class"
+
+	fieldManager = "operator-labs"
+	// parallel is how many students are looked after at once. More would be held back by the API server's fairness.
+	parallel = 8
+)
+
+// Class is a cluster that students share.
+type Class struct {
+	// Config is an administrator's.
+	Config *rest.Config
+	// Server is the API server's URL as students reach it. Default: as the administrator does.
+	Server string
+	// Out is the folder of the students' kubeconfigs.
+	Out string
+	// Lifetime of a kubeconfig. Default: DefaultLifetime.
+	Lifetime time.Duration
+	// Renew makes new kubeconfigs also where one is still good.
+	Renew bool
+	// Say tells how far it is. It may be called from several goroutines. Default: nobody is told.
+	Say func(done, total int, what string)
+}
+
+// DefaultLifetime is that of a kubeconfig: a term, with the weeks in which people hand things in late.
+const DefaultLifetime = 120 * 24 * time.Hour
+
+// clients are the ways to talk to the cluster.
+type clients struct {
+	kubernetes.Interface
+	dynamic dynamic.Interface
+	mapper  meta.RESTMapper
+}
+
+func (c *Class) connect() (*clients, error) {
+	// Five hundred students are thousands of requests, and nobody waits but the instructor.
+	config := rest.CopyConfig(c.Config)
+	config.QPS, config.Burst = -1, -1
+	// Helper of all clients: they share connections.
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	typed, err := kubernetes.NewForConfigAndClient(config, transport)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	untyped, err := dynamic.NewForConfigAndClient(config, transport)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	groups, err := restmapper.GetAPIGroupResources(typed.Discovery())
+	// An aggregated API whose server is down is not ours to mend, and none that we need.
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("asking the cluster at %s for its kinds: %w", config.Host, err)
+	}
+	return &clients{Interface: typed, dynamic: untyped, mapper: restmapper.NewDiscoveryRESTMapper(groups)}, nil
+}
+
+// resource is where objects of a kind are, in a namespace if they have one.
+func (c *clients) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, fmt.Errorf("the cluster does not know the kind of the %s: %w", described(object), err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return c.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
+	}
+	return c.dynamic.Resource(mapping.Resource), nil
+}
+
+func (c *clients) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	resource, err := c.resource(object)
+	if err != nil {
+		return err
+	}
+	if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		return fmt.Errorf("applying the %s: %w", described(object), err)
+	}
+	return nil
+}
+
+// serves reports whether the cluster has the kinds of a group.
+func (c *clients) serves(kind schema.GroupVersionKind) bool {
+	_, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	return err == nil
+}
+
+func described(object *unstructured.Unstructured) string {
+	if object.GetNamespace() != "" {
+		return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+	}
+	return object.GetKind() + " " + object.GetName()
+}
+
+// foreign is the error for an object of our name that we did not create, or nil if there is none.
+func (c *clients) foreign(ctx context.Context, object *unstructured.Unstructured) error {
+	resource, err := c.resource(object)
+	if err != nil {
+		return err
+	}
+	have, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the %s: %w", described(object), err)
+	}
+	if have.GetLabels()[classLabel] == "" {
+		return fmt.Errorf("there is a %s that is none of a class: rename or remove it, or use another cluster", described(object))
+	}
+	return nil
+}
+
+// shared are the objects that a class has once. The namespace comes first.
+func shared() ([]*unstructured.Unstructured, error) {
+	objects, err := parse("class/cluster.yaml", config.ClassCluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		label(object, map[string]string{classLabel: "true"})
+	}
+	return objects, nil
+}
+
+// sharedGroups are the API groups whose cluster-scoped kinds the class shares: those that the policy judges.
+func sharedGroups(objects []*unstructured.Unstructured) (groups []string) {
+	for _, object := range objects {
+		if object.GetKind() != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules")
+		for _, rule := range rules {
+			fields, _ := rule.(map[string]any)
+			names, _, _ := unstructured.NestedStringSlice(fields, "apiGroups")
+			for _, name := range names {
+				if name != "" { // Kubernetes' own
+					groups = append(groups, name)
+				}
+			}
+		}
+	}
+	return groups
+}
+
+// objectsOf are a student's objects of clusters/config. The namespace comes first.
+func objectsOf(student Student, withCilium bool) ([]*unstructured.Unstructured, error) {
+	objects, err := parse("class/student.yaml", config.ClassStudent)
+	if err != nil {
+		return nil, err
+	}
+	if withCilium {
+		more, err := parse("class/cilium.yaml", config.ClassCilium)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, more...)
+	}
+	var namespace *unstructured.Unstructured
+	var rest []*unstructured.Unstructured
+	for _, object := range objects {
+		label(object, map[string]string{classLabel: "true", StudentLabel: student.Name})
+		if object.GetKind() == "Namespace" {
+			object.SetName(student.Namespace())
+			namespace = object
+			continue
+		}
+		object.SetNamespace(student.Namespace())
+		rest = append(rest, object)
+	}
+	if namespace == nil {
+		return nil, errors.New("class/student.yaml in clusters/config has no Namespace: a student's namespace needs its labels")
+	}
+	return append([]*unstructured.Unstructured{namespace}, rest...), nil
+}
+
+func label(object *unstructured.Unstructured, labels map[string]string) {
+	all := object.GetLabels()
+	if all == nil {
+		all = map[string]string{}
+	}
+	for key, value := range labels {
+		all[key] = value
+	}
+	object.SetLabels(all)
+}

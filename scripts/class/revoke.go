@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package class
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Revoked is what became of a student's access.
+type Revoked struct {
+	Student
+	// Was says that the student had been invited.
+	Was bool
+}
+
+// Revoke takes students out: their accounts first, so that nobody can do anything any more, then their objects of shared
+// kinds and their namespaces with all that is in them, and their kubeconfigs here. With keepWork the namespaces and the
+// objects stay. When the last student is out and no namespace was kept, what the class had in common goes, too.
+//
+// The API server remembers for ten seconds whom it has let in: so long a revoked token may still work.
+func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) ([]Revoked, error) {
+	clients, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	common, err := shared()
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := clients.preflight(ctx, students)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was changed: %w", err)
+	}
+	// All accounts before the first namespace: those take their time.
+	revoked := make([]Revoked, len(students))
+	err = each(ctx, students, func(ctx context.Context, i int, student Student) error {
+		had, err := clients.removeAccess(ctx, student)
+		if err != nil {
+			return fmt.Errorf("revoking the access of %s: %w", student.Name, err)
+		}
+		if err := os.Remove(c.kubeconfigFile(student)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("removing the kubeconfig of %s: %w", student.Name, err)
+		}
+		revoked[i] = Revoked{Student: student, Was: had || namespaces[student.Namespace()] != nil}
+		return nil
+	})
+	if err != nil || keepWork {
+		return revoked, err
+	}
+	if err := clients.removeShared(ctx, students, sharedGroups(common)); err != nil {
+		return revoked, err
+	}
+	// All are told to go before we wait for the first: the cluster takes some at a time, and each takes seconds.
+	var going []string
+	for _, student := range students {
+		going = append(going, student.Namespace())
+	}
+	err = each(ctx, students, func(ctx context.Context, _ int, student Student) error {
+		err := clients.CoreV1().Namespaces().Delete(ctx, student.Namespace(), metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing the namespace of %s: %w", student.Name, err)
+		}
+		return nil
+	})
+	if err == nil {
+		err = clients.waitGone(ctx, going, func(left int) {
+			c.say(len(going)-left, len(going), "namespaces")
+		})
+	}
+	if err != nil {
+		return revoked, fmt.Errorf("%w. Nobody of the roster has access any more: revoke again to remove the rest", err)
+	}
+	return revoked, clients.removeCommon(ctx, c)
+}
+
+// each does something for all students, several at a time.
+func each(ctx context.Context, students []Student, do func(context.Context, int, Student) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i, student := range students {
+		group.Go(func() error { return do(ctx, i, student) })
+	}
+	return group.Wait()
+}
+
+// removeAccess removes the account, and with it every token, and what the accounts in the namespace could do outside.
+func (c *clients) removeAccess(ctx context.Context, student Student) (had bool, err error) {
+	err = c.CoreV1().ServiceAccounts(accounts).Delete(ctx, student.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	had = err == nil
+	for _, remove := range []func() error{
+		func() error {
+			return c.RbacV1().ClusterRoleBindings().Delete(ctx, student.clusterBinding(), metav1.DeleteOptions{})
+		},
+		func() error {
+			return c.RbacV1().RoleBindings(student.Namespace()).Delete(ctx, studentRole, metav1.DeleteOptions{})
+		},
+	} {
+		if err := remove(); err != nil && !apierrors.IsNotFound(err) {
+			return had, err
+		}
+	}
+	return had, nil
+}
+
+// removeShared removes the students' objects of the cluster-scoped kinds that the class shares: those of their names.
+func (c *clients) removeShared(ctx context.Context, students []Student, groups []string) error {
+	_, lists, err := c.Discovery().ServerGroupsAndResources()
+	if err != nil && lists == nil {
+		return fmt.Errorf("asking the cluster for its kinds: %w", err)
+	}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil || !slices.Contains(groups, version.Group) {
+			continue
+		}
+		for _, kind := range list.APIResources {
+			if kind.Namespaced || !slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") {
+				continue
+			}
+			resource := c.dynamic.Resource(version.WithResource(kind.Name))
+			objects, err := resource.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return fmt.Errorf("listing the %s: %w", kind.Name, err)
+			}
+			for _, object := range objects.Items {
+				owner, _, ok := strings.Cut(object.GetName(), ".")
+				if !ok || !slices.ContainsFunc(students, func(s Student) bool { return s.Name == owner }) {
+					continue
+				}
+				if err := resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("removing the %s %s: %w", kind.Kind, object.GetName(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// removeCommon removes what the class has in common, if nobody is left who needs it.
+func (c *clients) removeCommon(ctx context.Context, class *Class) error {
+	left, err := c.invitations(ctx)
+	if err != nil {
+		return err
+	}
+	kept, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: StudentLabel})
+	if err != nil {
+		return fmt.Errorf("listing the students' namespaces: %w", err)
+	}
+	if len(left) > 0 || len(kept.Items) > 0 {
+		return nil
+	}
+	common, err := shared()
+	if err != nil {
+		return err
+	}
+	for _, object := range slices.Backward(common) {
+		resource, err := c.resource(object)
+		if err != nil {
+			return err
+		}
+		if err := c.foreign(ctx, object); err != nil {
+			continue // it was there without us, and stays
+		}
+		if err := resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing the %s: %w", described(object), err)
+		}
+	}
+	if err := c.waitGone(ctx, []string{accounts}, func(int) {}); err != nil {
+		return err
+	}
+	if err := os.Remove(class.listFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the list of students: %w", err)
+	}
+	// Only if it is empty: what else an instructor has put there is not ours.
+	_ = os.Remove(class.Out)
+	return nil
+}
+
+// goneTimeout is for how long nothing may change at the namespaces that are being deleted.
+const goneTimeout = time.Minute
+
+// waitGone waits until namespaces of ours that are being deleted are gone. The time is up when nothing has changed for
+// long, and the error then says what they wait for.
+func (c *clients) waitGone(ctx context.Context, names []string, tell func(left int)) error {
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	last, since := "", time.Now()
+	for {
+		list, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: classLabel})
+		if err != nil {
+			return fmt.Errorf("waiting for the end of namespaces: %w", err)
+		}
+		var left []corev1.Namespace
+		state := ""
+		for _, namespace := range list.Items {
+			if slices.Contains(names, namespace.Name) {
+				left = append(left, namespace)
+				state += namespace.Name + " " + namespace.ResourceVersion + "\n"
+			}
+		}
+		tell(len(left))
+		if len(left) == 0 {
+			return nil
+		}
+		if state != last {
+			last, since = state, time.Now()
+		}
+		if time.Since(since) > goneTimeout {
+			return fmt.Errorf("the namespace %s does not go: %s", left[0].Name, whyStuck(&left[0]))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the end of the namespace %s: %w", left[0].Name, context.Cause(ctx))
+		}
+	}
+}
+
+// whyStuck is what the namespace controller says.
+func whyStuck(namespace *corev1.Namespace) string {
+	var reasons []string
+	for _, condition := range namespace.Status.Conditions {
+		if condition.Status == corev1.ConditionTrue {
+			reasons = append(reasons, condition.Message)
+		}
+	}
+	if len(reasons) == 0 {
+		return "the namespace controller says nothing; does the kube-controller-manager run?"
+	}
+	return strings.Join(reasons, "; ")
+}

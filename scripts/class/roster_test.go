@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package class
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestARosterIsReadAsPeopleWriteIt(t *testing.T) {
+	t.Parallel()
+	got, err := parseRoster([]byte("\ufeffName,E-Mail\r\n# the first row\r\nada,ada@example.org\r\n\r\n  bob \r\n\"grace-h\", \"grace@example.org\"\r\nname2,\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Student{
+		{Name: "ada", Email: "ada@example.org", Line: 3}, {Name: "bob", Line: 5},
+		{Name: "grace-h", Email: "grace@example.org", Line: 6}, {Name: "name2", Line: 7},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAWrongLineIsNamedByItsNumber(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, roster, want string }{
+		{"nobody", "# soon\n\n", "there is nobody in it: write a line NAME or NAME,EMAIL for each student"},
+		{"capitals", "ada\nBob\n", `line 2: "Bob" can't be a name on a cluster`},
+		{"a dot, by which shared kinds are told apart", "ada.l", `line 1: "ada.l" can't be a name`},
+		{"a space", "# all\nada lovelace,a@example.org", `line 2: "ada lovelace" can't be a name`},
+		{"no name", ",a@example.org", `line 1: "" can't be a name`},
+		{"too long", strings.Repeat("a", 41), "has 41 letters: a name has at most 40"},
+		{"another separator", "ada;ada@example.org", `line 1: "ada;ada@example.org" has no comma`},
+		{"too many fields", "ada,a@example.org,1815", "line 1: there are 3 fields"},
+		{"no address", "ada,ada", `line 1: "ada" is no e-mail address`},
+		{"an address with a name", "ada,Ada <ada@example.org>", `is no e-mail address`},
+		{"an open quotation mark", "ada,\"a@example.org\nbob", `line 1: ada,"a@example.org is not CSV`},
+		{"twice", "ada\nbob\nada,a@example.org", "line 3: ada is in line 1 already"},
+		{"several at once", "Ada\nbob\nbob", "line 3: bob is in line 2 already"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parseRoster([]byte(test.roster))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "roster.csv")
+	if err := os.WriteFile(file, []byte("Ada\nbob\nbob\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadRoster(file)
+	want := "the roster " + file + ` is wrong, and nothing was changed:
+line 1: "Ada" can't be a name on a cluster: write lower-case letters, digits and dashes between them, as in ada-l
+line 3: bob is in line 2 already: names are unique`
+	if err == nil || err.Error() != want {
+		t.Errorf("error\n%v\nwant\n%s", err, want)
+	}
+}
