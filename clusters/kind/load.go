@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/images"
+)
+
+// EnsureNodeImage gives Docker a node image of the store, unless it has it. It reports whether it had not.
+func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Built, progress func(done, total int64)) (loaded bool, err error) {
+	id, err := docker.Output(ctx, "image", "inspect", "--format", "{{.Id}}", image.Reference)
+	if err == nil && strings.TrimSpace(id) == image.ID {
+		return false, nil
+	}
+	read, write := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := store.Archive(ctx, &counter{to: write, total: image.Size, tell: progress}, image)
+		write.CloseWithError(err)
+		written <- err
+	}()
+	err = docker.Run(ctx, read, io.Discard, "load", "--quiet")
+	read.CloseWithError(errors.New("docker stopped reading"))
+	if failed := <-written; failed != nil && err == nil {
+		err = failed
+	}
+	if err != nil {
+		return false, fmt.Errorf("giving Docker the node image %s: %w", image.Reference, err)
+	}
+	return true, nil
+}
+
+// Pull has Docker download a node image, unless it has it. It reports whether it had not.
+func Pull(ctx context.Context, reference string) (pulled bool, err error) {
+	if _, err := docker.Output(ctx, "image", "inspect", reference); err == nil {
+		return false, nil
+	}
+	if err := docker.Run(ctx, nil, io.Discard, "pull", "--quiet", reference); err != nil {
+		return false, fmt.Errorf("downloading the node image: %w; without a registry, --air-gap builds it", err)
+	}
+	return true, nil
+}
+
+// Load puts images into all nodes that lack them, and returns how many images at least one node lacked. progress hears of bytes of
+// all nodes together.
+func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.Built, progress func(done, total int64)) (loaded int, err error) {
+	nodes, err := docker.Nodes(ctx, c.Name)
+	if err != nil {
+		return 0, err
+	}
+	lacking := make([][]images.Built, len(nodes))
+	missed := map[string]bool{}
+	var total, done atomic.Int64
+	if err := each(nodes, func(i int, node string) error {
+		ids, err := docker.ImageIDs(ctx, node)
+		if err != nil {
+			return err
+		}
+		for _, image := range built {
+			if ids[docker.Canonical(image.Reference)] != image.ID {
+				lacking[i] = append(lacking[i], image)
+				total.Add(image.Size)
+			}
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	for _, some := range lacking {
+		for _, image := range some {
+			missed[image.Reference] = true
+		}
+	}
+	return len(missed), each(nodes, func(i int, node string) error {
+		if len(lacking[i]) == 0 {
+			return nil
+		}
+		return docker.Import(ctx, node, func(w io.Writer) error {
+			return store.Archive(ctx, &counter{to: w, tell: func(n, _ int64) {
+				if progress != nil {
+					progress(done.Add(n), total.Load())
+				}
+			}, each: true}, lacking[i]...)
+		})
+	})
+}
+
+// each does something for all nodes at once. One that fails does not end the others: they are soon done, and need not begin
+// again the next time.
+func each(nodes []string, do func(i int, node string) error) error {
+	failed := make([]error, len(nodes))
+	var group sync.WaitGroup
+	for i, node := range nodes {
+		group.Go(func() { failed[i] = do(i, node) })
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// counter tells how much was written: of all, or of each piece.
+type counter struct {
+	to          io.Writer
+	done, total int64
+	each        bool
+	tell        func(done, total int64)
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.done += int64(n)
+	switch {
+	case c.tell == nil:
+	case c.each:
+		c.tell(int64(n), c.total)
+	default:
+		c.tell(c.done, c.total)
+	}
+	return n, err
+}

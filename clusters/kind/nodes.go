@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package kind
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// NodeState is a Node as Kubernetes sees it.
+type NodeState struct {
+	Name    string
+	Version string
+	Ready   bool
+	// Why it is not ready, in the kubelet's words.
+	Why string
+}
+
+// NodeStates are all Nodes of a cluster.
+func NodeStates(ctx context.Context, config *rest.Config) ([]NodeState, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the nodes: %w", err)
+	}
+	var states []NodeState
+	for _, node := range list.Items {
+		states = append(states, nodeState(&node))
+	}
+	return states, nil
+}
+
+func nodeState(node *corev1.Node) NodeState {
+	state := NodeState{Name: node.Name, Version: node.Status.NodeInfo.KubeletVersion, Why: "its kubelet has not said so yet"}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			state.Ready, state.Why = condition.Status == corev1.ConditionTrue, condition.Message
+		}
+	}
+	for _, taint := range node.Spec.Taints {
+		// The taints of what is still to come: an uninitialised network, a node that is not ready.
+		if state.Ready && taint.Effect != corev1.TaintEffectPreferNoSchedule && taint.Key != "node-role.kubernetes.io/control-plane" {
+			state.Ready, state.Why = false, "it has the taint "+taint.Key
+		}
+	}
+	return state
+}
+
+// WaitNodes waits until as many Nodes as there should be are ready and take Pods. The error says which are not, and why.
+func WaitNodes(ctx context.Context, config *rest.Config, count int, say func(string)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	var objection string
+	for {
+		states, err := NodeStates(ctx, config)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err == nil {
+			if objection = unready(states, count); objection == "" {
+				return nil
+			}
+			say(objection)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the nodes to be ready: %w; %s", context.Cause(ctx), objection)
+		}
+	}
+}
+
+func unready(states []NodeState, count int) string {
+	if len(states) < count {
+		return fmt.Sprintf("%d of %d nodes are there", len(states), count)
+	}
+	var why []string
+	for _, state := range states {
+		if !state.Ready {
+			why = append(why, state.Name+": "+strings.TrimSpace(state.Why))
+		}
+	}
+	return strings.Join(why, "; ")
+}
