@@ -15,3 +15,8 @@ var AuditPolicy []byte
 //
 //go:embed kind/*.yaml
 var Kind embed.FS
+
+// Addons holds the Helm values of add-ons, as addons/cilium.yaml.
+//
+//go:embed addons/*.yaml
+var Addons embed.FS

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/images"
+)
+
+const (
+	certManagerNamespace = "cert-manager"
+	// certManagerPatience is how long it may take from the chart to a certificate. From a registry it is mostly the images.
+	certManagerPatience = 5 * time.Minute
+	// proofName is the name of the Issuer, Certificate and Secret that prove that cert-manager works.
+	proofName = "operator-labs-proof"
+	// releaseName and releaseNamespace are annotations by which Helm knows whose an object is.
+	releaseName      = "meta.helm.sh/release-name"
+	releaseNamespace = "meta.helm.sh/release-namespace"
+)
+
+var (
+	issuers      = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}
+	certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
+)
+
+// CertManager issues certificates. It is usable when a Certificate was admitted by its webhook and issued. One that somebody
+// else installed is used and left as it is.
+func CertManager(store *images.Store) Addon {
+	return &certManager{charts: store.Chart, patience: certManagerPatience}
+}
+
+type certManager struct {
+	charts   chartSource
+	patience time.Duration
+}
+
+func (*certManager) Name() string { return "cert-manager" }
+
+func (c *certManager) Install(ctx context.Context, target Target, say func(string)) error {
+	release, err := newHelm(target, c.Name(), certManagerNamespace)
+	if err != nil {
+		return err
+	}
+	foreign, err := c.foreign(ctx, release)
+	if err != nil {
+		return err
+	}
+	if foreign != nil {
+		say(fmt.Sprintf("cert-manager %s is in namespace %s and not ours: leaving it as it is", imageVersion(foreign.Spec.Template.Spec), foreign.Namespace))
+		return c.wait(ctx, target, foreign.Namespace, say)
+	}
+	source, err := c.charts(ctx, c.Name())
+	if err != nil {
+		return err
+	}
+	chart, err := loadChart(source)
+	if err != nil {
+		return err
+	}
+	values, err := readValues(c.Name())
+	if err != nil {
+		return err
+	}
+	if err := clearLeftovers(ctx, release, chart, values, say); err != nil {
+		return err
+	}
+	if _, err := release.ensure(ctx, chart, values, say); err != nil {
+		return err
+	}
+	if !target.Pods {
+		say("its kinds are there; no Pods can run here, so nothing is issued")
+		return nil
+	}
+	return c.wait(ctx, target, certManagerNamespace, say)
+}
+
+// foreign finds a cert-manager that is not this release: two of them in a cluster fight. On a cluster that we made, one
+// that was installed without Helm under the same names is taken over instead.
+func (c *certManager) foreign(ctx context.Context, release *helm) (*appsv1.Deployment, error) {
+	controllers, err := release.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cert-manager,app.kubernetes.io/component=controller"})
+	if err != nil {
+		return nil, fmt.Errorf("looking for cert-manager: %w", err)
+	}
+	for i := range controllers.Items {
+		d := &controllers.Items[i]
+		switch {
+		case release.owns(d):
+		case !release.target.Shared && d.Namespace == certManagerNamespace && d.Annotations[releaseName] == "":
+		default:
+			return d, nil
+		}
+	}
+	return nil, nil
+}
+
+// wait waits until a certificate is issued.
+func (c *certManager) wait(ctx context.Context, target Target, namespace string, say func(string)) error {
+	said := ""
+	report := func(objection string) {
+		if objection != "" && objection != said {
+			say(objection)
+			said = objection
+		}
+	}
+	err := until(ctx, c.patience, "cert-manager", func(ctx context.Context) (string, error) {
+		objection, err := certManagerObjection(ctx, target, namespace)
+		report(objection)
+		return objection, err
+	})
+	if err == nil {
+		err = c.prove(ctx, target, namespace, report)
+	}
+	if timeout, ok := errors.AsType[*TimeoutError](err); ok {
+		timeout.Explanation = Explain(ctx, target, namespace)
+	}
+	return err
+}
+
+// certManagerObjection says what is missing until cert-manager's webhook admits: that its Deployments are available says
+// little, since the webhook may not have its certificate yet, or the API server not the authority for it.
+func certManagerObjection(ctx context.Context, target Target, namespace string) (string, error) {
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return "", err
+	}
+	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/component in (controller, webhook, cainjector)",
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(deployments.Items) < 3 {
+		return "not all of controller, webhook and cainjector have a Deployment", nil
+	}
+	for i := range deployments.Items {
+		if d := &deployments.Items[i]; !deploymentReady(d) {
+			return fmt.Sprintf("%s is not ready", d.Name), nil
+		}
+	}
+	objects, err := dynamic.NewForConfig(target.Config)
+	if err != nil {
+		return "", err
+	}
+	// The webhook refuses what lasts less than an hour; nothing else does. A dry run asks it and stores nothing.
+	probe := certificate(namespace)
+	if err := unstructured.SetNestedField(probe.Object, "10m", "spec", "duration"); err != nil {
+		return "", err
+	}
+	_, err = objects.Resource(certificates).Namespace(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err == nil:
+		return "its webhook does not validate yet", nil
+	case strings.Contains(err.Error(), "denied the request"):
+		return "", nil
+	case apierrors.IsInternalError(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err):
+		return "its webhook does not answer yet: " + oneLine(err.Error()), nil
+	case apierrors.IsNotFound(err):
+		return "the API server does not serve its kinds yet", nil
+	}
+	return "", err
+}
+
+// prove has a certificate issued, and removes it.
+func (c *certManager) prove(ctx context.Context, target Target, namespace string, report func(string)) (err error) {
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return err
+	}
+	objects, err := dynamic.NewForConfig(target.Config)
+	if err != nil {
+		return err
+	}
+	issuer := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cert-manager.io/v1", "kind": "Issuer",
+		"metadata": map[string]any{"name": proofName, "namespace": namespace},
+		"spec":     map[string]any{"selfSigned": map[string]any{}},
+	}}
+	remove := func(ctx context.Context) error {
+		var problems []error
+		for _, err := range []error{
+			objects.Resource(certificates).Namespace(namespace).Delete(ctx, proofName, metav1.DeleteOptions{}),
+			objects.Resource(issuers).Namespace(namespace).Delete(ctx, proofName, metav1.DeleteOptions{}),
+			client.CoreV1().Secrets(namespace).Delete(ctx, proofName, metav1.DeleteOptions{}),
+		} {
+			if err != nil && !apierrors.IsNotFound(err) {
+				problems = append(problems, fmt.Errorf("removing the certificate that proved that cert-manager works: %w", err))
+			}
+		}
+		return errors.Join(problems...)
+	}
+	// One of an attempt that was killed would prove nothing.
+	if err := remove(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainPatience)
+		defer cancel()
+		err = errors.Join(err, remove(ctx))
+	}()
+	for resource, object := range map[schema.GroupVersionResource]*unstructured.Unstructured{issuers: issuer, certificates: certificate(namespace)} {
+		if _, err := objects.Resource(resource).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("asking cert-manager for a certificate: %w", err)
+		}
+	}
+	return until(ctx, c.patience, "a certificate of cert-manager's", func(ctx context.Context) (string, error) {
+		issued, err := objects.Resource(certificates).Namespace(namespace).Get(ctx, proofName, metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		objection := certificateObjection(issued)
+		report(objection)
+		return objection, nil
+	})
+}
+
+// certificate is one that proves that cert-manager works.
+func certificate(namespace string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cert-manager.io/v1", "kind": "Certificate",
+		"metadata": map[string]any{"name": proofName, "namespace": namespace},
+		"spec": map[string]any{
+			"secretName": proofName, "dnsNames": []any{"proof.operator-labs.test"},
+			"privateKey": map[string]any{"algorithm": "ECDSA"},
+			"issuerRef":  map[string]any{"kind": "Issuer", "name": proofName},
+		},
+	}}
+}
+
+func certificateObjection(issued *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(issued.Object, "status", "conditions")
+	for _, condition := range conditions {
+		if c, ok := condition.(map[string]any); ok && c["type"] == "Ready" {
+			if c["status"] == "True" {
+				return ""
+			}
+			return fmt.Sprintf("the certificate is not issued: %v", c["message"])
+		}
+	}
+	return "nobody has looked at the certificate yet"
+}
+
+func (c *certManager) State(ctx context.Context, target Target) (State, error) {
+	state := State{Name: c.Name()}
+	if source, err := c.charts(ctx, c.Name()); err == nil {
+		state.Pinned = number(source.Version)
+	}
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return state, err
+	}
+	controllers, err := client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cert-manager,app.kubernetes.io/component=controller"})
+	if err != nil {
+		return state, fmt.Errorf("looking for cert-manager: %w", err)
+	}
+	if len(controllers.Items) == 0 {
+		state.Detail = "not installed"
+		return state, nil
+	}
+	controller := &controllers.Items[0]
+	state.Installed = imageVersion(controller.Spec.Template.Spec)
+	if !target.Pods {
+		state.Detail = "no Pods can run here"
+		return state, nil
+	}
+	objection, err := certManagerObjection(ctx, target, controller.Namespace)
+	if err != nil {
+		return state, fmt.Errorf("looking at cert-manager: %w", err)
+	}
+	state.Usable, state.Detail = objection == "", objection
+	if state.Usable {
+		state.Detail = "its webhook admits"
+	}
+	return state, nil
+}
+
+// Uninstall leaves cert-manager's kinds, and with them everybody's objects. On a cluster that we made, its namespace goes.
+func (c *certManager) Uninstall(ctx context.Context, target Target) error {
+	release, err := newHelm(target, c.Name(), certManagerNamespace)
+	if err != nil {
+		return err
+	}
+	if last, err := release.last(); err != nil || last == nil {
+		return err
+	} else if target.Shared && last.Labels[createdBy] == "" {
+		return nil // somebody else's
+	}
+	if err := release.uninstall(); err != nil {
+		return err
+	}
+	return release.removeNamespace(ctx)
+}

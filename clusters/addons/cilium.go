@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/config"
+	"lva.io/operators/clusters/images"
+)
+
+const (
+	ciliumNamespace = metav1.NamespaceSystem
+	// ciliumPatience is how long it may take from the chart to a network. From a registry it is mostly the images.
+	ciliumPatience = 10 * time.Minute
+	// notReadyTaint is what Cilium's operator takes off a node when its agent works.
+	notReadyTaint = "node.cilium.io/agent-not-ready"
+)
+
+var ciliumNodes = schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnodes"}
+
+// Cilium is the network of a cluster that we made, kube-proxy's work included. On a cluster of somebody else it only looks:
+// who changes a cluster's network interrupts everybody on it.
+func Cilium(store *images.Store) Addon { return &cilium{charts: store.Chart, patience: ciliumPatience} }
+
+// chartSource finds an add-on's chart.
+type chartSource func(ctx context.Context, name string) (images.Chart, error)
+
+type cilium struct {
+	charts   chartSource
+	patience time.Duration
+}
+
+func (*cilium) Name() string { return "cilium" }
+
+func (c *cilium) Install(ctx context.Context, target Target, say func(string)) error {
+	if target.Shared {
+		say("the cluster has a network of its own: leaving it as it is")
+		return c.wait(ctx, target, say)
+	}
+	source, err := c.charts(ctx, c.Name())
+	if err != nil {
+		return err
+	}
+	chart, err := loadChart(source)
+	if err != nil {
+		return err
+	}
+	values, err := ciliumValues(target)
+	if err != nil {
+		return err
+	}
+	release, err := newHelm(target, c.Name(), ciliumNamespace)
+	if err != nil {
+		return err
+	}
+	if _, err := release.ensure(ctx, chart, values, say); err != nil {
+		return err
+	}
+	if !target.Pods {
+		say("no Pods can run here, so it does nothing")
+		return nil
+	}
+	return c.wait(ctx, target, say)
+}
+
+func ciliumValues(target Target) (map[string]any, error) {
+	files := []string{"cilium"}
+	if target.AirGap {
+		files = append(files, "cilium-air-gap")
+	}
+	values, err := readValues(files...)
+	if err != nil {
+		return nil, err
+	}
+	// kube-proxy is not there yet to lead to the Service of the API server.
+	if target.APIHost != "" {
+		values["k8sServiceHost"], values["k8sServicePort"] = target.APIHost, target.APIPort
+	}
+	return values, nil
+}
+
+// readValues reads Helm values of clusters/config/addons, of which each overrides those before it.
+func readValues(names ...string) (map[string]any, error) {
+	var files [][]byte
+	for _, name := range names {
+		content, err := config.Addons.ReadFile("addons/" + name + ".yaml")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, content)
+	}
+	return mergeValues(files...)
+}
+
+// wait waits until the network works, and says when something changes.
+func (c *cilium) wait(ctx context.Context, target Target, say func(string)) error {
+	said := ""
+	err := until(ctx, c.patience, "Cilium", func(ctx context.Context) (string, error) {
+		objection, err := ciliumObjection(ctx, target)
+		if objection != "" && objection != said {
+			say(objection)
+			said = objection
+		}
+		return objection, err
+	})
+	if timeout, ok := errors.AsType[*TimeoutError](err); ok {
+		timeout.Explanation = Explain(ctx, target, ciliumNamespace)
+	}
+	return err
+}
+
+// ciliumObjection says what is missing until Cilium is usable: every agent and the operator ready, a CiliumNode with
+// addresses for every node, every node ready and without Cilium's taint.
+func ciliumObjection(ctx context.Context, target Target) (string, error) {
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return "", err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	if len(nodes.Items) == 0 {
+		return "no node has joined the cluster", nil
+	}
+	agents, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=cilium"})
+	if err != nil {
+		return "", err
+	}
+	if len(agents.Items) == 0 && target.Shared {
+		return nodesObjection(nodes.Items), nil // another network
+	}
+	if len(agents.Items) == 0 {
+		return "its agents' DaemonSet is not there", nil
+	}
+	if set := agents.Items[0]; set.Status.ObservedGeneration < set.Generation || int(set.Status.DesiredNumberScheduled) < len(nodes.Items) ||
+		set.Status.UpdatedNumberScheduled < set.Status.DesiredNumberScheduled || set.Status.NumberReady < set.Status.DesiredNumberScheduled {
+		return fmt.Sprintf("%d of %d agents are ready", min(set.Status.NumberReady, set.Status.UpdatedNumberScheduled), len(nodes.Items)), nil
+	}
+	operators, err := client.AppsV1().Deployments(agents.Items[0].Namespace).List(ctx, metav1.ListOptions{LabelSelector: "name=cilium-operator"})
+	if err != nil {
+		return "", err
+	}
+	if len(operators.Items) == 0 {
+		return "its operator's Deployment is not there", nil
+	}
+	if !deploymentReady(&operators.Items[0]) {
+		return "its operator is not ready", nil
+	}
+	lister, err := dynamic.NewForConfig(target.Config)
+	if err != nil {
+		return "", err
+	}
+	known, err := lister.Resource(ciliumNodes).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return "its operator has not registered Cilium's kinds yet", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, node := range nodes.Items {
+		found := false
+		for _, item := range known.Items {
+			found = found || item.GetName() == node.Name
+		}
+		if !found {
+			return fmt.Sprintf("node %s has no CiliumNode yet", node.Name), nil
+		}
+	}
+	return nodesObjection(nodes.Items), nil
+}
+
+// nodesObjection names a node that takes no Pods for want of a network.
+func nodesObjection(nodes []corev1.Node) string {
+	for _, node := range nodes {
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == notReadyTaint || taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeNetworkUnavailable {
+				return fmt.Sprintf("node %s still has the taint %s", node.Name, taint.Key)
+			}
+		}
+		ready := false
+		for _, condition := range node.Status.Conditions {
+			ready = ready || condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+		}
+		if !ready {
+			return fmt.Sprintf("node %s is not ready", node.Name)
+		}
+	}
+	return ""
+}
+
+func deploymentReady(d *appsv1.Deployment) bool {
+	wanted := int32(1)
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas >= wanted && d.Status.ReadyReplicas >= wanted
+}
+
+func (c *cilium) State(ctx context.Context, target Target) (State, error) {
+	state := State{Name: c.Name()}
+	if source, err := c.charts(ctx, c.Name()); err == nil {
+		state.Pinned = number(source.Version)
+	}
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return state, err
+	}
+	agents, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=cilium"})
+	if err != nil {
+		return state, fmt.Errorf("looking for Cilium: %w", err)
+	}
+	if len(agents.Items) == 0 {
+		state.Detail = "not installed"
+		if target.Shared {
+			state.Detail = "the cluster has another network"
+		}
+		return state, nil
+	}
+	state.Installed = imageVersion(agents.Items[0].Spec.Template.Spec)
+	objection, err := ciliumObjection(ctx, target)
+	if err != nil {
+		return state, fmt.Errorf("looking at Cilium: %w", err)
+	}
+	state.Usable, state.Detail = objection == "", objection
+	if state.Usable {
+		state.Detail = fmt.Sprintf("%d agents ready", agents.Items[0].Status.NumberReady)
+	}
+	return state, nil
+}
+
+// imageVersion is the tag of a Pod's first container, as a number.
+func imageVersion(spec corev1.PodSpec) string {
+	if len(spec.Containers) == 0 {
+		return ""
+	}
+	reference, _, _ := strings.Cut(spec.Containers[0].Image, "@")
+	last := reference[strings.LastIndex(reference, "/")+1:]
+	_, tag, _ := strings.Cut(last, ":")
+	return number(tag)
+}
+
+func number(version string) string { return strings.TrimPrefix(version, "v") }
+
+func (c *cilium) Uninstall(_ context.Context, target Target) error {
+	if target.Shared {
+		return nil // Install made nothing
+	}
+	release, err := newHelm(target, c.Name(), ciliumNamespace)
+	if err != nil {
+		return err
+	}
+	return release.uninstall()
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/clusters/images"
+)
+
+const (
+	// helmTimeout is for what Helm itself waits for, hooks and deletions. Whether an add-on is usable we look ourselves.
+	helmTimeout = 2 * time.Minute
+	// history is how many revisions of a release are kept.
+	history = 3
+	// namespacePatience is how long a namespace that is being deleted may take to be gone.
+	namespacePatience = time.Minute
+)
+
+// helm is one release in one cluster.
+type helm struct {
+	target    Target
+	name      string
+	namespace string
+	access    *rest.Config
+	config    *action.Configuration
+	client    kubernetes.Interface
+}
+
+func newHelm(target Target, name, namespace string) (*helm, error) {
+	getter := newGetter(target.Config, namespace)
+	client, err := kubernetes.NewForConfig(getter.config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", name, err)
+	}
+	config := new(action.Configuration)
+	// Helm's own log tells each object that it looks at: nobody wants to read that.
+	if err := config.Init(getter, namespace, "secret", func(string, ...any) {}); err != nil {
+		return nil, fmt.Errorf("preparing Helm for %s: %w", name, err)
+	}
+	return &helm{target: target, name: name, namespace: namespace, access: getter.config, config: config, client: client}, nil
+}
+
+// placeholder is the version of a chart whose release tool writes it: the chart of a module is as it was before.
+const placeholder = "v0.0.0"
+
+// loadChart reads a chart.
+func loadChart(source images.Chart) (*chart.Chart, error) {
+	loaded, err := loader.Load(source.Path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the chart %s: %w", source.Path, err)
+	}
+	if loaded.Metadata.Version == placeholder {
+		loaded.Metadata.Version, loaded.Metadata.AppVersion = source.Version, source.Version
+	}
+	return loaded, nil
+}
+
+// mergeValues reads Helm values, of which each overrides those before it.
+func mergeValues(files ...[]byte) (map[string]any, error) {
+	merged := map[string]any{}
+	for _, content := range files {
+		values := map[string]any{}
+		if err := yaml.UnmarshalStrict(content, &values); err != nil {
+			return nil, fmt.Errorf("reading Helm values: %w", err)
+		}
+		merged = chartutil.CoalesceTables(values, merged)
+	}
+	return merged, nil
+}
+
+// last is the newest revision of the release; nil when there is none.
+func (h *helm) last() (*release.Release, error) {
+	last, err := h.config.Releases.Last(h.name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the release %s: %w", h.name, err)
+	}
+	return last, nil
+}
+
+// deployed is the newest revision that was applied to its end; nil when there is none. A revision that was superseded by
+// one that never ended is it, too: Helm writes the two records one after the other, and may have been killed in between.
+func (h *helm) deployed() (*release.Release, error) {
+	revisions, err := h.config.Releases.History(h.name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the release %s: %w", h.name, err)
+	}
+	slices.SortFunc(revisions, func(a, b *release.Release) int { return b.Version - a.Version })
+	for _, status := range []release.Status{release.StatusDeployed, release.StatusSuperseded} {
+		for _, revision := range revisions {
+			if revision.Info.Status == status {
+				return revision, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// ensure makes the cluster hold this chart with these values, and reports whether anything had to be changed.
+func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[string]any, say func(string)) (changed bool, err error) {
+	last, err := h.last()
+	if err != nil {
+		return false, err
+	}
+	if last != nil && last.Info.Status == release.StatusDeployed {
+		missing, err := h.missing(last)
+		if err != nil {
+			return false, err
+		}
+		if missing == "" && same(last, wanted, values) {
+			return false, nil
+		}
+		if missing != "" {
+			say(fmt.Sprintf("%s is gone: putting it back", missing))
+		}
+	}
+	if err := h.namespaceReady(ctx, say); err != nil {
+		return false, err
+	}
+	last, err = h.recover(last, say)
+	if err != nil {
+		return false, err
+	}
+	if last == nil {
+		say(fmt.Sprintf("installing %s %s from its chart", h.name, wanted.Metadata.Version))
+		install := action.NewInstall(h.config)
+		install.ReleaseName, install.Namespace = h.name, h.namespace
+		install.Timeout = helmTimeout
+		install.Labels = map[string]string{createdBy: h.name}
+		install.Replace = true // also where `helm uninstall --keep-history` left a record
+		install.TakeOwnership = !h.target.Shared
+		if _, err := install.RunWithContext(ctx, wanted, values); err != nil {
+			return false, fmt.Errorf("installing %s by its chart: %w", h.name, err)
+		}
+		return true, nil
+	}
+	say(fmt.Sprintf("bringing %s from chart %s to %s", h.name, last.Chart.Metadata.Version, wanted.Metadata.Version))
+	upgrade := action.NewUpgrade(h.config)
+	upgrade.Namespace, upgrade.Timeout, upgrade.MaxHistory = h.namespace, helmTimeout, history
+	upgrade.Labels = map[string]string{createdBy: h.name}
+	upgrade.ResetValues = true // what the values say counts, and not what an earlier revision had
+	upgrade.TakeOwnership = !h.target.Shared
+	if _, err := upgrade.RunWithContext(ctx, h.name, wanted, values); err != nil {
+		return false, fmt.Errorf("upgrading %s by its chart: %w", h.name, err)
+	}
+	return true, nil
+}
+
+// same reports whether a revision was made from this chart and these values.
+func same(revision *release.Release, wanted *chart.Chart, values map[string]any) bool {
+	if revision.Chart.Metadata.Version != wanted.Metadata.Version || revision.Chart.Metadata.AppVersion != wanted.Metadata.AppVersion {
+		return false
+	}
+	// As JSON: a revision was stored so, where 1 and 1.0 are the same number.
+	have, err := json.Marshal(revision.Config)
+	if err != nil {
+		return false
+	}
+	want, err := json.Marshal(values)
+	return err == nil && bytes.Equal(have, want)
+}
+
+// missing names an object of a revision that is not in the cluster.
+func (h *helm) missing(revision *release.Release) (string, error) {
+	objects, err := h.config.KubeClient.Build(bytes.NewBufferString(revision.Manifest), false)
+	if err != nil {
+		// Such as: a kind that the manifest has objects of is gone from the cluster.
+		return fmt.Sprintf("something of %s", h.name), nil //nolint:nilerr // what is missing is put back, or that fails and says why
+	}
+	for _, object := range objects {
+		if err := object.Get(); apierrors.IsNotFound(err) {
+			return fmt.Sprintf("%s %s", object.Mapping.GroupVersionKind.Kind, object.Name), nil
+		} else if err != nil {
+			return "", fmt.Errorf("looking for %s %s of %s: %w", object.Mapping.GroupVersionKind.Kind, object.Name, h.name, err)
+		}
+	}
+	return "", nil
+}
+
+// recover puts the release's records in order after an install, upgrade or uninstall that did not come to its end, so that
+// the next operation is possible, and returns the revision from which to upgrade: nil says that it has to be installed.
+//
+// Helm itself refuses to go on from there: install says "cannot re-use a name that is still in use", and upgrade "another
+// operation is in progress". It can't know that the other one is dead. We can: who installs add-ons holds the cluster's
+// lock.
+func (h *helm) recover(last *release.Release, say func(string)) (*release.Release, error) {
+	if last == nil {
+		return nil, nil
+	}
+	status := last.Info.Status
+	switch {
+	case status == release.StatusDeployed:
+		return last, nil
+	case status == release.StatusUninstalled:
+		return nil, nil
+	case status == release.StatusUninstalling:
+		say(fmt.Sprintf("an earlier uninstall of %s was interrupted: finishing it", h.name))
+		return nil, h.uninstall()
+	case status.IsPending():
+		say(fmt.Sprintf("an earlier %s of %s was interrupted: going on from there", strings.TrimPrefix(string(status), "pending-"), h.name))
+		last.SetStatus(release.StatusFailed, "Interrupted; recovered by Operator Labs")
+		if err := h.config.Releases.Update(last); err != nil {
+			return nil, fmt.Errorf("recording that revision %d of %s was interrupted: %w", last.Version, h.name, err)
+		}
+	case status == release.StatusFailed:
+		say(fmt.Sprintf("an earlier attempt at %s failed (%s): trying again", h.name, oneLine(last.Info.Description)))
+	}
+	good, err := h.deployed()
+	if err != nil {
+		return nil, err
+	}
+	if good == nil {
+		// It never worked. Its records go, its objects stay: they bear the release's name, and the next install adopts them.
+		return nil, h.forget()
+	}
+	if good.Info.Status == release.StatusSuperseded {
+		good.SetStatus(release.StatusDeployed, "Deployed again; what superseded it was interrupted")
+		if err := h.config.Releases.Update(good); err != nil {
+			return nil, fmt.Errorf("recording which revision of %s is deployed: %w", h.name, err)
+		}
+	}
+	return good, nil
+}
+
+// forget deletes the release's records, and none of its objects.
+func (h *helm) forget() error {
+	revisions, err := h.config.Releases.History(h.name)
+	if err != nil {
+		return fmt.Errorf("reading the release %s: %w", h.name, err)
+	}
+	for _, revision := range revisions {
+		if _, err := h.config.Releases.Delete(h.name, revision.Version); err != nil {
+			return fmt.Errorf("deleting the record of revision %d of %s: %w", revision.Version, h.name, err)
+		}
+	}
+	return nil
+}
+
+// uninstall deletes what the release made. That there is none is no error.
+func (h *helm) uninstall() error {
+	uninstall := action.NewUninstall(h.config)
+	uninstall.Timeout = helmTimeout
+	uninstall.IgnoreNotFound = true
+	uninstall.DeletionPropagation = string(metav1.DeletePropagationBackground)
+	if _, err := uninstall.Run(h.name); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return fmt.Errorf("uninstalling %s: %w", h.name, err)
+	}
+	return nil
+}
+
+// namespaceReady makes the release's namespace, after an earlier one of that name that is being deleted is gone.
+func (h *helm) namespaceReady(ctx context.Context, say func(string)) error {
+	said := false
+	return until(ctx, namespacePatience, "the namespace "+h.namespace, func(ctx context.Context) (string, error) {
+		namespace, err := h.client.CoreV1().Namespaces().Get(ctx, h.namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = h.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: h.namespace, Labels: map[string]string{createdBy: h.name},
+			}}, metav1.CreateOptions{})
+			if err == nil || apierrors.IsAlreadyExists(err) {
+				return "", nil
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+		if namespace.DeletionTimestamp == nil {
+			return "", nil
+		}
+		if !said {
+			say(fmt.Sprintf("waiting until the old namespace %s is gone", h.namespace))
+			said = true
+		}
+		return "it is still being deleted" + terminating(namespace), nil
+	})
+}
+
+// owns reports whether an object is the release's: it bears its name, and on somebody else's cluster our label, too.
+func (h *helm) owns(object metav1.Object) bool {
+	annotations := object.GetAnnotations()
+	return annotations[releaseName] == h.name && annotations[releaseNamespace] == h.namespace &&
+		(!h.target.Shared || object.GetLabels()[createdBy] != "")
+}
+
+// removeNamespace deletes the release's namespace if it was made for it, and waits until it is gone.
+func (h *helm) removeNamespace(ctx context.Context) error {
+	namespace, err := h.client.CoreV1().Namespaces().Get(ctx, h.namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && namespace.Labels[createdBy] == "" {
+		return nil
+	}
+	if err == nil {
+		err = h.client.CoreV1().Namespaces().Delete(ctx, h.namespace, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the namespace %s: %w", h.namespace, err)
+	}
+	return until(ctx, namespacePatience, "the end of the namespace "+h.namespace, func(ctx context.Context) (string, error) {
+		namespace, err := h.client.CoreV1().Namespaces().Get(ctx, h.namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return "it is still being deleted" + terminating(namespace), nil
+	})
+}
+
+// createdBy is the label of a namespace that was made for an add-on: only such a one goes with it.
+// Releases and what cert-manager's chart makes have it, too.
+const createdBy = "operator-labs.lva.io/addon"
+
+// terminating says what a namespace that is being deleted waits for.
+func terminating(namespace *corev1.Namespace) string {
+	for _, condition := range namespace.Status.Conditions {
+		switch condition.Type {
+		case corev1.NamespaceContentRemaining, corev1.NamespaceFinalizersRemaining, corev1.NamespaceDeletionContentFailure:
+			if condition.Status == corev1.ConditionTrue {
+				return ": " + condition.Message
+			}
+		}
+	}
+	return ""
+}
+
+func oneLine(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if r := []rune(text); len(r) > 120 {
+		text = string(r[:120]) + "…"
+	}
+	return text
+}

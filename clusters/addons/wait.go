@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// interval is how often a wait looks.
+const interval = 500 * time.Millisecond
+
+// until looks at something until look has nothing to object any more. It ends at once with look's error, and with a
+// TimeoutError that repeats the last objection when patience is over.
+func until(ctx context.Context, patience time.Duration, what string, look func(context.Context) (objection string, err error)) error {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		objection, err := look(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+		if objection == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
+		case <-deadline.C:
+			return &TimeoutError{What: what, Patience: patience, Objection: objection}
+		case <-ticks.C:
+		}
+	}
+}
+
+// TimeoutError says that something did not become what it should within its time.
+type TimeoutError struct {
+	// What was waited for, for how long, and what was the last thing that stood against it.
+	What      string
+	Patience  time.Duration
+	Objection string
+	// Explanation is what Explain saw.
+	Explanation string
+}
+
+func (e *TimeoutError) Error() string {
+	text := fmt.Sprintf("%s: not within %s: %s", e.What, e.Patience, e.Objection)
+	if e.Explanation != "" {
+		text += "\n" + e.Explanation
+	}
+	return text
+}
