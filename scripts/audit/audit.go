@@ -8,12 +8,14 @@ package audit
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +35,9 @@ type Log struct {
 	events  []Event
 	changed chan struct{} // closed and replaced when events come
 	err     error
+
+	mark func(path string) error // of a log that comes late; nil of one that does not
+	ctx  context.Context
 }
 
 // Open opens a log, and reads it until the context ends.
@@ -41,9 +46,48 @@ func Open(ctx context.Context, path string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	l := &Log{file: file, changed: make(chan struct{})}
+	l := &Log{file: file, changed: make(chan struct{}), ctx: ctx}
 	go l.follow(ctx)
 	return l, nil
+}
+
+// ComesLate says that the log is a copy, which comes a moment after the API server has written the original. Whoever asks
+// what there is waits until the copy has caught up. mark has to ask the API server for a path, which it then logs; that
+// there is nothing at the path is no error. It is called before the log is read for the first time.
+func (l *Log) ComesLate(mark func(path string) error) { l.mark = mark }
+
+// MarkPath begins the paths for which a log that comes late has the API server asked.
+const MarkPath = "/operator-labs/mark/"
+
+// markPatience is how long a copy may take.
+const markPatience = 5 * time.Second
+
+// catchUp waits until all is there that was logged before it was called.
+func (l *Log) catchUp() {
+	if l.mark == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(l.ctx, markPatience, fmt.Errorf("the copy of the audit log is more than %s late", markPatience))
+	defer cancel()
+	path := MarkPath + rand.Text()
+	err := l.mark(path)
+	for err == nil {
+		changed := l.Changed()
+		if !l.last(func(e Event) bool { return strings.HasPrefix(e.URL, path) }).IsZero() {
+			return
+		}
+		select {
+		case <-changed:
+			err = l.Err()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.err == nil && l.ctx.Err() == nil {
+		l.err = fmt.Errorf("reading the audit log: %w", err)
+	}
 }
 
 func (l *Log) follow(ctx context.Context) {
@@ -100,6 +144,7 @@ type Mark int
 
 // Now is the log's present end.
 func (l *Log) Now() Mark {
+	l.catchUp()
 	l.read()
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -108,6 +153,7 @@ func (l *Log) Now() Mark {
 
 // Since returns what was logged after the mark, for which match is true.
 func (l *Log) Since(mark Mark, match Match) []Event {
+	l.catchUp()
 	l.read()
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -134,8 +180,11 @@ func (l *Log) Err() error {
 	return l.err
 }
 
-// Last is the time of the newest event for which match is true; the zero time if there is none.
-func (l *Log) Last(match Match) time.Time {
+// Last is the time of the newest event for which match is true; the zero time if there is none. It does not wait for a log
+// that comes late.
+func (l *Log) Last(match Match) time.Time { return l.last(match) }
+
+func (l *Log) last(match Match) time.Time {
 	l.read()
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -156,7 +205,10 @@ func (l *Log) Quiet(ctx context.Context, window time.Duration, match Match) erro
 		}
 		left := time.Until(since.Add(window))
 		if left <= 0 {
-			return l.Err()
+			if l.catchUp(); !l.Last(match).After(since) {
+				return l.Err()
+			}
+			continue // it was not quiet, we had only not heard of it
 		}
 		select {
 		case <-time.After(left):

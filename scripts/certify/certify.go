@@ -203,7 +203,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 	}
 	run := grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
-		Start: func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) },
+		Start: grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) }),
 	}
 	if c.misconception != "" {
 		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one.

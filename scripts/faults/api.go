@@ -41,14 +41,21 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the cluster's authority: %w", err)
 	}
-	identity, ca, err := newIdentity()
+	identity, ca, err := newIdentity(i.address())
 	if err != nil {
 		return "", nil, err
 	}
 	// What the operator asks for is asked of the API server as it is; its compression, too.
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true, DisableCompression: true}
+	if config.Proxy != nil {
+		transport.Proxy = config.Proxy // the kubeconfig says by which way the cluster is reached
+	}
+	var through http.RoundTripper = transport
+	if i.API != nil {
+		through = i.API(through)
+	}
 	s := &service{injector: i, parse: parseAPI, refuse: refuseAPI}
-	s.forward(transport, func(r *httputil.ProxyRequest) { r.SetURL(target) })
+	s.forward(through, func(r *httputil.ProxyRequest) { r.SetURL(target) })
 	i.mutex.Lock()
 	i.transports = append(i.transports, transport)
 	i.mutex.Unlock()
@@ -60,13 +67,13 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 }
 
 // newIdentity is by what the proxy is known, and the authority that a client needs for that.
-func newIdentity() (identity *tls.Config, ca []byte, err error) {
+func newIdentity(address string) (identity *tls.Config, ca []byte, err error) {
 	const name = "operator-labs-faults"
 	authority, err := certificates.NewAuthority(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	issued, err := authority.Server(name, []string{"localhost"}, net.IPv4(127, 0, 0, 1))
+	issued, err := authority.Server(name, []string{"localhost"}, net.ParseIP(address))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,6 +18,12 @@ var errClosed = errors.New("the injector of faults is closed")
 
 // Injector stands between one operator and the services that it talks to. All methods are safe for concurrent use.
 type Injector struct {
+	// Address is the IP address of this machine at which the proxies listen. Default: 127.0.0.1. To be set before there are any.
+	Address string
+	// API is put in front of the API server: what passes through it has met its fault before. Default: nothing. To be set before
+	// ProxyAPI.
+	API func(http.RoundTripper) http.RoundTripper
+
 	kill   func() error
 	record *record
 
@@ -36,6 +42,7 @@ type Injector struct {
 	counts      map[counted]int
 	connections map[*connection]bool
 	watches     map[*watch]bool
+	refusing    bool
 }
 
 // counted is what a request is counted as: its class, and its service or "" for all of them.
@@ -188,6 +195,29 @@ func (i *Injector) doom(during *plan, asked *connection) (doomed []*connection, 
 	}
 	during.kills.Add(1)
 	return doomed, true
+}
+
+// Refuse lets nothing of the operator be done any more: neither on the connections that there are, nor on those that come. It
+// is for one that takes a moment to die, and might connect again meanwhile. Admit ends it.
+func (i *Injector) Refuse() {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.refusing = true
+	for c := range i.connections {
+		c.doomed = true
+	}
+}
+
+// Admit says that whoever connects from now on is another operator. Connections that were refused end.
+func (i *Injector) Admit() {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.refusing = false
+	for c := range i.connections {
+		if c.doomed {
+			c.end()
+		}
+	}
 }
 
 // killOperator kills the operator, whose connections are doomed, and has it started again.

@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -74,7 +75,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // listen serves on a port of this machine until Close. With a TLS configuration it speaks HTTP/2 as well.
 func (s *service) listen(config *tls.Config) (address string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(s.injector.address(), "0"))
 	if err != nil {
 		return "", fmt.Errorf("listening for the operator's requests: %w", err)
 	}
@@ -103,6 +104,11 @@ func (s *service) listen(config *tls.Config) (address string, err error) {
 	return listener.Addr().String(), nil
 }
 
+// loopback is where only this machine gets.
+const loopback = "127.0.0.1"
+
+func (i *Injector) address() string { return cmp.Or(i.Address, loopback) }
+
 // connection is one of the operator's to a proxy. By them, an operator is told from the one that is started after it.
 type connection struct {
 	net.Conn
@@ -126,6 +132,7 @@ func (i *Injector) connected(ctx context.Context, conn net.Conn) context.Context
 	c := &connection{Conn: conn, ended: make(chan struct{})}
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
+	c.doomed = i.refusing
 	i.connections[c] = true
 	return context.WithValue(ctx, connectionKey{}, c)
 }

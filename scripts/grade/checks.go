@@ -18,7 +18,6 @@ import (
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/report"
-	"lva.io/operators/scripts/submission"
 )
 
 // check runs the lab's checks and takes their results into the report. operator is nil in a lab that runs none.
@@ -33,7 +32,7 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 	defer cancel()
 	dir := r.workshop.Scope.Dir
 	protocolRun := protocol.Run{
-		Lab: *r.Lab, Kubeconfig: r.cluster.Kubeconfig, AuditLog: r.cluster.AuditLog, OperatorUser: submission.User,
+		Lab: *r.Lab, Kubeconfig: r.cluster.Kubeconfig, AuditLog: r.cluster.AuditLog, AuditLate: r.cluster.AuditLate, OperatorUser: r.user,
 		Freezer: r.freezer, Seed: r.Seed,
 	}
 	if r.torture != nil {
@@ -188,15 +187,18 @@ func (r *run) complete(output *logTail) error {
 	return nil
 }
 
+// forbiddenTimeout is for reading the audit log once more.
+const forbiddenTimeout = 5 * time.Second
+
 // takeForbidden takes all that the operator was refused into the report, each with the marker that would allow it.
 func (r *run) takeForbidden() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), forbiddenTimeout)
 	defer cancel()
-	log, err := audit.Open(ctx, r.cluster.AuditLog)
+	log, err := r.cluster.openAudit(ctx)
 	if err != nil {
 		return err
 	}
-	for _, right := range audit.ForbiddenRights(log.Since(0, audit.By(submission.User))) {
+	for _, right := range audit.ForbiddenRights(log.Since(0, audit.By(r.user))) {
 		resource := right.Resource
 		if resource == "" {
 			resource = right.URL

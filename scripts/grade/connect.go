@@ -19,15 +19,26 @@ import (
 
 // connect puts the injector of faults between the operator and all that it talks to, and starts the lab's services. A lab
 // without an operator has neither.
-func (r *run) connect() error {
-	r.access = submission.Access{File: r.kubeconfig()}
+func (r *run) connect(ctx context.Context) error {
+	r.access = submission.Access{File: r.kubeconfig(), Shared: r.cluster.Shared}
 	if !r.Lab.Operator {
 		return nil
 	}
 	r.injector = faults.New(func() error { return r.operator.crash() })
+	if recorder := r.cluster.Recorder; recorder != nil {
+		r.injector.API = func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(r.user, next) }
+	}
+	if r.cluster.Pods != nil {
+		r.injector.Address = r.cluster.Pods.Gateway
+	}
 	var err error
-	if r.access.Host, r.access.CA, err = r.injector.ProxyAPI(r.cluster.Config()); err != nil {
+	if r.access.Host, r.access.CA, err = r.injector.ProxyAPI(r.cluster.Config); err != nil {
 		return err
+	}
+	if r.cluster.Pods != nil {
+		if err := r.cluster.Pods.reaches(ctx, r.access.Host); err != nil {
+			return err
+		}
 	}
 	if slices.Contains(r.Lab.Services, freezer.Service) {
 		return r.startFreezer()
@@ -61,6 +72,9 @@ func (r *run) disconnect() {
 	}
 	r.takeTimeline()
 	_ = r.injector.Close()
+	if r.scripts != nil {
+		_ = r.scripts.Close()
+	}
 	if r.closeFreezer != nil {
 		_ = r.closeFreezer()
 	}
@@ -85,7 +99,10 @@ func (r *run) serveWebhooks(ctx context.Context, manifests *submission.Manifests
 		return r.workshop.PrepareWebhooks(ctx, manifests)
 	}
 	err = r.step(ctx, name, func(ctx context.Context) (_ string, err error) {
-		end, err = r.workshop.ServeWebhooks(ctx, r.cluster.Config(), r.cluster.Egress, manifests)
+		if r.cluster.Way == nil {
+			return "", r.cluster.NoWay
+		}
+		end, err = r.workshop.ServeWebhooks(ctx, r.cluster.Config, r.cluster.Way, manifests)
 		return "", asVerdict(err, report.NotGenerated)
 	})
 	return end, err
@@ -98,6 +115,9 @@ const listenTimeout = 3 * time.Second
 func (r *run) awaitWebhooks(ctx context.Context) error {
 	listening, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
+	if r.deployment != nil {
+		return r.deployment.awaitReady(ctx)
+	}
 	if err := r.workshop.WebhooksListen(listening); err != nil && ctx.Err() != nil {
 		return err
 	}

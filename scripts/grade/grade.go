@@ -4,16 +4,18 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
 
-	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
@@ -28,8 +30,10 @@ type Options struct {
 	Dir string
 	// ControllerGen is the program that makes manifests from markers, Checks the test binary of the lab's checks.
 	ControllerGen, Checks string
-	// Start starts the cluster. It may hand out one that was started before; the run stops it.
-	Start func(context.Context) (*embedded.Cluster, error)
+	// Start starts the cluster. It may hand out one that was started before; the run stops it. On is what kind of cluster it is,
+	// for the report. Default: embedded.
+	Start Start
+	On    string
 	// Kubectl is the program that scripts of the submission find as kubectl.
 	Kubectl string
 	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
@@ -63,7 +67,9 @@ type run struct {
 	Options
 	report   *report.Report
 	workshop *submission.Workshop
-	cluster  *embedded.Cluster
+	cluster  *Cluster
+	// user is the name by which the API server knows the operator.
+	user string
 	// access is how the operator gets to the API server, and injector what it gets through.
 	access   submission.Access
 	injector *faults.Injector
@@ -73,6 +79,10 @@ type run struct {
 	environment  []string
 	freezer      string
 	closeFreezer func() error
+	// scripts is by which the submission's scripts get to the API server, where somebody has to record that.
+	scripts *faults.Injector
+	// deployment is how the operator runs in the cluster; nil if it runs on this machine.
+	deployment *deployment
 
 	mutex sync.Mutex // of report, while steps run side by side
 }
@@ -98,7 +108,7 @@ func Run(ctx context.Context, options Options) *report.Report {
 		options.Seed = rand.Uint32()
 	}
 	started := time.Now()
-	r := &run{Options: options, report: Blank(options, started)}
+	r := &run{Options: options, report: Blank(options, started), user: submission.User}
 	err := r.grade(ctx)
 	r.conclude(ctx, err)
 	r.report.Seconds = time.Since(started).Seconds()
@@ -114,7 +124,7 @@ func Blank(options Options, started time.Time) *report.Report {
 	r := &report.Report{
 		Schema: report.Schema, Lab: options.Lab.Name, Title: options.Lab.Title, Submission: report.Submission{Dir: dir},
 		Outcome: report.Graded, Started: started, MaxScore: options.Lab.MaxScore(),
-		Environment: report.Environment{Cluster: "embedded", OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()},
+		Environment: report.Environment{Cluster: cmp.Or(options.On, "embedded"), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()},
 	}
 	if options.Lab.Operator {
 		r.Seed = options.Seed // without one, nothing goes wrong
@@ -152,13 +162,27 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.connect(); err != nil {
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	go r.watchCluster(ctx, abandon)
+	if err := r.connect(ctx); err != nil {
 		return err
+	}
+	if r.cluster.Pods != nil {
+		r.StartTimeout = max(r.StartTimeout, podStartTimeout)
+	}
+	if r.Lab.Operator && r.cluster.Pods != nil {
+		if err := r.step(ctx, "deploy", func(ctx context.Context) (string, error) {
+			return "", asVerdict(r.deploy(ctx, manifests), report.NotGenerated)
+		}); err != nil {
+			return err
+		}
+		return r.operate(ctx, r.deployment.start)
 	}
 	if err := r.step(ctx, "install the API", func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 		defer cancel()
-		return "", asVerdict(manifests.Install(ctx, r.cluster.Config(), r.access), report.NotGenerated)
+		return "", asVerdict(manifests.Install(ctx, r.cluster.Config, r.access), report.NotGenerated)
 	}); err != nil {
 		return err
 	}
@@ -170,7 +194,23 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeWebhooks()) }()
-	operator, err := r.newOperator()
+	return r.operate(ctx, func(log io.Writer) (instance, error) {
+		return r.workshop.StartOperator(r.kubeconfig(), log, r.environment...)
+	})
+}
+
+// watchCluster ends the run when the cluster is another run's.
+func (r *run) watchCluster(ctx context.Context, abandon context.CancelCauseFunc) {
+	select {
+	case <-r.cluster.Lost:
+		abandon(existing.ErrLost)
+	case <-ctx.Done():
+	}
+}
+
+// operate starts the operator, and lets the checks look at it.
+func (r *run) operate(ctx context.Context, start func(log io.Writer) (instance, error)) error {
+	operator, err := r.newOperator(start)
 	if err != nil {
 		return err
 	}
@@ -242,8 +282,9 @@ func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 			manifests, err = r.workshop.Generate(ctx)
 			return "", asVerdict(err, report.NotGenerated)
 		}},
-		{"start a cluster", func(ctx context.Context) (note string, err error) {
-			if r.cluster, err = r.Start(ctx); err != nil {
+		{startCluster, func(ctx context.Context) (note string, err error) {
+			waits := func(reason string) { r.View.StepProgress(startCluster, reason) }
+			if r.cluster, err = r.Start(ctx, waits); err != nil {
 				return "", err
 			}
 			r.report.Environment.Kubernetes = r.cluster.Version
@@ -272,6 +313,8 @@ func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 	r.report.Notices = manifests.Notices
 	return manifests, nil
 }
+
+const startCluster = "start a cluster"
 
 var errAborted = errors.New("ended because another step failed")
 

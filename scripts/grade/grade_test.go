@@ -162,7 +162,7 @@ func TestErrorsOfOurs(t *testing.T) {
 		score  int
 	}{
 		{"no cluster", func(_ *testing.T, o *Options) {
-			o.Start = func(context.Context) (*embedded.Cluster, error) { return nil, errors.New("no port is free") }
+			o.Start = Embedded(func(context.Context) (*embedded.Cluster, error) { return nil, errors.New("no port is free") })
 		}, "^the grader itself failed: no port is free$", 0},
 		{"no controller-gen", func(_ *testing.T, o *Options) { o.ControllerGen = "/nowhere/controller-gen" }, "^the grader itself failed: /nowhere/controller-gen is needed", 0},
 		{"no folder for the log", func(_ *testing.T, o *Options) { o.OperatorLog = "/nowhere/operator.log" }, "^the grader itself failed: making the operator's log", 0},

@@ -161,13 +161,13 @@ func options(t *testing.T, lab, dir string) Options {
 	return Options{
 		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: checks, Kubectl: have.ControlPlane.Path,
 		OperatorLog: filepath.Join(t.TempDir(), "operator.log"),
-		Start: func(ctx context.Context) (*embedded.Cluster, error) {
+		Start: Embedded(func(ctx context.Context) (*embedded.Cluster, error) {
 			cluster, err := embedded.Start(ctx, have.ControlPlane)
 			if err == nil {
 				t.Cleanup(func() { wantGone(t, cluster) })
 			}
 			return cluster, err
-		},
+		}),
 	}
 }
 

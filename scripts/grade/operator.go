@@ -6,12 +6,12 @@ package grade
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
@@ -29,21 +29,32 @@ const (
 
 // operator is the submission's program while it is graded. It is stopped and started by the checks.
 type operator struct {
-	run *run
-	log *operatorLog
+	run   *run
+	begin func(log io.Writer) (instance, error)
+	log   *operatorLog
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
 
 	mutex   sync.Mutex
-	process *process.Process // nil when it should not run
+	process instance // nil when it should not run
 }
 
-func (r *run) newOperator() (*operator, error) {
+// instance is the operator from a start to its end: a process of this machine, or a Pod.
+type instance interface {
+	// Done is closed when it has ended, and Err says then how.
+	Done() <-chan struct{}
+	Err() error
+	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended.
+	Stop(grace time.Duration)
+	Kill()
+}
+
+func (r *run) newOperator(begin func(log io.Writer) (instance, error)) (*operator, error) {
 	file, err := os.Create(r.OperatorLog)
 	if err != nil {
 		return nil, fmt.Errorf("making the operator's log: %w", err)
 	}
-	o := &operator{run: r, gone: make(chan *verdict, 1)}
+	o := &operator{run: r, begin: begin, gone: make(chan *verdict, 1)}
 	o.log = &operatorLog{file: file, flooded: func() {
 		o.report(&verdict{outcome: report.Flooded, reason: fmt.Sprintf(
 			"it wrote more than %d MB into its log: it does the same thing over and over", logLimit>>20)})
@@ -66,7 +77,7 @@ func (o *operator) start() error {
 	if o.process != nil {
 		return nil
 	}
-	p, err := o.run.workshop.StartOperator(o.run.kubeconfig(), o.log, o.run.environment...)
+	p, err := o.begin(o.log)
 	if err != nil {
 		return err
 	}
@@ -77,7 +88,7 @@ func (o *operator) start() error {
 }
 
 // watch reports an operator that ends without having been asked to.
-func (o *operator) watch(p *process.Process) {
+func (o *operator) watch(p instance) {
 	<-p.Done()
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -119,7 +130,7 @@ func (o *operator) firstStart(ctx context.Context) error {
 		"does main start the manager, and is the controller set up with it?", o.run.StartTimeout)}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.run.StartTimeout, silent)
 	defer cancel()
-	log, err := audit.Open(ctx, o.run.cluster.AuditLog)
+	log, err := o.run.cluster.openAudit(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,7 +142,7 @@ func (o *operator) firstStart(ctx context.Context) error {
 		if err := log.Err(); err != nil {
 			return err
 		}
-		if !log.Last(begins).IsZero() {
+		if !log.Last(o.begins).IsZero() {
 			return nil
 		}
 		select {
@@ -150,8 +161,8 @@ func (o *operator) firstStart(ctx context.Context) error {
 
 // begins matches the requests by which an operator begins its work: it lists and watches what it is about. That those
 // may be forbidden to it is for the checks to say.
-func begins(e audit.Event) bool {
-	return e.User == submission.User && (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
+func (o *operator) begins(e audit.Event) bool {
+	return e.User == o.run.user && (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
 }
 
 func (o *operator) lastWords() []string { return o.log.last(lastLines) }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,13 +23,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
 )
 
 const (
 	// rescuer is the ServiceAccount as which the scripts of a submission come to the API server.
 	rescuer, rescuerNamespace = "rescuer", "operator-system"
+	rescuerUser               = "system:serviceaccount:" + rescuerNamespace + ":" + rescuer
 	// tokenSeconds is how long its token is good for: longer than a run takes.
 	tokenSeconds = 60 * 60
 	// scriptTimeout is for a script that sends some requests.
@@ -97,8 +101,15 @@ func (r *run) prepareScripts(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("making the rescuer's account: %w", err)
 	}
-	config := r.cluster.Config()
-	kubeconfig, err := embedded.Kubeconfig(config.Host, config.CAData, api.AuthInfo{Token: token})
+	host, ca := r.cluster.Config.Host, r.cluster.Config.CAData
+	if recorder := r.cluster.Recorder; recorder != nil {
+		r.scripts = faults.New(nil)
+		r.scripts.API = func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(rescuerUser, next) }
+		if host, ca, err = r.scripts.ProxyAPI(r.cluster.Config); err != nil {
+			return err
+		}
+	}
+	kubeconfig, err := embedded.Kubeconfig(host, ca, api.AuthInfo{Token: token})
 	if err != nil {
 		return err
 	}
@@ -114,18 +125,23 @@ func (r *run) prepareScripts(ctx context.Context, dir string) error {
 // makeRescuer makes an account of its own for scripts, and a token for it. An administrator's certificate that only
 // claims to be the rescuer would let them claim to be anybody.
 func (r *run) makeRescuer(ctx context.Context) (token string, err error) {
-	client, err := kubernetes.NewForConfig(r.cluster.Config())
+	client, err := kubernetes.NewForConfig(r.cluster.Config)
 	if err != nil {
 		return "", err
 	}
-	name := metav1.ObjectMeta{Name: rescuer}
+	name := metav1.ObjectMeta{Name: rescuer, Labels: map[string]string{existing.Label: "true"}}
 	accounts := client.CoreV1().ServiceAccounts(rescuerNamespace)
 	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rescuer},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: rescuerNamespace, Name: rescuer}},
 	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: rescuerNamespace, Labels: name.Labels}}
 	for _, create := range []func() error{
+		func() error {
+			_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+			return err
+		},
 		func() error {
 			_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: name}, metav1.CreateOptions{})
 			return err

@@ -56,7 +56,7 @@ func scripted(t *testing.T) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{Options: Options{Kubectl: have.ControlPlane.Path}, workshop: workshop, cluster: cluster}
+	r := &run{Options: Options{Kubectl: have.ControlPlane.Path}, workshop: workshop, cluster: ofEmbedded(cluster)}
 	if err := manifests.Install(t.Context(), cluster.Config(), submission.Access{File: r.kubeconfig()}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,9 @@ type choice struct {
 	// Out is the folder of its reports.
 	Out string
 
+	// where it is graded.
+	where clusterFlags
+
 	solution, foreign bool
 }
 
@@ -86,6 +89,15 @@ func (c *choice) command(name string) string {
 	case c.solution:
 		text += " --solution"
 	}
+	if !c.where.embedded() {
+		text += " --cluster " + c.where.cluster
+		if c.where.local {
+			text += " --local"
+		}
+		if c.where.address != "" {
+			text += " --address " + c.where.address
+		}
+	}
 	return text
 }
 
@@ -109,6 +121,9 @@ func (c *choice) screen(file string) terminal.Options {
 		if next, err := c.Labs.Lab(fmt.Sprint(n + 1)); err == nil {
 			options.Commands.Next = fmt.Sprintf("make read-%d", next.Number)
 		}
+	}
+	if !c.where.embedded() && options.Commands.Grade != "" {
+		options.Commands.Grade = c.command("grade")
 	}
 	options.Commands.Replay = c.command("grade")
 	return options

@@ -29,13 +29,14 @@ const (
 
 func gradeCommand() *cobra.Command {
 	var flags choiceFlags
+	var where clusterFlags
 	var how how
 	var all bool
 	command := &cobra.Command{
 		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
 		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
 			"The reports are in out/. The exit code is 0 only for full marks.",
-		Example: "  lab grade 2\n  lab grade 2 --dir ~/src/icecream-operator --fetch\n  lab grade --all",
+		Example: "  lab grade 2\n  lab grade 2 --dir ~/src/icecream-operator --fetch\n  lab grade 4 --cluster kind\n  lab grade --all",
 		Args: func(command *cobra.Command, args []string) error {
 			if !all {
 				return exactlyOneLab(command, args)
@@ -47,18 +48,22 @@ func gradeCommand() *cobra.Command {
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if all {
-				return gradeAll(command.Context(), flags)
+				return gradeAll(command.Context(), flags, where)
 			}
 			chosen, err := flags.choose(args[0])
 			if err != nil {
 				return err
 			}
-			how.start = coldStart(chosen.Checkout)
+			chosen.where = where
+			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout); err != nil {
+				return err
+			}
 			result, err := gradeOne(command.Context(), chosen, how)
 			return verdict(result, err)
 		},
 	}
 	flags.register(command)
+	where.register(command, "a fresh one, on this machine")
 	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
 	command.Flags().Uint32Var(&how.seed, "seed", 0, "let the same things go wrong as in an earlier run (default: others)")
@@ -76,15 +81,16 @@ func verdict(result *report.Report, err error) error {
 }
 
 // coldStart starts a cluster when the run wants it.
-func coldStart(here *checkout.Checkout) func(context.Context) (*embedded.Cluster, error) {
-	return func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, here.ControlPlane) }
+func coldStart(here *checkout.Checkout) grade.Start {
+	return grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, here.ControlPlane) })
 }
 
 // how a submission is graded; see grade.Options.
 type how struct {
 	fetch bool
 	seed  uint32
-	start func(context.Context) (*embedded.Cluster, error)
+	start grade.Start
+	on    string
 	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
 	gradescope, visibility string
 }
@@ -95,7 +101,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.Fetch, options.Seed, options.Start = how.fetch, how.seed, how.start
+	options.Fetch, options.Seed, options.Start, options.On = how.fetch, how.seed, how.start, how.on
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
 	blank := grade.Blank(options, time.Now())
 	live := terminal.NewLive(os.Stdout, blank, screen)
@@ -144,12 +150,16 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 }
 
 // gradeAll grades all labs one after the other, each on a cluster that was started while the one before was graded.
-func gradeAll(ctx context.Context, flags choiceFlags) error {
+func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error {
 	here, err := checkout.Find()
 	if err != nil {
 		return err
 	}
 	if err := here.EnsureControlPlane(ctx); err != nil {
+		return err
+	}
+	start, on, err := where.start(ctx, here)
+	if err != nil {
 		return err
 	}
 	var reports []*report.Report
@@ -159,7 +169,8 @@ func gradeAll(ctx context.Context, flags choiceFlags) error {
 		if err != nil {
 			return err
 		}
-		result, err := gradeOne(ctx, chosen, how{start: coldStart(here)})
+		chosen.where = where
+		result, err := gradeOne(ctx, chosen, how{start: start, on: on})
 		if err != nil {
 			return err
 		}

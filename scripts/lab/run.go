@@ -119,7 +119,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir st
 	if err := manifests.Install(ctx, config, submission.Access{File: kubeconfig}); err != nil {
 		return err
 	}
-	closeWebhooks, err := workshop.ServeWebhooks(ctx, config, playground.Egress(), manifests)
+	closeWebhooks, err := workshop.ServeWebhooks(ctx, config, submission.ByEgress(playground.Egress()), manifests)
 	if errors.Is(err, egress.ErrTaken) {
 		err = errRuns
 	}

@@ -28,6 +28,7 @@ const tortureFile = "torture.json"
 
 func tortureCommand() *cobra.Command {
 	var flags choiceFlags
+	var where clusterFlags
 	var seed uint32
 	var random int
 	var fetch bool
@@ -50,10 +51,12 @@ func tortureCommand() *cobra.Command {
 			if !chosen.Lab.Operator {
 				return fmt.Errorf("lab %s runs no operator, so there is nothing to torture", chosen.Lab.Name)
 			}
+			chosen.where = where
 			return torture(command.Context(), chosen, seed, random, fetch)
 		},
 	}
 	flags.register(command)
+	where.register(command, "a fresh one, on this machine")
 	command.Flags().Uint32Var(&seed, "seed", 0, "play the schedules of an earlier run again (default: new ones)")
 	command.Flags().IntVar(&random, "random", grade.RandomSchedules, "how many random schedules, after all single crashes")
 	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
@@ -65,7 +68,10 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, fetch bool
 	if err != nil {
 		return err
 	}
-	options.Start, options.Seed, options.Fetch = coldStart(c.Checkout), seed, fetch
+	if options.Start, options.On, err = c.where.start(ctx, c.Checkout); err != nil {
+		return err
+	}
+	options.Seed, options.Fetch = seed, fetch
 	planned := grade.Blank(options, time.Now())
 	planned.Checks = nil
 	live := terminal.NewLive(os.Stdout, planned, c.screen(filepath.Join(c.Out, tortureFile)))

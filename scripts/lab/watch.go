@@ -80,7 +80,7 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() {
-		_, err := gradeOne(run, c, how{start: warm.Take})
+		_, err := gradeOne(run, c, how{start: grade.Embedded(warm.Take)})
 		done <- err
 	}()
 	select {

@@ -68,7 +68,10 @@ type Workshop struct {
 	Cache string
 	// Waits is told what a webhook's port is waited for, when another operator is run at it. Default: nobody is.
 	Waits func(reason string)
+	// System is the operating system that the program is for. Default: this one.
+	System string
 
+	generated        string   // the folder of what controller-gen made; empty if it made nothing
 	flags            []string // with which the program is started
 	takesWebhookPort bool     // it has a flag for the port of its webhooks
 	webhookFlags     []string // what it is told of its webhooks
@@ -111,7 +114,11 @@ func (w *Workshop) build(ctx context.Context, program string) error {
 	// Without debug information it links in half the time, and panics name file and line all the same.
 	// Nor does it need to know its commit: asking git takes time, and fails in a folder of another user.
 	args = append(args, "-buildvcs=false", "-ldflags=-s -w", "-o", program, w.Main)
-	output, err := w.tool(ctx, buildTimeout, offline(), "go", args...)
+	environment := offline()
+	if w.System != "" {
+		environment = append(environment, "GOOS="+w.System)
+	}
+	output, err := w.tool(ctx, buildTimeout, environment, "go", args...)
 	if reason := missingModule(output); err != nil && reason != "" {
 		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}
 	}

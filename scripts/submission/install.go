@@ -44,13 +44,32 @@ var definitionsResource = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
-// Access is the way by which the operator gets to the API server.
+// Access is the way by which the operator gets to the API server, and what may be done there for it.
 type Access struct {
 	// File is where its kubeconfig is written to.
 	File string
 	// Host is the API server's URL, and CA whose certificates to trust there, in PEM. Default: those of the administrator.
 	Host string
 	CA   []byte
+	// Shared says that the cluster has other users, too. What is there is then somebody else's, and not touched: that it is in
+	// the way is an error. In a cluster of our own it is an earlier submission's, and replaced.
+	Shared bool
+}
+
+// let passes over what is there already, unless it is somebody else's.
+func (a Access) let(what string, err error) error {
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if a.Shared {
+		return inTheWay(what)
+	}
+	return nil
+}
+
+func inTheWay(what string) error {
+	return fmt.Errorf("%s is in the cluster already, and was not made by a run of ours, so it is not touched: "+
+		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster", what)
 }
 
 // Install brings the submission's API and its account into a cluster with one API server: its
@@ -70,13 +89,15 @@ func (m *Manifests) Install(ctx context.Context, config *rest.Config, access Acc
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if err := m.removeStale(ctx, dynamicClient); err != nil {
-		return err
+	if !access.Shared {
+		if err := m.removeStale(ctx, dynamicClient); err != nil {
+			return err
+		}
 	}
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return m.installDefinitions(ctx, dynamicClient) })
+	both.Go(func() error { return m.installDefinitions(ctx, dynamicClient, access) })
 	both.Go(func() error {
-		if err := m.installAccount(ctx, client); err != nil {
+		if err := m.installAccount(ctx, client, access); err != nil {
 			return err
 		}
 		return writeKubeconfig(ctx, client, access)
@@ -102,18 +123,19 @@ func writeKubeconfig(ctx context.Context, client kubernetes.Interface, access Ac
 	return nil
 }
 
-func (m *Manifests) installDefinitions(ctx context.Context, client dynamic.Interface) error {
+func (m *Manifests) installDefinitions(ctx context.Context, client dynamic.Interface, access Access) error {
 	definitions := client.Resource(definitionsResource)
 	for _, definition := range m.definitions {
-		name := definition.GetName()
-		_, err := definitions.Apply(ctx, name, definition, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-		if err != nil {
-			return installing("the CustomResourceDefinition "+name, err)
+		if _, err := apply(ctx, definitions, definition, access.Shared); err != nil {
+			return err
 		}
 	}
 	for _, definition := range m.definitions {
 		if err := waitEstablished(ctx, definitions, definition.GetName()); err != nil {
 			return err
+		}
+		if access.Shared {
+			continue // there may be several API servers, and they need the time
 		}
 		if err := backdate(ctx, definitions, definition.GetName()); err != nil {
 			return fmt.Errorf("backdating the CustomResourceDefinition %s: %w", definition.GetName(), err)
@@ -181,37 +203,39 @@ func conditionIs(object *unstructured.Unstructured, kind, status string) bool {
 	return false
 }
 
-func (m *Manifests) installAccount(ctx context.Context, client kubernetes.Interface) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace}}
-	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); ignoreExisting(err) != nil {
-		return fmt.Errorf("creating the operator's namespace: %w", err)
+func (m *Manifests) installAccount(ctx context.Context, client kubernetes.Interface, access Access) error {
+	if err := makeNamespace(ctx, client, operatorNamespace, access); err != nil {
+		return err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: operatorAccount}}
-	if _, err := client.CoreV1().ServiceAccounts(operatorNamespace).Create(ctx, account, metav1.CreateOptions{}); ignoreExisting(err) != nil {
+	_, err := client.CoreV1().ServiceAccounts(operatorNamespace).Create(ctx, account, metav1.CreateOptions{})
+	if err := access.let("the ServiceAccount "+operatorAccount, err); err != nil {
 		return fmt.Errorf("creating the operator's ServiceAccount: %w", err)
 	}
 	for _, role := range m.clusterRoles {
-		if err := bindClusterRole(ctx, client.RbacV1(), role); err != nil {
+		if err := bindClusterRole(ctx, client.RbacV1(), role, access); err != nil {
 			return installing("the ClusterRole "+role.Name, err)
 		}
 	}
 	for _, role := range m.roles {
-		if err := bindRole(ctx, client, role); err != nil {
+		if err := bindRole(ctx, client, role, access); err != nil {
 			return installing("the Role "+role.Name, err)
 		}
 	}
 	return nil
 }
 
-func subjects() []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: operatorAccount, Namespace: operatorNamespace}}
+func makeNamespace(ctx context.Context, client kubernetes.Interface, name string, access Access) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: withOurLabel(nil)}}
+	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err := access.let("the namespace "+name, err); err != nil {
+		return fmt.Errorf("creating the namespace %s: %w", name, err)
+	}
+	return nil
 }
 
-func ignoreExisting(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
+func subjects() []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: operatorAccount, Namespace: operatorNamespace}}
 }
 
 // installing tells what the API server refuses, which is the submission's fault, from what is ours.

@@ -80,6 +80,7 @@ func (w *Workshop) generate(ctx context.Context, generators ...string) (generate
 	if generated, err = readManifests(out, "crd"); err != nil {
 		return nil, "", fmt.Errorf("reading what controller-gen made: %w", err)
 	}
+	w.generated = out
 	return generated, "", nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,7 +26,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/certificates"
-	"lva.io/operators/clusters/egress"
 )
 
 // certificateFolder is where controller-runtime looks for a serving certificate, below the folder for temporary files.
@@ -35,7 +35,7 @@ var servicesResource = schema.GroupVersionResource{Version: "v1", Resource: "ser
 
 // served is what serves a submission's webhooks while its operator runs.
 type served struct {
-	router  *egress.Router
+	leader  leader // nil: there is nothing to register
 	claims  []*claim
 	ca      *certificates.Authority
 	host    string      // that the serving certificate is for
@@ -49,8 +49,8 @@ func (s *served) close() (err error) {
 		return nil
 	}
 	s.closed = true
-	if s.router != nil {
-		err = s.router.Close()
+	if s.leader != nil {
+		err = s.leader.Close()
 	}
 	for _, c := range s.claims {
 		err = errors.Join(err, c.Close())
@@ -84,26 +84,26 @@ func (w *Workshop) prepareWebhooks(ctx context.Context, manifests *Manifests) (*
 	return s, nil
 }
 
-// ServeWebhooks does what PrepareWebhooks does, and brings the submission's webhooks into a cluster whose API server goes
-// out to Services by the socket: their Services and their configurations, as kustomize would put them together. It leads
-// the Services to the operator.
+// ServeWebhooks does what PrepareWebhooks does, and brings the submission's webhooks into a cluster whose API server gets to
+// this machine by the way: their Services and their configurations, as kustomize would put them together. It leads the
+// Services to the operator.
 //
 // What it returns ends that; the webhooks stay registered, and fail as their failure policy says. A configuration that the
 // API server refuses is a *Problem. Without webhooks there is nothing to register.
-func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, socket string, manifests *Manifests) (end func() error, err error) {
+func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, way Way, manifests *Manifests) (end func() error, err error) {
 	if !manifests.HasWebhooks() {
 		return w.PrepareWebhooks(ctx, manifests)
 	}
 	// First, since who finds it taken need not wait for a port.
-	router, err := egress.Listen(socket)
+	leader, err := way.open()
 	if err != nil {
 		return nil, err
 	}
 	s, err := w.prepareWebhooks(ctx, manifests)
 	if err != nil {
-		return nil, errors.Join(err, router.Close())
+		return nil, errors.Join(err, leader.Close())
 	}
-	s.router = router
+	s.leader = leader
 	if err := s.register(ctx, config, manifests); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -122,22 +122,32 @@ func (s *served) register(ctx context.Context, config *rest.Config, manifests *M
 		}
 	}
 	for _, configuration := range manifests.webhooks {
-		configuration = manifests.connected(configuration, s.ca.PEM)
-		if _, err := apply(ctx, client.Resource(configurations[configuration.GetKind()]), configuration); err != nil {
+		configuration = manifests.connected(configuration, operatorNamespace, s.ca.PEM)
+		if _, err := apply(ctx, client.Resource(configurations[configuration.GetKind()]), configuration, s.leader.shared()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apply makes an object that the submission brings, or brings it up to date.
-func apply(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// apply makes an object that the submission brings, or brings it up to date. In a shared cluster it only makes it.
+func apply(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured, shared bool) (*unstructured.Unstructured, error) {
 	if object.GetName() == "" {
-		return nil, &Problem{Reason: fmt.Sprintf("a %s in config/webhook has no name: give it one under metadata", object.GetKind())}
+		return nil, &Problem{Reason: fmt.Sprintf("a %s of the submission has no name: give it one under metadata", object.GetKind())}
 	}
+	object = object.DeepCopy()
 	object.SetLabels(withOurLabel(object.GetLabels()))
 	object.SetManagedFields(nil) // of a file that was taken from some cluster
-	made, err := client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	var made *unstructured.Unstructured
+	var err error
+	if shared {
+		made, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			return nil, inTheWay("the " + nameOf(object))
+		}
+	} else {
+		made, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	}
 	if err != nil {
 		return nil, installing("the "+nameOf(object), err)
 	}
@@ -219,34 +229,31 @@ func (s *served) lead(ctx context.Context, client dynamic.Interface, service *un
 	if err != nil {
 		return err
 	}
+	for port, target := range ports {
+		ports[port] = s.targets[target]
+	}
 	service = service.DeepCopy()
 	service.SetNamespace(operatorNamespace)
-	made, err := apply(ctx, client.Resource(servicesResource).Namespace(operatorNamespace), service)
+	s.leader.adapt(service)
+	made, err := apply(ctx, client.Resource(servicesResource).Namespace(operatorNamespace), service, s.leader.shared())
 	if err != nil {
 		return err
 	}
-	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
-	if net.ParseIP(ip) == nil {
-		return nil // a Service without an address: the API server will say what it can't reach
-	}
-	for port, target := range ports {
-		s.router.Route(net.JoinHostPort(ip, strconv.Itoa(int(port))), localAddress(s.targets[target]))
-	}
-	return nil
+	return s.leader.lead(ctx, client, made, ports)
 }
 
 func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // connected is a configuration as kustomize and a CA injector would leave it: its webhooks lead to the Services in the
-// operator's namespace, and trust the authority. One that names a URL is left as it is.
-func (m *Manifests) connected(configuration *unstructured.Unstructured, ca []byte) *unstructured.Unstructured {
+// namespace, and trust the authority. One that names a URL is left as it is.
+func (m *Manifests) connected(configuration *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
 	configuration = configuration.DeepCopy()
 	for _, webhook := range webhooksOf(configuration) {
 		client, reference := serviceOf(webhook)
 		if reference == nil {
 			continue
 		}
-		reference["namespace"] = operatorNamespace
+		reference["namespace"] = namespace
 		if service := m.service(reference["name"]); service != nil {
 			reference["name"] = service.GetName()
 		}
@@ -258,7 +265,7 @@ func (m *Manifests) connected(configuration *unstructured.Unstructured, ca []byt
 // WebhooksListen waits until the operator that was started answers where the API server will ask it, as long as the context
 // allows. There is nothing to wait for if ServeWebhooks has registered none.
 func (w *Workshop) WebhooksListen(ctx context.Context) error {
-	if w.webhooks == nil || w.webhooks.router == nil {
+	if w.webhooks == nil || w.webhooks.leader == nil {
 		return nil
 	}
 	trusted := x509.NewCertPool()

@@ -14,10 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/existing"
 )
 
-// InstalledLabel marks what was registered for a submission's webhooks: it goes when another submission is installed.
-const InstalledLabel = "operators.lva.io/installed"
+// InstalledLabel marks what was made for a submission. What was registered for its webhooks goes when another submission is
+// installed.
+const InstalledLabel = existing.Label
 
 func withOurLabel(labels map[string]string) map[string]string {
 	labels = maps.Clone(labels)

@@ -13,6 +13,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/clusters/existing"
 )
 
 // What is registered has its effect a moment later, when the API server's own watch has told it; policies, which it
@@ -34,7 +36,7 @@ func (c *Client) awaitMutating(ctx context.Context) error {
 	name := c.nextCanary()
 	canaries := c.typed.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	_, err := canaries.Create(ctx, &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: ours(name),
 		Webhooks: []admissionv1.MutatingWebhook{{
 			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: nobody(),
 			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
@@ -50,7 +52,7 @@ func (c *Client) awaitValidating(ctx context.Context) error {
 	name := c.nextCanary()
 	canaries := c.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	_, err := canaries.Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: ours(name),
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: nobody(),
 			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
@@ -67,7 +69,7 @@ func (c *Client) awaitPolicies(ctx context.Context) error {
 	name := c.nextCanary()
 	registry := c.typed.AdmissionregistrationV1()
 	_, err := registry.ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: ours(name),
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{
 				ObjectSelector: canarySelector(name),
@@ -80,7 +82,7 @@ func (c *Client) awaitPolicies(ctx context.Context) error {
 		return fmt.Errorf("installing a canary: %w", err)
 	}
 	_, err = registry.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: ours(name),
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
@@ -98,6 +100,11 @@ func (c *Client) awaitPolicies(ctx context.Context) error {
 func (c *Client) nextCanary() string {
 	c.canary++
 	return fmt.Sprintf("0-canary-%d", c.canary)
+}
+
+// ours says who has made a canary, and may remove it if we can't any more.
+func ours(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}
 }
 
 func hook(name string) string { return name + ".operator-labs.lva.io" }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/existing"
 )
 
 // Policy is a file with a policy, its binding, and what they need.
@@ -62,6 +64,13 @@ func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, re
 		if err != nil {
 			return Answer{}, name, err
 		}
+		object = object.DeepCopy()
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[existing.Label] = "true"
+		object.SetLabels(labels)
 		answer, err = c.Ask(ctx, func(ctx context.Context, _ dynamic.Interface) (*unstructured.Unstructured, error) {
 			return resource.Create(ctx, object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		})

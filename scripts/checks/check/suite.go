@@ -155,6 +155,13 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
+	if run.AuditLate {
+		mark, err := audit.Marker(config)
+		if err != nil {
+			return nil, err
+		}
+		log.ComesLate(mark)
+	}
 	suite := &Suite{
 		Lab: &run.Lab, Config: config, Audit: log, Seed: run.Seed, operatorUser: run.OperatorUser, torture: run.Torture,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),

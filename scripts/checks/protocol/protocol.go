@@ -26,6 +26,8 @@ type Run struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// AuditLog is the API server's audit log.
 	AuditLog string `json:"auditLog"`
+	// AuditLate says that it is a copy, which comes a moment late.
+	AuditLate bool `json:"auditLate,omitempty"`
 	// OperatorUser is the user name by which the API server, and so the audit log, knows the operator.
 	OperatorUser string `json:"operatorUser"`
 	// Control is the Unix socket on which the grader listens for the checks. Empty in a lab without an operator.

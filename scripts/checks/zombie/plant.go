@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/icecream"
 )
 
@@ -68,9 +69,12 @@ func (s Scene) Plant(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
+// ourLabel says who has made a thing, and may remove it.
+func ourLabel() map[string]string { return map[string]string{existing.Label: "true"} }
+
 // lease writes the Lease of a controller's leader.
 func (p *planter) lease(ctx context.Context, c Controller, renewed time.Time, holds time.Duration) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace, Labels: ourLabel()}}
 	if _, err := p.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the namespace %s: %w", c.Namespace, err)
 	}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package existing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+)
+
+const (
+	// cleanTimeout is for a namespace with Pods that take their time to end.
+	cleanTimeout = 2 * time.Minute
+	goneInterval = 50 * time.Millisecond
+	// listers is how many kinds are looked through at a time.
+	listers = 10
+)
+
+var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// object is something in the cluster that carries the label.
+type object struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
+	uid             types.UID
+}
+
+func (o object) String() string {
+	return strings.TrimPrefix(o.namespace+"/", "/") + o.name + " (" + o.resource.GroupResource().String() + ")"
+}
+
+// The order in which things go: who decides on requests first, so that nobody can refuse the rest; what runs before what it
+// cares for, kinds when all of the kind is gone, and namespaces, with all that is in them, at the end.
+const (
+	admission = iota
+	others
+	definitions
+	namespaces
+	stages
+)
+
+func (o object) stage() int {
+	switch {
+	case o.resource.Group == "admissionregistration.k8s.io", o.resource.Resource == "apiservices":
+		return admission
+	case o.resource.GroupResource() == definitionsResource.GroupResource():
+		return definitions
+	case o.resource.Group == "" && o.resource.Resource == "namespaces":
+		return namespaces
+	}
+	return others
+}
+
+// cleaner removes what carries the label.
+type cleaner struct {
+	metadata metadata.Interface
+	dynamic  dynamic.Interface
+}
+
+// Clean removes all that carries our label, of whatever kind: with the custom resources of our kinds whatever holds them, and
+// with our namespaces all that is in them. It returns when nothing of it is left, and says how much there was.
+func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
+	defer cancel()
+	all, err := c.labelled(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		return 0, nil
+	}
+	cleaner := &cleaner{}
+	if cleaner.metadata, err = metadata.NewForConfig(c.config); err != nil {
+		return 0, fmt.Errorf("making a client: %w", err)
+	}
+	if cleaner.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
+		return 0, fmt.Errorf("making a client: %w", err)
+	}
+	for stage := range stages {
+		for _, one := range all {
+			if one.stage() != stage {
+				continue
+			}
+			if err := cleaner.remove(ctx, one); err != nil {
+				return removed, fmt.Errorf("removing %s: %w", one, err)
+			}
+			removed++
+		}
+	}
+	for _, one := range all {
+		if err := cleaner.awaitGone(ctx, one); err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// labelled finds all that carries the label. Kinds that can't be listed, as those of an APIService that is down, or that this
+// account may not see, are passed over: we can't have made anything of them.
+func (c *Cluster) labelled(ctx context.Context) ([]object, error) {
+	discoverer, err := c.discovery()
+	if err != nil {
+		return nil, err
+	}
+	lists, err := discoverer.ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("asking the cluster which kinds it has: %w", err)
+	}
+	client, err := metadata.NewForConfig(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	var mutex sync.Mutex
+	var all []object
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(listers)
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, kind := range list.APIResources {
+			if !slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") {
+				continue
+			}
+			resource := version.WithResource(kind.Name)
+			group.Go(func() error {
+				found, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: Label})
+				if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsServiceUnavailable(err) {
+					return nil
+				}
+				if err != nil {
+					return fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
+				}
+				mutex.Lock()
+				defer mutex.Unlock()
+				for _, one := range found.Items {
+					all = append(all, object{resource: resource, namespace: one.Namespace, name: one.Name, uid: one.UID})
+				}
+				return nil
+			})
+		}
+	}
+	return all, group.Wait()
+}
+
+// remove asks for the deletion of one, and of a kind with all that there is of it.
+func (c *cleaner) remove(ctx context.Context, one object) error {
+	if one.stage() == definitions {
+		if err := c.empty(ctx, one.name); err != nil {
+			return err
+		}
+	}
+	return ignoreGone(c.client(one).Delete(ctx, one.name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &one.uid}, PropagationPolicy: new(metav1.DeletePropagationBackground),
+	}))
+}
+
+func (c *cleaner) client(one object) metadata.ResourceInterface {
+	return c.metadata.Resource(one.resource).Namespace(one.namespace)
+}
+
+// empty removes all custom resources of one of our kinds. Whoever holds them by a finalizer has ended, or was never there.
+func (c *cleaner) empty(ctx context.Context, definition string) error {
+	object, err := c.dynamic.Resource(definitionsResource).Get(ctx, definition, metav1.GetOptions{})
+	if err != nil {
+		return ignoreGone(err)
+	}
+	resource, served := resourceOf(object)
+	if !served {
+		return nil // nobody can have made any
+	}
+	all := c.metadata.Resource(resource)
+	const nobodyHolds = `{"metadata":{"finalizers":null}}`
+	return poll(ctx, "the "+definition+" to be gone", func() (bool, error) {
+		list, err := all.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return apierrors.IsNotFound(err), ignoreGone(err)
+		}
+		for _, one := range list.Items {
+			there := all.Namespace(one.Namespace)
+			if one.DeletionTimestamp == nil {
+				err = there.Delete(ctx, one.Name, metav1.DeleteOptions{})
+			} else if len(one.Finalizers) > 0 {
+				_, err = there.Patch(ctx, one.Name, types.MergePatchType, []byte(nobodyHolds), metav1.PatchOptions{})
+			}
+			if ignoreGone(err) != nil {
+				return false, fmt.Errorf("removing the %s %s: %w", resource.Resource, one.Name, err)
+			}
+		}
+		return len(list.Items) == 0, nil
+	})
+}
+
+// resourceOf is how the custom resources of a definition are asked for, if they can be.
+func resourceOf(definition *unstructured.Unstructured) (schema.GroupVersionResource, bool) {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, version := range versions {
+		if version, ok := version.(map[string]any); ok && version["served"] == true {
+			return schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}, true
+		}
+	}
+	return schema.GroupVersionResource{}, false
+}
+
+func (c *cleaner) awaitGone(ctx context.Context, one object) error {
+	return poll(ctx, one.String()+" to be gone", func() (bool, error) {
+		now, err := c.client(one).Get(ctx, one.name, metav1.GetOptions{})
+		if err != nil {
+			// Where the kind is gone, all of it is.
+			return apierrors.IsNotFound(err), ignoreGone(err)
+		}
+		return now.UID != one.uid, nil
+	})
+}
+
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // of another identity: then it is not the one that we meant
+		return nil
+	}
+	return err
+}
+
+// poll repeats the question until the answer is yes, an error, or too late.
+func poll(ctx context.Context, what string, ask func() (bool, error)) error {
+	ticker := time.NewTicker(goneInterval)
+	defer ticker.Stop()
+	for {
+		yes, err := ask()
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+		if err != nil || yes {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}

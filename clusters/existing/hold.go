@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package existing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// The Lease that says who works on a cluster. It is gone when nobody does.
+const (
+	leaseName      = "operator-labs"
+	leaseNamespace = metav1.NamespaceDefault
+)
+
+// How long a Lease is good for that nobody renews, how often it is renewed, and how often one looks who has it.
+var (
+	leaseDuration = 15 * time.Second
+	leaseRenewal  = 3 * time.Second
+	leasePoll     = 500 * time.Millisecond
+)
+
+// Hold is the right to work on a cluster: nobody else has it at the same time.
+type Hold struct {
+	leases coordinationv1client.LeaseInterface
+	cancel context.CancelFunc
+	lost   chan struct{}
+	done   sync.WaitGroup
+	lease  *coordinationv1.Lease
+}
+
+// Hold waits for its turn to work on the cluster, as long as the context allows. who is told to others that wait meanwhile,
+// and waits whom this one waits for. One who was killed holds it for a quarter of a minute more.
+func (c *Cluster) Hold(ctx context.Context, who string, waits func(reason string)) (*Hold, error) {
+	client, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	h := &Hold{leases: client.CoordinationV1().Leases(leaseNamespace), lost: make(chan struct{})}
+	if err := h.take(ctx, who, waits); err != nil {
+		return nil, err
+	}
+	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h.cancel = cancel
+	h.done.Go(func() { h.renew(renewing) })
+	return h, nil
+}
+
+// take takes the Lease when it is free. Whether it is renewed is judged by our clock alone: theirs may be another.
+func (h *Hold) take(ctx context.Context, who string, waits func(string)) error {
+	tick := time.NewTicker(leasePoll)
+	defer tick.Stop()
+	var seen string
+	var since time.Time
+	reason := ""
+	for {
+		held, err := h.try(ctx, who, seen, since)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return fmt.Errorf("taking the Lease %s/%s: %w", leaseNamespace, leaseName, err)
+		}
+		if h.lease != nil {
+			return nil
+		}
+		if held.ResourceVersion != seen {
+			seen, since = held.ResourceVersion, time.Now()
+		}
+		if now := describe(held); now != reason {
+			reason = now
+			waits(reason)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", reason, context.Cause(ctx))
+		}
+	}
+}
+
+func describe(lease *coordinationv1.Lease) string {
+	text := "somebody else works on this cluster"
+	if holder := lease.Spec.HolderIdentity; holder != nil {
+		text = *holder + " works on this cluster"
+	}
+	if at := lease.Spec.AcquireTime; at != nil {
+		text += ", since " + at.Local().Format(time.TimeOnly)
+	}
+	return text
+}
+
+// try takes the Lease if nobody has it, or who has it has not renewed it for its duration. Otherwise it returns the one that
+// is held.
+func (h *Hold) try(ctx context.Context, who, seen string, since time.Time) (*coordinationv1.Lease, error) {
+	now := metav1.NowMicro()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: leaseName},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &who, LeaseDurationSeconds: new(int32(max(1, leaseDuration/time.Second))), AcquireTime: &now, RenewTime: &now,
+		},
+	}
+	made, err := h.leases.Create(ctx, lease, metav1.CreateOptions{})
+	if err == nil {
+		h.lease = made
+		return nil, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	held, err := h.leases.Get(ctx, leaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &coordinationv1.Lease{}, nil // it was released at this moment
+	}
+	if err != nil {
+		return nil, err
+	}
+	if held.ResourceVersion != seen || time.Since(since) < leaseDuration {
+		return held, nil
+	}
+	lease.ResourceVersion = held.ResourceVersion
+	made, err = h.leases.Update(ctx, lease, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return held, nil // it has just been renewed, released or taken
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.lease = made
+	return nil, nil
+}
+
+// renew keeps the Lease until the context ends, or it is lost.
+func (h *Hold) renew(ctx context.Context) {
+	tick := time.NewTicker(leaseRenewal)
+	defer tick.Stop()
+	renewed := time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		next := h.lease.DeepCopy()
+		next.Spec.RenewTime = new(metav1.NowMicro())
+		attempt, cancel := context.WithTimeout(ctx, leaseRenewal)
+		made, err := h.leases.Update(attempt, next, metav1.UpdateOptions{})
+		cancel()
+		switch {
+		case err == nil:
+			h.lease, renewed = made, time.Now()
+		case ctx.Err() != nil:
+			return
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err), time.Since(renewed) > leaseDuration:
+			close(h.lost)
+			return
+		}
+	}
+}
+
+// Lost is closed when the cluster is somebody else's turn, although it was not released: it could not be renewed in time.
+func (h *Hold) Lost() <-chan struct{} { return h.lost }
+
+// ErrLost says that the right to work on the cluster was lost.
+var ErrLost = errors.New("the Lease could not be renewed in time, and another run may be on the cluster: " +
+	"see whether the cluster answers, and try again")
+
+// Release lets the next one work. Nothing of the Lease is left.
+func (h *Hold) Release(ctx context.Context) error {
+	h.cancel()
+	h.done.Wait()
+	// Only as it was left: when it was lost it is another's.
+	as := metav1.Preconditions{UID: &h.lease.UID, ResourceVersion: &h.lease.ResourceVersion}
+	err := h.leases.Delete(ctx, leaseName, metav1.DeleteOptions{Preconditions: &as})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("releasing the Lease %s/%s: %w", leaseNamespace, leaseName, err)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package audit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Recorder writes an audit log where the API server's own can't be had: of what passes through here, in the API server's
+// format, as the audit policy of clusters/config would have it. What takes another way to the API server is not in it.
+type Recorder struct {
+	mutex sync.Mutex
+	file  *os.File
+}
+
+// wholeGroup is the API group of whose writes the bodies are recorded.
+const wholeGroup = "demo.lva.io"
+
+// bodyLimit is the largest body that is recorded, in bytes: that of the largest object that an API server takes.
+const bodyLimit = 3 << 20
+
+// NewRecorder writes a new log into a file.
+func NewRecorder(path string) (*Recorder, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("making the audit log: %w", err)
+	}
+	return &Recorder{file: file}, nil
+}
+
+// Close ends the log.
+func (r *Recorder) Close() error { return r.file.Close() }
+
+// Transport records what is sent through it as a user's: before the answer is handed on, as an API server does.
+func (r *Recorder) Transport(user string, next http.RoundTripper) http.RoundTripper {
+	return &recording{recorder: r, user: user, next: next}
+}
+
+// recording implements http.RoundTripper.
+type recording struct {
+	recorder *Recorder
+	user     string
+	next     http.RoundTripper
+}
+
+var requests = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
+	// An error leaves what is known.
+	info, _ := requests.NewRequestInfo(request)
+	event := &auditv1.Event{
+		RequestURI: request.URL.RequestURI(), Verb: info.Verb,
+		RequestReceivedTimestamp: metav1.NowMicro(), Level: auditv1.LevelMetadata,
+	}
+	event.User.Username = t.user
+	if info.IsResourceRequest {
+		event.ObjectRef = &auditv1.ObjectReference{
+			APIGroup: info.APIGroup, APIVersion: info.APIVersion, Resource: info.Resource, Subresource: info.Subresource,
+			Namespace: info.Namespace, Name: info.Name,
+		}
+	}
+	whole := info.APIGroup == wholeGroup && !slices.Contains([]string{"get", "list", "watch"}, info.Verb)
+	if whole && request.Body != nil {
+		event.Level = auditv1.LevelRequestResponse
+		body, err := io.ReadAll(io.LimitReader(request.Body, bodyLimit+1))
+		if err != nil {
+			return nil, err
+		}
+		request = request.Clone(request.Context())
+		request.Body = readCloser{io.MultiReader(bytes.NewReader(body), request.Body), request.Body}
+		event.RequestObject = object(body, request.Header.Get("Content-Type"))
+	}
+	answer, err := t.next.RoundTrip(request)
+	if err != nil {
+		return nil, err // nobody knows whether it was done; nor does the operator
+	}
+	event.ResponseStatus = &metav1.Status{Code: int32(answer.StatusCode)}
+	failed := answer.StatusCode >= http.StatusBadRequest
+	if failed || whole {
+		body, err := read(answer)
+		if err != nil {
+			return nil, errors.Join(err, answer.Body.Close())
+		}
+		if failed {
+			event.ResponseStatus.Message = message(body, answer.Header.Get("Content-Type"))
+		} else {
+			event.ResponseObject = object(body, answer.Header.Get("Content-Type"))
+		}
+	}
+	if info.Verb != "watch" {
+		event.Stage = auditv1.StageResponseComplete
+		return answer, t.recorder.write(event)
+	}
+	// A watch is logged when it begins, and when it has ended.
+	event.Stage = auditv1.StageResponseStarted
+	answer.Body = &closing{ReadCloser: answer.Body, closed: func() {
+		event.Stage = auditv1.StageResponseComplete
+		_ = t.recorder.write(event) // the run is over
+	}}
+	return answer, t.recorder.write(event)
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// closing tells when a body is closed.
+type closing struct {
+	io.ReadCloser
+	once   sync.Once
+	closed func()
+}
+
+func (c *closing) Close() error {
+	err := c.ReadCloser.Close()
+	c.once.Do(c.closed)
+	return err
+}
+
+// write writes an event, in one piece.
+func (r *Recorder) write(event *auditv1.Event) error {
+	event.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: auditv1.SchemeGroupVersion.String()}
+	event.StageTimestamp = metav1.NewMicroTime(time.Now())
+	line, err := json.Marshal(event)
+	if err != nil {
+		return fmt.Errorf("writing the audit log: %w", err)
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if _, err := r.file.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("writing the audit log: %w", err)
+	}
+	return nil
+}
+
+// read reads an answer's body, and leaves it to be read again.
+func read(answer *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = readCloser{io.MultiReader(bytes.NewReader(body), answer.Body), answer.Body}
+	if answer.Header.Get("Content-Encoding") != "gzip" {
+		return body, nil
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, nil //nolint:nilerr // what can't be read is handed on as it is, and recorded without its body
+	}
+	content, err := io.ReadAll(io.LimitReader(unpacked, bodyLimit+1))
+	if err != nil {
+		return nil, nil //nolint:nilerr // as above
+	}
+	return content, nil
+}
+
+// object is a body as it is recorded: custom resources are JSON. What is another thing is left out.
+func object(body []byte, contentType string) *runtime.Unknown {
+	mediaType, _, _ := mime.ParseMediaType(contentType)
+	if len(body) > bodyLimit || !strings.Contains(mediaType, "json") || !json.Valid(body) {
+		return nil
+	}
+	return &runtime.Unknown{Raw: body, ContentType: runtime.ContentTypeJSON}
+}
+
+// message is what an API server says of what it refuses.
+func message(body []byte, contentType string) string {
+	var status metav1.Status
+	mediaType, _, _ := mime.ParseMediaType(contentType)
+	if mediaType != runtime.ContentTypeProtobuf {
+		_ = json.Unmarshal(body, &status)
+		return status.Message
+	}
+	// Four bytes that say so, and an envelope: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+	var envelope runtime.Unknown
+	if len(body) > 4 && envelope.Unmarshal(body[4:]) == nil {
+		_ = status.Unmarshal(envelope.Raw)
+	}
+	return status.Message
+}

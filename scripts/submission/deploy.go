@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/process"
+)
+
+const (
+	kustomizeTimeout = time.Minute
+	// accessName is the ConfigMap with the authority that the Pod trusts, and the volume that it comes by. servingName is the
+	// Secret with the webhooks' certificate, and its volume.
+	accessName, servingName = "operator-labs-access", "operator-labs-serving"
+	// accountFolder is where a Pod finds its account.
+	accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// podTokenSeconds is how long the account's token is good for until the kubelet brings the next one.
+	podTokenSeconds = 60 * 60
+)
+
+// Deployment is a submission's operator in a cluster, as its own config/default brings it there.
+type Deployment struct {
+	// Namespace, Name and Selector are those of its Deployment; Container is the container of its Pods that is the operator.
+	Namespace, Name, Container string
+	Selector                   map[string]string
+	// User is the name by which the API server knows the operator.
+	User string
+
+	objects  []*unstructured.Unstructured // all but the Deployment
+	manager  *appsv1.Deployment
+	webhooks *Manifests // that config/default does not bring; nil if it does, or there are none
+}
+
+// Deployed says how the operator runs in the cluster.
+type Deployed struct {
+	// Image is the image's reference. The nodes have it.
+	Image string
+	// Host and Port are where the operator finds the API server, and CA is whose certificates it trusts there, in PEM.
+	Host, Port string
+	CA         []byte
+	// Environment is what the operator gets besides, as NAME=value.
+	Environment []string
+}
+
+// Render puts the submission's manifests together as `make deploy` does: config/default, by kustomize, after what is generated
+// from the markers was generated again. kubectl is a program that is kubectl when its first argument says so. What can't be put
+// together is a *Problem.
+func (w *Workshop) Render(ctx context.Context, kubectl string, manifests *Manifests) (*Deployment, error) {
+	dir := filepath.Join(w.Scope.Dir, "deploy")
+	if err := w.layOut(filepath.Join(dir, "config")); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, kustomizeTimeout, errTooLong)
+	defer cancel()
+	var output bytes.Buffer
+	mistakes := &limitedBuffer{limit: outputLimit}
+	p, err := w.Scope.Start(process.Spec{
+		Name: "kustomize", Path: kubectl, Args: []string{"kubectl", "kustomize", filepath.Join(dir, "config", "default")},
+		Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, Stdout: &output, Stderr: mistakes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = p.Wait(ctx)
+	said := strings.ReplaceAll(strings.TrimSpace(mistakes.String()), dir+string(filepath.Separator), "")
+	if err := problem(err, said, "config/default can't be put together by kustomize, so it can't be deployed",
+		fmt.Sprintf("kustomize took longer than %s", kustomizeTimeout)); err != nil {
+		return nil, err
+	}
+	return newDeployment(&output, manifests)
+}
+
+// layOut copies the submission's config, and puts what is generated from the markers over it.
+func (w *Workshop) layOut(config string) error {
+	if err := os.RemoveAll(config); err != nil {
+		return fmt.Errorf("laying out the manifests: %w", err)
+	}
+	from := filepath.Join(w.Dir, "config")
+	if _, err := os.Stat(filepath.Join(from, "default")); errors.Is(err, os.ErrNotExist) {
+		return &Problem{Reason: "there is no config/default, so it can't be deployed: kubebuilder's layout has one"}
+	}
+	if err := os.CopyFS(config, os.DirFS(from)); err != nil {
+		return fmt.Errorf("laying out the manifests: %w", err)
+	}
+	if w.generated == "" {
+		return nil
+	}
+	for generated, to := range map[string]string{
+		"crd": filepath.Join("crd", "bases"), "rbac": "rbac", "webhook": "webhook",
+	} {
+		files, err := filepath.Glob(filepath.Join(w.generated, generated, "*.yaml"))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err == nil {
+				err = errors.Join(os.MkdirAll(filepath.Join(config, to), 0o700),
+					os.WriteFile(filepath.Join(config, to, filepath.Base(file)), content, 0o600))
+			}
+			if err != nil {
+				return fmt.Errorf("laying out the manifests: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func newDeployment(rendered io.Reader, manifests *Manifests) (*Deployment, error) {
+	d := &Deployment{}
+	documents := yaml.NewYAMLOrJSONDecoder(rendered, 4096)
+	var deployments []*appsv1.Deployment
+	bringsWebhooks := false
+	for {
+		object := &unstructured.Unstructured{}
+		err := documents.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading what kustomize made: %w", err)
+		}
+		if _, is := configurations[object.GetKind()]; is {
+			bringsWebhooks = true
+		}
+		switch {
+		case len(object.Object) == 0:
+		case object.GetKind() == "Deployment":
+			deployment := &appsv1.Deployment{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
+				return nil, &Problem{Reason: fmt.Sprintf("the Deployment %s can't be read: %v", object.GetName(), err)}
+			}
+			deployments = append(deployments, deployment)
+		default:
+			d.objects = append(d.objects, object)
+		}
+	}
+	if len(deployments) != 1 {
+		return nil, &Problem{Reason: fmt.Sprintf("config/default brings %d Deployments, and must bring the one of the operator", len(deployments))}
+	}
+	d.manager = deployments[0]
+	d.Namespace, d.Name = cmp.Or(d.manager.Namespace, metav1.NamespaceDefault), d.manager.Name
+	if d.manager.Spec.Selector != nil {
+		d.Selector = d.manager.Spec.Selector.MatchLabels
+	}
+	pod := &d.manager.Spec.Template.Spec
+	d.User = "system:serviceaccount:" + d.Namespace + ":" + cmp.Or(pod.ServiceAccountName, "default")
+	container, err := operatorOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	d.Container = container.Name
+	if manifests.HasWebhooks() && !bringsWebhooks {
+		d.webhooks = manifests
+	}
+	return d, nil
+}
+
+// operatorOf finds the container that is the operator: scaffolds call it manager.
+func operatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "manager" })
+	switch {
+	case i >= 0:
+	case len(pod.Containers) == 1:
+		i = 0
+	default:
+		return nil, &Problem{Reason: "none of the containers in config/manager is called manager: which one is the operator?"}
+	}
+	return &pod.Containers[i], nil
+}
+
+// Install brings all of it into a cluster: the operator is there, and does not run yet. What is in the way is an error, what the
+// API server refuses a *Problem.
+func (d *Deployment) Install(ctx context.Context, config *rest.Config, how Deployed) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	in := &installation{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d}
+	for _, object := range d.objects {
+		if err := in.make(ctx, object); err != nil {
+			return err
+		}
+	}
+	serving := d.webhooks != nil && !d.mounts(servingFolder)
+	if d.webhooks != nil {
+		if err := in.makeWebhooks(ctx, serving); err != nil {
+			return err
+		}
+	}
+	if err := in.makeTyped(ctx, &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: accessName}, Data: map[string]string{"ca.crt": string(how.CA)},
+	}); err != nil {
+		return err
+	}
+	manager := d.manager.DeepCopy()
+	if err := adapt(manager, how, serving); err != nil {
+		return err
+	}
+	return in.makeTyped(ctx, manager)
+}
+
+// servingFolder is where controller-runtime looks for a serving certificate in a Pod.
+const servingFolder = "/tmp/" + certificateFolder
+
+// mounts reports whether the operator's container brings something of its own to a folder.
+func (d *Deployment) mounts(folder string) bool {
+	container, err := operatorOf(&d.manager.Spec.Template.Spec)
+	return err == nil && slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == folder })
+}
+
+// adapt makes of a Deployment one that gets to the API server by the way that it is told. Nothing runs yet.
+func adapt(manager *appsv1.Deployment, how Deployed, serving bool) error {
+	manager.Spec.Replicas = new(int32(0))
+	manager.Spec.RevisionHistoryLimit = new(int32(0))
+	manager.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	pod := &manager.Spec.Template.Spec
+	container, err := operatorOf(pod)
+	if err != nil {
+		return err
+	}
+	container.Image, container.ImagePullPolicy = how.Image, corev1.PullNever
+	if container.ReadinessProbe != nil {
+		container.ReadinessProbe.PeriodSeconds = 1 // whoever waits for the operator does not wait for the next probe
+	}
+	environment := append(slices.Clone(how.Environment), "KUBERNETES_SERVICE_HOST="+how.Host, "KUBERNETES_SERVICE_PORT="+how.Port)
+	for _, variable := range environment {
+		name, value, _ := strings.Cut(variable, "=")
+		container.Env = append(slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name }),
+			corev1.EnvVar{Name: name, Value: value})
+	}
+	// As the kubelet would mount it, but for the authority.
+	pod.AutomountServiceAccountToken = new(false)
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: accessName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(podTokenSeconds))}},
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: accessName}}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+			}}},
+		},
+	}}})
+	container.VolumeMounts = append(slices.DeleteFunc(container.VolumeMounts,
+		func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == accountFolder }),
+		corev1.VolumeMount{Name: accessName, MountPath: accountFolder, ReadOnly: true})
+	if serving {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{
+			Name: servingName, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: servingName}},
+		})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: servingName, MountPath: servingFolder, ReadOnly: true})
+	}
+	return nil
+}
+
+// installation is what is being installed into a cluster.
+type installation struct {
+	client     dynamic.Interface
+	mapper     *restmapper.DeferredDiscoveryRESTMapper
+	deployment *Deployment
+}
+
+// make makes an object. A new kind is waited for: there may be objects of it among those that come.
+func (in *installation) make(ctx context.Context, object *unstructured.Unstructured) error {
+	kind := object.GroupVersionKind()
+	mapping, err := in.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return &Problem{Reason: fmt.Sprintf("config/default brings the %s, a kind that the cluster does not have: %v", nameOf(object), err)}
+	}
+	if err != nil {
+		return fmt.Errorf("asking the cluster for its kinds: %w", err)
+	}
+	resource := dynamic.ResourceInterface(in.client.Resource(mapping.Resource))
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), in.deployment.Namespace))
+	}
+	if _, err := apply(ctx, resource, object, true); err != nil {
+		return err
+	}
+	if mapping.Resource == definitionsResource {
+		return waitEstablished(ctx, resource, object.GetName())
+	}
+	return nil
+}
+
+// makeTyped makes an object of ours in the operator's namespace.
+func (in *installation) makeTyped(ctx context.Context, object runtime.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	untyped := &unstructured.Unstructured{Object: content}
+	untyped.SetNamespace(in.deployment.Namespace)
+	return in.make(ctx, untyped)
+}
+
+// makeWebhooks registers the webhooks that config/default does not bring: the Services select the operator's Pods. With serving,
+// the operator gets a certificate; otherwise it brings one.
+func (in *installation) makeWebhooks(ctx context.Context, serving bool) error {
+	d := in.deployment
+	ca, err := certificates.NewAuthority("operator-labs-webhooks")
+	if err != nil {
+		return err
+	}
+	var hosts []string
+	for _, service := range d.webhooks.services {
+		service = service.DeepCopy()
+		service.SetNamespace(d.Namespace)
+		// Whatever it selects in its file, here it is the operator that is behind it.
+		selector := map[string]any{}
+		for name, value := range d.Selector {
+			selector[name] = value
+		}
+		if err := unstructured.SetNestedMap(service.Object, selector, "spec", "selector"); err != nil {
+			return &Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
+		}
+		if err := in.make(ctx, service); err != nil {
+			return err
+		}
+		host := service.GetName() + "." + d.Namespace + ".svc"
+		hosts = append(hosts, host, host+".cluster.local")
+	}
+	if serving {
+		pair, err := ca.Server("operator-labs-webhooks", hosts)
+		if err != nil {
+			return err
+		}
+		if err := in.makeTyped(ctx, &corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Name: servingName}, Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
+		}); err != nil {
+			return err
+		}
+	}
+	for _, configuration := range d.webhooks.webhooks {
+		if err := in.make(ctx, d.webhooks.connected(configuration, d.Namespace, ca.PEM)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
