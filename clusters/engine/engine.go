@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/images"
+)
+
+const (
+	// socket is where the engine listens, and where everybody looks for it.
+	socket = "/var/run/docker.sock"
+	// runFolder holds the engine's own sockets. The names of sockets may have about a hundred bytes, so it can't be
+	// below a checkout.
+	runFolder = "/run/operator-labs-engine"
+	// runtimeName is the name by which the engine knows our runtime.
+	runtimeName = "operator-labs"
+
+	startTime = 60 * time.Second
+	stopTime  = 30 * time.Second
+	askTime   = 5 * time.Second
+	interval  = 200 * time.Millisecond
+
+	// detach is MNT_DETACH of Linux: what is still in use goes when it is not.
+	detach = 2
+)
+
+// ErrContainers says that an engine can't be ended, because there are containers in it.
+var ErrContainers = errors.New("there are containers in Docker's engine: `docker ps` lists them, `cluster delete` removes those of a cluster")
+
+// folder is where an engine that we started keeps its data.
+func folder(root string) string { return filepath.Join(root, ".cache", "engine") }
+
+// Needed reports whether there is no engine, and whether Start could see to one: we are root on Linux with apt, and
+// nothing says that the engine is elsewhere.
+func Needed(ctx context.Context) bool {
+	if answers(ctx) || runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return false
+	}
+	if os.Getenv("DOCKER_HOST") != "" || os.Getenv("DOCKER_CONTEXT") != "" {
+		return false
+	}
+	_, err := exec.LookPath("apt-get")
+	return err == nil
+}
+
+// answers asks the engine whether it is there, where the docker command would look for it.
+func answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if _, err := exec.LookPath("docker"); err == nil {
+		command := exec.CommandContext(ctx, "docker", "version", "--format", "{{.Server.Version}}")
+		command.WaitDelay = time.Second
+		return command.Run() == nil
+	}
+	return ping(ctx)
+}
+
+// ping asks the engine at the usual socket.
+func ping(ctx context.Context) bool {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/_ping", nil)
+	if err != nil {
+		return false
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
+// Start installs Docker's engine from Debian's packages unless it is installed, and starts it unless it runs. With
+// systemd the engine is a service like any other, and stays. Elsewhere it is a process of ours, with its data in the
+// checkout at root, which outlives this command; Stop ends it. The text says what was done.
+func Start(ctx context.Context, root string, say func(string)) (string, error) {
+	if answers(ctx) {
+		return "runs", nil
+	}
+	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
+		return "", errors.New("Docker's engine does not run, and only root on Linux can start it here: start it as usual on this machine") //nolint:staticcheck // Docker is a name
+	}
+	if err := os.MkdirAll(folder(root), 0o711); err != nil {
+		return "", fmt.Errorf("making the folder of Docker's engine: %w", err)
+	}
+	unlock, err := gobuild.Lock(ctx, folder(root)+".lock")
+	if err != nil {
+		return "", fmt.Errorf("waiting for another command that starts Docker's engine: %w", err)
+	}
+	defer unlock()
+	if ping(ctx) {
+		return "runs", nil
+	}
+	var done []string
+	if _, err := exec.LookPath("dockerd"); err != nil {
+		say("installing docker.io with apt")
+		if err := images.InstallPackages(ctx, "docker.io"); err != nil {
+			return "", err
+		}
+		done = append(done, "installed docker.io")
+	}
+	if _, err := exec.LookPath("docker"); err != nil {
+		if err := images.InstallPackages(ctx, "docker-cli"); err != nil { // a package of its own since Debian 13
+			return "", err
+		}
+	}
+	say("starting it")
+	if _, err := os.Stat("/run/systemd/system"); err == nil {
+		command := exec.CommandContext(ctx, "systemctl", "start", "docker.service")
+		command.WaitDelay = time.Second
+		if out, err := command.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("starting docker.service: %w: `journalctl -u docker` says more\n%s", err, bytes.TrimSpace(out))
+		}
+		return strings.Join(append(done, "started docker.service"), ", "), nil
+	}
+	how, err := start(ctx, root, say)
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(append(done, how), ", "), nil
+}
+
+// start runs the engine by hand.
+func start(ctx context.Context, root string, say func(string)) (string, error) {
+	dir := folder(root)
+	args := []string{
+		"--data-root", filepath.Join(dir, "data"), "--exec-root", runFolder, "--pidfile", pidFile(root),
+		"--host", "unix://" + socket, "--oom-score-adjust", "0", // to lower it takes a capability that a host may lack
+	}
+	how := "started dockerd"
+	reason, err := limits()
+	if err != nil {
+		return "", err
+	}
+	if reason != "" {
+		say("building the container runtime for it")
+		program, err := buildRuntime(ctx, root)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "--add-runtime", runtimeName+"="+program, "--default-runtime", runtimeName)
+		how += " with our runtime (" + reason + ")"
+	}
+	forward, _ := policy(ctx)
+	if err := os.WriteFile(filepath.Join(dir, "forward-policy"), []byte(forward), 0o644); err != nil {
+		return "", err
+	}
+	log, err := os.Create(filepath.Join(dir, "dockerd.log"))
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	command := exec.Command("dockerd", args...) //nolint:noctx // it outlives this command
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return "", fmt.Errorf("starting Docker's engine: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	deadline := time.After(startTime)
+	for {
+		select {
+		case <-ctx.Done():
+			_ = command.Process.Signal(syscall.SIGTERM)
+			return "", context.Cause(ctx)
+		case err := <-ended:
+			return "", fmt.Errorf("starting Docker's engine: dockerd ended (%v): its last words, of %s:\n%s", err, log.Name(), lastLines(log.Name()))
+		case <-deadline:
+			_ = command.Process.Signal(syscall.SIGTERM)
+			return "", fmt.Errorf("starting Docker's engine: it does not answer after %s: its last words, of %s:\n%s", startTime, log.Name(), lastLines(log.Name()))
+		case <-time.After(interval):
+			if ping(ctx) {
+				return how, nil
+			}
+		}
+	}
+}
+
+// limits says what on this machine keeps runc from running containers, if anything does.
+func limits() (string, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", err
+	}
+	if !mayRaiseLimits(string(status)) {
+		return "this machine's root lacks CAP_SYS_RESOURCE", nil
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/unified/cgroup.controllers"); err == nil {
+		return "both versions of control groups are mounted", nil
+	}
+	return "", nil
+}
+
+// mayRaiseLimits reports whether CAP_SYS_RESOURCE is among the capabilities that a process here can have at all.
+func mayRaiseLimits(status string) bool {
+	const sysResource = 24
+	for line := range strings.Lines(status) {
+		if set, found := strings.CutPrefix(line, "CapBnd:"); found {
+			bits, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
+			return err != nil || bits&(1<<sysResource) != 0
+		}
+	}
+	return true
+}
+
+// buildRuntime builds what containers are run with here: clusters/images/programs/runtime. It goes to where the node
+// image's store has it, too.
+func buildRuntime(ctx context.Context, root string) (string, error) {
+	target := gobuild.Target{
+		Package: ".", Module: filepath.Join(root, "clusters", "images", "programs", "runtime"),
+		Output: filepath.Join(root, ".cache", "images", "programs", "runtime"),
+	}
+	if err := target.Ensure(ctx, nil); err != nil {
+		return "", err
+	}
+	return target.Output, nil
+}
+
+func pidFile(root string) string { return filepath.Join(folder(root), "dockerd.pid") }
+
+// Ours returns the process number of the engine that Start has started for the checkout at root, or 0.
+func Ours(root string) int {
+	text, err := os.ReadFile(pidFile(root))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	// A number may belong to another process by now.
+	command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil || !strings.Contains(string(command), filepath.Join(folder(root), "data")) {
+		return 0
+	}
+	return pid
+}
+
+// StopIfOurs ends an engine that Start has started, if no container is left in it. It reports whether it did.
+func StopIfOurs(ctx context.Context, root string) (bool, error) {
+	err := Stop(ctx, root)
+	if errors.Is(err, ErrContainers) || errors.Is(err, errNotOurs) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+var errNotOurs = errors.New("no engine that we started runs: an engine of this machine is ended as it was started")
+
+// Stop ends the engine that Start has started, and removes all that it holds: its images, its networks, and its rules for
+// packets. With containers in it, it is an error, and nothing happens.
+func Stop(ctx context.Context, root string) error {
+	pid := Ours(root)
+	if pid == 0 {
+		if _, err := os.Stat(filepath.Join(folder(root), "data")); err != nil || os.Geteuid() != 0 {
+			return errNotOurs
+		}
+		return cleanUp(ctx, root) // it was killed: what it held is still there
+	}
+	out, err := output(ctx, "docker", "--host", "unix://"+socket, "ps", "--all", "--quiet")
+	if err != nil {
+		return fmt.Errorf("asking Docker's engine for its containers: %w", err)
+	}
+	if out != "" {
+		return ErrContainers
+	}
+	if _, err := output(ctx, "docker", "--host", "unix://"+socket, "network", "prune", "--force"); err != nil {
+		return fmt.Errorf("removing the networks of Docker's engine: %w", err)
+	}
+	if err := end(ctx, pid); err != nil {
+		return err
+	}
+	return cleanUp(ctx, root)
+}
+
+// end ends the engine's process, with force if it does not go.
+func end(ctx context.Context, pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("ending Docker's engine: %w", err)
+	}
+	deadline := time.Now().Add(stopTime)
+	for killed := false; ; {
+		if gone(pid) {
+			return nil
+		}
+		switch {
+		case time.Now().After(deadline) && killed:
+			return fmt.Errorf("ending Docker's engine: its process %d does not end", pid)
+		case time.Now().After(deadline):
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+			killed, deadline = true, time.Now().Add(stopTime)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(interval):
+		}
+	}
+}
+
+// gone reports whether a process has ended. One that nobody has waited for is gone, too.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "Z")
+}
+
+// cleanUp removes what an engine leaves behind.
+func cleanUp(ctx context.Context, root string) error {
+	dir := folder(root)
+	for _, below := range []string{filepath.Join(dir, "data"), runFolder} {
+		if err := unmountBelow(below); err != nil {
+			return err
+		}
+	}
+	if _, err := output(ctx, "ip", "link", "show", "docker0"); err == nil {
+		if _, err := output(ctx, "ip", "link", "delete", "docker0"); err != nil {
+			return fmt.Errorf("removing the network of Docker's engine: %w", err)
+		}
+	}
+	if err := removeRules(ctx, dir); err != nil {
+		return err
+	}
+	for _, left := range []string{runFolder, socket, dir} {
+		if err := os.RemoveAll(left); err != nil {
+			return fmt.Errorf("removing what Docker's engine left: %w", err)
+		}
+	}
+	return nil
+}
+
+// unmountBelow unmounts what is mounted in a folder, the deepest first.
+func unmountBelow(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	var below []string
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
+			below = append(below, fields[1])
+		}
+	}
+	for i := len(below) - 1; i >= 0; i-- {
+		if err := syscall.Unmount(below[i], detach); err != nil && !errors.Is(err, syscall.EINVAL) {
+			return &fs.PathError{Op: "unmounting", Path: below[i], Err: err}
+		}
+	}
+	return nil
+}
+
+// policy is what becomes of packets that this machine only passes on. Docker's engine sets it to DROP.
+func policy(ctx context.Context) (string, error) {
+	rules, err := output(ctx, "iptables-save", "-t", "filter")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(rules) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == ":FORWARD" {
+			return fields[1], nil
+		}
+	}
+	return "ACCEPT", nil // there is no table yet
+}
+
+// removeRules takes the engine's rules out of those of this machine.
+func removeRules(ctx context.Context, dir string) error {
+	rules, err := output(ctx, "iptables-save")
+	if err != nil {
+		return nil //nolint:nilerr // without iptables there are no rules
+	}
+	before, err := os.ReadFile(filepath.Join(dir, "forward-policy"))
+	if err != nil || len(before) == 0 {
+		before = []byte("ACCEPT")
+	}
+	command := exec.CommandContext(ctx, "iptables-restore")
+	command.Stdin = strings.NewReader(withoutDocker(rules, string(before)))
+	command.WaitDelay = time.Second
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("removing the rules of Docker's engine: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// withoutDocker is what iptables-save says, without what Docker's engine has added.
+func withoutDocker(rules, forward string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(rules) {
+		switch {
+		case strings.HasPrefix(line, ":FORWARD DROP"):
+			line = strings.Replace(line, "DROP", forward, 1)
+		case strings.HasPrefix(line, ":DOCKER"), strings.HasPrefix(line, "-") && mentionsDocker(line):
+			continue
+		}
+		kept.WriteString(line)
+	}
+	return kept.String()
+}
+
+func mentionsDocker(rule string) bool {
+	fields := strings.Fields(rule)
+	for i, field := range fields {
+		if strings.HasPrefix(field, "DOCKER") || field == "docker0" {
+			return true
+		}
+		// The bridges of networks that users made.
+		if i > 0 && (fields[i-1] == "-i" || fields[i-1] == "-o") && len(field) == 15 && strings.HasPrefix(field, "br-") {
+			return true
+		}
+	}
+	return false
+}
+
+func output(ctx context.Context, program string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, program, args...)
+	command.WaitDelay = time.Second
+	var problem bytes.Buffer
+	command.Stderr = &problem
+	out, err := command.Output()
+	if err != nil && problem.Len() > 0 {
+		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(problem.Bytes()))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+func lastLines(file string) string {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	return strings.Join(lines[max(0, len(lines)-8):], "\n")
+}

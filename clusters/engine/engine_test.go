@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// What iptables-save says of a machine on which Docker's engine was started, and kind had a network.
+const rulesWithDocker = `*filter
+:INPUT ACCEPT [0:0]
+:FORWARD DROP [0:0]
+:DOCKER - [0:0]
+:DOCKER-USER - [0:0]
+:OWN - [0:0]
+-A INPUT -p tcp --dport 22 -j ACCEPT
+-A FORWARD -j DOCKER-USER
+-A FORWARD -o docker0 -j DOCKER
+-A FORWARD -i br-0123456789ab ! -o br-0123456789ab -j ACCEPT
+-A FORWARD -i br-lan -j OWN
+-A DOCKER-USER -j RETURN
+COMMIT
+*nat
+:POSTROUTING ACCEPT [0:0]
+:DOCKER - [0:0]
+-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
+-A POSTROUTING -s 172.18.0.0/16 ! -o br-0123456789ab -j MASQUERADE
+COMMIT
+`
+
+func TestOnlyDockersRulesAreRemoved(t *testing.T) {
+	const want = `*filter
+:INPUT ACCEPT [0:0]
+:FORWARD ACCEPT [0:0]
+:OWN - [0:0]
+-A INPUT -p tcp --dport 22 -j ACCEPT
+-A FORWARD -i br-lan -j OWN
+COMMIT
+*nat
+:POSTROUTING ACCEPT [0:0]
+COMMIT
+`
+	if got := withoutDocker(rulesWithDocker, "ACCEPT"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestARootWithoutACapabilityIsSeen(t *testing.T) {
+	if mayRaiseLimits("CapBnd:\t000001fffeffffff\n") {
+		t.Error("without bit 24 it may raise limits")
+	}
+	if !mayRaiseLimits("CapBnd:\t000001ffffffffff\n") {
+		t.Error("with all bits it may not raise limits")
+	}
+}
+
+func TestAnEngineThatWeDidNotStartIsNotOurs(t *testing.T) {
+	root := t.TempDir()
+	if pid := Ours(root); pid != 0 {
+		t.Errorf("without a file, it is %d", pid)
+	}
+	if err := os.MkdirAll(folder(root), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The number of a process that is there, but is no engine of this checkout: ourselves.
+	if err := os.WriteFile(filepath.Join(folder(root), "dockerd.pid"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if pid := Ours(root); pid != 0 {
+		t.Errorf("a process that is no engine is taken for it: %d", pid)
+	}
+	if stopped, err := StopIfOurs(t.Context(), root); stopped || err != nil {
+		t.Errorf("it was stopped: %v, %v", stopped, err)
+	}
+}
