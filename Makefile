@@ -6,8 +6,10 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
 .PHONY: labs grade up status zombie down test unit certify soak verify fix bench clean
+.PHONY: cluster cluster-status cluster-down invite revoke
 
 LAB := .cache/bin/lab
+INSTRUCTOR := .cache/bin/cluster
 GO := GOWORK=off CGO_ENABLED=0 go
 SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name '*.yaml' -o -path '*/page/*' 2>/dev/null)
 
@@ -23,8 +25,8 @@ labs: $(LAB) ## List the labs, and how far you have got
 read-%: $(LAB) ## Read the lecture
 	@$(LAB) read $*
 
-lab-%: $(LAB) ## Grade your lab
-	@$(LAB) grade $*
+lab-%: $(LAB) ## Grade your lab; with CLUSTER=kind or CLUSTER=context:NAME on such a cluster
+	@$(LAB) grade $* $(if $(CLUSTER),--cluster $(CLUSTER))
 
 hint-%: $(LAB) ## The next hint for the first check that failed
 	@$(LAB) hint $*
@@ -42,7 +44,7 @@ reset-%: $(LAB) ## Begin a lab again; your work is kept
 	@$(LAB) reset $*
 
 solution-%: $(LAB) ## Grade the solution instead
-	@$(LAB) grade $* --solution
+	@$(LAB) grade $* --solution $(if $(CLUSTER),--cluster $(CLUSTER))
 
 grade: $(LAB) ## Grade all labs; reports go into out/
 	@$(LAB) grade --all
@@ -60,6 +62,25 @@ zombie: $(LAB) ## Put an icecream there that can't die, for the second half of l
 
 down: $(LAB) ## End it, and remove all that it holds
 	@$(LAB) down
+
+##@ For instructors: a cluster of kind (NAME=, PROFILE=student or classroom, FLAGS= for more)
+
+NAMED = $(if $(NAME),--name $(NAME))
+
+cluster: $(INSTRUCTOR) ## Make it, with Cilium and cert-manager, or bring it up to date
+	@$(INSTRUCTOR) create $(NAMED) $(if $(PROFILE),--profile $(PROFILE)) $(FLAGS)
+
+cluster-status: $(INSTRUCTOR) ## Say what of it is usable, and in which versions
+	@$(INSTRUCTOR) status $(NAMED) $(FLAGS)
+
+cluster-down: $(INSTRUCTOR) ## Remove it, with all that it holds
+	@$(INSTRUCTOR) delete $(NAMED) $(FLAGS)
+
+invite: $(INSTRUCTOR) ## Give each student of ROSTER=FILE an account there
+	@$(INSTRUCTOR) invite $(NAMED) $(FLAGS) $(ROSTER)
+
+revoke: $(INSTRUCTOR) ## Take the students of ROSTER=FILE out again
+	@$(INSTRUCTOR) revoke $(NAMED) $(FLAGS) $(ROSTER)
 
 ##@ For those who build the course
 
@@ -91,3 +112,8 @@ $(LAB): $(SOURCES)
 	@command -v go >/dev/null || { echo "Go is needed and not on PATH: install Go 1.26 or newer from go.dev/dl." >&2; exit 1; }
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
 	@.cache/bin/bootstrap
+
+$(INSTRUCTOR): $(SOURCES)
+	@command -v go >/dev/null || { echo "Go is needed and not on PATH: install Go 1.26 or newer from go.dev/dl." >&2; exit 1; }
+	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
+	@.cache/bin/bootstrap cluster

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// smokeNamespace is there while the smoke test goes on.
+	smokeNamespace = "operator-labs-smoke"
+	// probeImage is the course's own, a web server and a web client (clusters/images/programs/probe).
+	probeImage = "operator-labs/probe:v1"
+
+	pollInterval = 200 * time.Millisecond
+)
+
+// smoke has a Pod on the control plane ask one on another node, by its Service's name: scheduler, images, network, Services
+// and DNS in one question. What it makes goes, also what an earlier run left.
+func smoke(ctx context.Context, client kubernetes.Interface, say func(string)) error {
+	say("making room")
+	if err := removeSmoke(ctx, client); err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: smokeNamespace}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the smoke test's namespace: %w", err)
+	}
+	server := smokePod("server", "serve", ":8080")
+	server.Labels = map[string]string{"app": "smoke"}
+	server.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1}
+	server.Spec.Containers[0].ReadinessProbe.TCPSocket = &corev1.TCPSocketAction{}
+	server.Spec.Containers[0].ReadinessProbe.TCPSocket.Port.IntVal = 8080
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "server"},
+		Spec:       corev1.ServiceSpec{Selector: server.Labels, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	service.Spec.Ports[0].TargetPort.IntVal = 8080
+	// It tries until the server is there: where it fails, the Pod's log says why.
+	asker := smokePod("client", "get", "-n", "1", "http://server."+smokeNamespace+".svc.cluster.local/")
+	asker.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	asker.Spec.NodeSelector = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	asker.Spec.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
+	if _, err := client.CoreV1().Services(smokeNamespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the smoke test's Service: %w", err)
+	}
+	say("a server on a worker")
+	if err := startPod(ctx, client, server, podReady); err != nil {
+		return err
+	}
+	say("waiting for the cluster's DNS")
+	if err := waitDNS(ctx, client); err != nil {
+		return err
+	}
+	say("a client on the control plane")
+	if err := startPod(ctx, client, asker, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }); err != nil {
+		return err
+	}
+	say("removing both")
+	return removeSmoke(ctx, client)
+}
+
+func smokePod(name string, args ...string) *corev1.Pod {
+	grace := int64(0)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{{
+				Name: "probe", Image: probeImage, ImagePullPolicy: corev1.PullNever, Args: args,
+			}},
+		},
+	}
+}
+
+// startPod creates a Pod, as soon as its namespace has the ServiceAccount for it, and waits until it is as wanted.
+func startPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, wanted func(*corev1.Pod) bool) error {
+	pods := client.CoreV1().Pods(smokeNamespace)
+	if err := poll(ctx, "the ServiceAccount of the smoke test", func() (string, error) {
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		if apierrors.IsForbidden(err) { // the ServiceAccount is made by a controller, a moment after the namespace
+			return err.Error(), nil
+		}
+		return "", err
+	}); err != nil {
+		return err
+	}
+	return poll(ctx, "the smoke test's Pod "+pod.Name, func() (string, error) {
+		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil || wanted(now) {
+			return "", err
+		}
+		return "its phase is " + string(now.Status.Phase), nil
+	})
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// waitDNS waits until the cluster's DNS has a server that is ready.
+func waitDNS(ctx context.Context, client kubernetes.Interface) error {
+	return poll(ctx, "the cluster's DNS (the Deployment coredns)", func() (string, error) {
+		deployment, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+		if err != nil || deployment.Status.ReadyReplicas > 0 {
+			return "", err
+		}
+		return "no Pod of it is ready", nil
+	})
+}
+
+// removeSmoke removes the namespace, and waits until it is gone.
+func removeSmoke(ctx context.Context, client kubernetes.Interface) error {
+	namespaces := client.CoreV1().Namespaces()
+	return poll(ctx, "the smoke test's namespace to go", func() (string, error) {
+		err := namespaces.Delete(ctx, smokeNamespace, metav1.DeleteOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return "", nil
+		case apierrors.IsConflict(err), err == nil:
+			return "it is being removed", nil
+		default:
+			return "", err
+		}
+	})
+}
+
+// poll asks until there is no objection, and no error.
+func poll(ctx context.Context, what string, ask func() (objection string, err error)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		objection, err := ask()
+		switch {
+		case err == nil && objection == "":
+			return nil
+		case err != nil && ctx.Err() == nil:
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
+		}
+	}
+}
