@@ -23,9 +23,10 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
-// Limits of what a submission may take. A cold build of controller-runtime takes about a minute.
+// Limits of what a submission may take. A cold build of controller-runtime takes about a minute, and
+// ten times as long on an old machine that has other things to do.
 const (
-	buildTimeout = 5 * time.Minute
+	buildTimeout = 15 * time.Minute
 	fetchTimeout = 5 * time.Minute
 	outputLimit  = 1 << 20 // bytes of a tool's output that are kept
 )
