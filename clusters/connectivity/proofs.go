@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package connectivity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// proof is a feature: a sentence that holds in a network that works.
+type proof struct {
+	name  string
+	holds func(ctx context.Context, s *scene) error
+}
+
+// Names are the names of all features, in their order.
+func Names() []string {
+	var names []string
+	for _, p := range proofs {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+var proofs = []proof{
+	{"Pods reach each other across nodes", podToPod},
+	{"Pods reach a Service, and all that are behind it", podToService},
+	{"names of Services are resolved", names},
+	{"a NodePort answers on every node", nodePort},
+	{"a NetworkPolicy denies, and allows", networkPolicy},
+	{"a CiliumNetworkPolicy denies, and allows", ciliumNetworkPolicy},
+}
+
+func podToPod(ctx context.Context, s *scene) error {
+	across := 0
+	for _, from := range s.pods[client] {
+		for _, to := range s.pods[server] {
+			if from.Spec.NodeName == to.Spec.NodeName {
+				continue
+			}
+			across++
+			url := "http://" + net.JoinHostPort(to.Status.PodIP, strconv.Itoa(serverPort))
+			if err := eventually(ctx, patience, "an answer from a Pod on "+to.Spec.NodeName, func(ctx context.Context) error {
+				answer, err := s.get(ctx, from, url)
+				if err == nil && !strings.HasPrefix(answer, to.Name+" ") {
+					err = fmt.Errorf("%s was asked, and somebody else answered: %s", to.Name, answer)
+				}
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	if across == 0 {
+		return &skipError{"the cluster has one node"}
+	}
+	return nil
+}
+
+func podToService(ctx context.Context, s *scene) error {
+	url := "http://" + net.JoinHostPort(s.service.Spec.ClusterIP, "80")
+	for _, from := range s.pods[client] {
+		answered := map[string]bool{}
+		if err := eventually(ctx, patience, "answers from every Pod of a Service", func(ctx context.Context) error {
+			answers, err := s.ask(ctx, from, "get", "-n", "8", "-t", answerTime.String(), url)
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(answers) {
+				name, _, _ := strings.Cut(line, " ")
+				answered[name] = true
+			}
+			if len(answered) < len(s.pods[server]) {
+				return fmt.Errorf("from %s: only %d of %d Pods have answered", from.Spec.NodeName, len(answered), len(s.pods[server]))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names asks for the test's Service by its short and by its whole name, and for that of the API server. The world
+// outside is not asked: a classroom may have none.
+func names(ctx context.Context, s *scene) error {
+	for _, from := range s.pods[client] {
+		for name, address := range map[string]string{
+			server: s.service.Spec.ClusterIP, server + "." + s.namespace + ".svc.cluster.local": s.service.Spec.ClusterIP,
+			"kubernetes.default": "",
+		} {
+			if err := eventually(ctx, patience, "the address of "+name, func(ctx context.Context) error {
+				found, err := s.ask(ctx, from, "resolve", "-t", answerTime.String(), name)
+				if err == nil && !strings.Contains(found, address) {
+					err = fmt.Errorf("%s has the address %s, and was said to have %s", name, address, strings.TrimSpace(found))
+				}
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func nodePort(ctx context.Context, s *scene) error {
+	port := strconv.Itoa(int(s.service.Spec.Ports[0].NodePort))
+	for _, node := range s.nodes {
+		address := ""
+		for _, a := range node.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP && address == "" {
+				address = a.Address
+			}
+		}
+		url := "http://" + net.JoinHostPort(address, port)
+		ask := func(ctx context.Context) error { return fromHere(ctx, url) }
+		if !s.options.Nodes {
+			from, there := s.elsewhere(node.Name)
+			if !there {
+				return &skipError{"this machine does not reach the nodes, and there is no other node to ask from"}
+			}
+			ask = func(ctx context.Context) error {
+				_, err := s.get(ctx, from, url)
+				return err
+			}
+		}
+		if err := eventually(ctx, patience, "an answer at the NodePort of "+node.Name, ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elsewhere is a Pod on another node.
+func (s *scene) elsewhere(node string) (corev1.Pod, bool) {
+	for _, pod := range s.pods[client] {
+		if pod.Spec.NodeName != node {
+			return pod, true
+		}
+	}
+	return corev1.Pod{}, false
+}
+
+// fromHere asks a URL from this machine, without a proxy that may be set.
+func fromHere(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return fmt.Errorf("from this machine: %w", err)
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
+}
+
+// reached and denied wait until all Pods of an app get an answer, or none.
+func (s *scene) reached(ctx context.Context, app, url string) error {
+	return eventually(ctx, patience, app+" gets an answer", func(ctx context.Context) error {
+		for _, from := range s.pods[app] {
+			if _, err := s.get(ctx, from, url); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *scene) denied(ctx context.Context, app, url string) error {
+	return eventually(ctx, patience, app+" gets no answer", func(ctx context.Context) error {
+		for _, from := range s.pods[app] {
+			answer, err := s.get(ctx, from, url)
+			if err == nil {
+				return fmt.Errorf("from %s came an answer: %s", from.Spec.NodeName, strings.TrimSpace(answer))
+			}
+			if ctx.Err() != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func networkPolicy(ctx context.Context, s *scene) (err error) {
+	url := "http://" + net.JoinHostPort(s.service.Spec.ClusterIP, "80")
+	if err := s.reached(ctx, client, url); err != nil {
+		return fmt.Errorf("before there is a policy: %w", err)
+	}
+	policies := s.client.NetworkingV1().NetworkPolicies(s.namespace)
+	_, err = policies.Create(ctx, &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "friends-only"},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": server}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{
+				PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": friend}},
+			}}}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("making a NetworkPolicy: %w", err)
+	}
+	err = s.denied(ctx, client, url)
+	if err == nil {
+		err = s.reached(ctx, friend, url)
+	}
+	return errors.Join(err, s.lifted(ctx, url, func() error {
+		return policies.Delete(context.WithoutCancel(ctx), "friends-only", metav1.DeleteOptions{})
+	}))
+}
+
+var ciliumPolicies = schema.GroupVersionResource{Group: "cilium.io", Version: "v2", Resource: "ciliumnetworkpolicies"}
+
+// ciliumNetworkPolicy lets clients ask the cluster's DNS and nobody else, which a NetworkPolicy can't say by the names of
+// what is there.
+func ciliumNetworkPolicy(ctx context.Context, s *scene) error {
+	url := "http://" + net.JoinHostPort(s.service.Spec.ClusterIP, "80")
+	policies := s.dynamic.Resource(ciliumPolicies).Namespace(s.namespace)
+	_, err := policies.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
+		"metadata": map[string]any{"name": "names-only"},
+		"spec": map[string]any{
+			"endpointSelector": map[string]any{"matchLabels": map[string]any{"app": client}},
+			"egress": []any{map[string]any{"toEndpoints": []any{map[string]any{"matchLabels": map[string]any{
+				"k8s:io.kubernetes.pod.namespace": metav1.NamespaceSystem, "k8s:k8s-app": "kube-dns",
+			}}}}},
+		},
+	}}, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return &skipError{"the network is not Cilium"}
+	}
+	if err != nil {
+		return fmt.Errorf("making a CiliumNetworkPolicy: %w", err)
+	}
+	err = s.denied(ctx, client, url)
+	if err == nil {
+		err = s.reached(ctx, friend, url)
+	}
+	if err == nil {
+		err = eventually(ctx, patience, "the cluster's DNS answers whom the policy lets ask it", func(ctx context.Context) error {
+			_, err := s.ask(ctx, s.pods[client][0], "resolve", "-t", answerTime.String(), server)
+			return err
+		})
+	}
+	return errors.Join(err, s.lifted(ctx, url, func() error {
+		return policies.Delete(context.WithoutCancel(ctx), "names-only", metav1.DeleteOptions{})
+	}))
+}
+
+// lifted removes a policy and waits until clients get answers again, as the next feature expects.
+func (s *scene) lifted(ctx context.Context, url string, remove func() error) error {
+	if err := remove(); err != nil {
+		return fmt.Errorf("removing the policy: %w", err)
+	}
+	if err := s.reached(ctx, client, url); err != nil {
+		return fmt.Errorf("after the policy was removed: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package connectivity
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/process"
+)
+
+// Image is the catalogue's image of the program that asks and answers.
+const Image = "operator-labs/probe:v1"
+
+// variable makes a program that calls Child the test; its value are the Options.
+const variable = "OPERATOR_LABS_CONNECTIVITY"
+
+// farewell is how long a test that is told to end may take to remove what it made.
+const farewell = 30 * time.Second
+
+// Options say what is tested, and how.
+type Options struct {
+	// Kubeconfig is the file of an administrator's kubeconfig.
+	Kubeconfig string
+	// Image is what the test's Pods run. Default: Image.
+	Image string
+	// Nodes says that this machine reaches the nodes' addresses, as it does those of kind on Linux: then NodePorts are
+	// asked from here, otherwise from a Pod on another node.
+	Nodes bool
+	// Only are the names of the features to run. Default: all.
+	Only []string
+}
+
+// Result is what became of one feature.
+type Result struct {
+	Feature string
+	// Passed and Skipped exclude each other; with neither, it failed.
+	Passed, Skipped bool
+	// Problem is why it failed or was skipped.
+	Problem string
+	Took    time.Duration
+}
+
+// Run runs the features one after the other and tells report of each as it ends. The error names those that failed. The
+// program has to call Child.
+func Run(ctx context.Context, options Options, report func(Result)) error {
+	configuration, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program, to start the tests of the network: %w", err)
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer scope.Close()
+	results, resultsWrite, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	messages := &tail{}
+	p, err := scope.Start(process.Spec{
+		Name: "connectivity", Path: program, Args: []string{"connectivity"},
+		Env: append(os.Environ(), variable+"="+string(configuration)), Stdout: resultsWrite, Stderr: messages,
+	})
+	resultsWrite.Close()
+	if err != nil {
+		return fmt.Errorf("starting the tests of the network: %w", err)
+	}
+	// Asked to end, it still removes what it made.
+	stop := context.AfterFunc(ctx, func() { p.Stop(farewell) })
+	defer stop()
+
+	var failed []string
+	ended := false
+	for lines := bufio.NewScanner(results); lines.Scan(); {
+		var line event
+		if json.Unmarshal(lines.Bytes(), &line) != nil {
+			messages.add(lines.Text()) // what the testing package itself says
+			continue
+		}
+		if line.Result == nil {
+			ended = true
+			continue
+		}
+		report(*line.Result)
+		if !line.Passed && !line.Skipped {
+			failed = append(failed, line.Feature)
+		}
+	}
+	<-p.Done()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("testing the network: %w", context.Cause(ctx))
+	case len(failed) > 0:
+		return fmt.Errorf("the network does not do all that it should: %s", strings.Join(failed, "; "))
+	case !ended || p.Err() != nil:
+		return fmt.Errorf("the tests of the network did not come to their end: %w\n%s", errors.Join(p.Err()), messages)
+	}
+	return nil
+}
+
+// event is a line that the child writes: a result, or at the end none.
+type event struct {
+	*Result `json:",omitempty"`
+}
+
+// Child returns at once, unless this process was started by Run: then it is the test, and does not return.
+func Child() {
+	configuration, there := os.LookupEnv(variable)
+	if !there {
+		return
+	}
+	var options Options
+	if err := json.Unmarshal([]byte(configuration), &options); err != nil {
+		fmt.Fprintln(os.Stderr, variable+":", err)
+		os.Exit(2)
+	}
+	os.Args = []string{os.Args[0]}
+	test := func(t *testing.T) {
+		written := json.NewEncoder(os.Stdout)
+		run(t, options, func(result Result) { _ = written.Encode(event{&result}) })
+		_ = written.Encode(event{})
+	}
+	testing.Main(func(string, string) (bool, error) { return true, nil },
+		[]testing.InternalTest{{Name: "Connectivity", F: test}}, nil, nil)
+}
+
+// Network runs `cilium connectivity test` where that command is on PATH, its output going to out, and reports whether it was.
+// With one worker it is told so: it would wait for a second one that never comes.
+func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) (there bool, err error) {
+	cilium, err := exec.LookPath("cilium")
+	if err != nil {
+		return false, nil //nolint:nilerr // not everybody has it
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return true, err
+	}
+	defer scope.Close()
+	args := []string{"connectivity", "test"}
+	if workers < 2 {
+		args = append(args, "--single-node")
+	}
+	p, err := scope.Start(process.Spec{
+		Name: "cilium", Path: cilium, Args: args, Env: append(os.Environ(), "KUBECONFIG="+kubeconfig), Stdout: out, Stderr: out,
+	})
+	if err != nil {
+		return true, fmt.Errorf("starting cilium connectivity test: %w", err)
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		return true, fmt.Errorf("cilium connectivity test: %w", context.Cause(ctx))
+	}
+	if p.Err() != nil {
+		return true, fmt.Errorf("cilium connectivity test found something: %w", p.Err())
+	}
+	return true, nil
+}
+
+// tail keeps the last lines of what a process says.
+type tail struct {
+	lock sync.Mutex
+	text []byte
+}
+
+const tailSize = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-tailSize):]
+	return len(p), nil
+}
+
+func (t *tail) add(line string) { _, _ = t.Write([]byte(line + "\n")) }
+
+func (t *tail) String() string {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return strings.TrimSpace(string(t.text))
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command certmanager is cert-manager in one multi-call program: its controller, cainjector, webhook, acmesolver and
+// startupapicheck. It is cert-manager's own code. What its programs do besides parsing flags stands in packages that can
+// be imported; their mains stand in modules that a Go module proxy does not have, and this program has those parts anew.
+//
+// It takes the flags that cert-manager's chart sets and those that the course needs. A flag that it does not know is an
+// error, and never ignored.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	logf "github.com/cert-manager/cert-manager/pkg/logs"
+	utilfeature "github.com/cert-manager/cert-manager/pkg/util/feature"
+)
+
+// programs are what it can be called as: by its name (a symbolic link), or by its first argument.
+var programs = map[string]func(ctx context.Context, args []string) error{
+	"controller":      runController,
+	"cainjector":      runCAInjector,
+	"webhook":         runWebhook,
+	"acmesolver":      runSolver,
+	"startupapicheck": runAPICheck,
+}
+
+func main() {
+	name, args := filepath.Base(os.Args[0]), os.Args[1:]
+	if programs[name] == nil && len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	run := programs[name]
+	if run == nil {
+		fmt.Fprintf(os.Stderr, "certmanager: %q is not a program of it: "+
+			"call it as controller, cainjector, webhook, acmesolver or startupapicheck\n", name)
+		os.Exit(2)
+	}
+	ctx := ctrl.SetupSignalHandler()
+	logf.InitLogs()
+	log := klog.Background().WithName("cert-manager").WithName(name)
+	ctrl.SetLogger(log)
+	err := run(logf.NewContext(ctx, log), args)
+	logf.FlushLogs()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// flags are a program's flags, those of logging among them. Parse them with parse.
+type flags struct {
+	*pflag.FlagSet
+	logging *logsapi.LoggingConfiguration
+	gates   map[string]bool
+}
+
+func newFlags(program string) *flags {
+	f := &flags{FlagSet: pflag.NewFlagSet(program, pflag.ContinueOnError), logging: logsapi.NewLoggingConfiguration()}
+	logf.AddFlags(f.logging, f.FlagSet)
+	f.Var(flag.NewMapStringBool(&f.gates), "feature-gates", "features to switch on or off: name=true,…; known are\n"+
+		strings.Join(utilfeature.DefaultFeatureGate.KnownFeatures(), "\n"))
+	return f
+}
+
+func (f *flags) parse(args []string) error {
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("it takes flags only, and not %q", f.Arg(0))
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(f.gates); err != nil {
+		return err
+	}
+	return logf.ValidateAndApply(f.logging)
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/cert-manager/cert-manager/pkg/issuer/acme/http/solver"
+	logf "github.com/cert-manager/cert-manager/pkg/logs"
+	"github.com/cert-manager/cert-manager/pkg/util/cmapichecker"
+)
+
+// runSolver answers one HTTP-01 challenge.
+func runSolver(ctx context.Context, args []string) error {
+	var server solver.HTTP01Solver
+	f := newFlags("acmesolver")
+	f.IntVar(&server.ListenPort, "listen-port", 8089, "port to listen at")
+	f.StringVar(&server.Domain, "domain", "", "the domain that is being proved")
+	f.StringVar(&server.Token, "token", "", "the token of the challenge")
+	f.StringVar(&server.Key, "key", "", "the key authorization: the answer")
+	if err := f.parse(args); err != nil {
+		return err
+	}
+	go func() {
+		<-ctx.Done()
+		_ = server.Shutdown(context.WithoutCancel(ctx))
+	}()
+	if err := server.Listen(logf.FromContext(ctx)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// runAPICheck waits until cert-manager's webhook mutates and validates: "check api", as cert-manager's own has it.
+func runAPICheck(ctx context.Context, args []string) error {
+	if len(args) >= 2 && args[0] == "check" && args[1] == "api" {
+		args = args[2:]
+	}
+	f := newFlags("startupapicheck")
+	kubeconfig := f.String("kubeconfig", "", "file of a kubeconfig; default: that of its Pod")
+	namespace := f.String("namespace", "default", "namespace of the dry-run objects")
+	patience := f.Duration("wait", 0, "how long to wait for it")
+	interval := f.Duration("interval", 5*time.Second, "how often to look")
+	if err := f.parse(args); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	checker, err := cmapichecker.New(config, *namespace)
+	if err != nil {
+		return err
+	}
+	deadline := time.After(*patience)
+	ticks := time.NewTicker(*interval)
+	defer ticks.Stop()
+	for {
+		err := checker.Check(ctx)
+		if err == nil {
+			fmt.Println("The cert-manager API is ready")
+			return nil
+		}
+		fmt.Println("Not ready:", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline:
+			return fmt.Errorf("the cert-manager API was not ready within %s: %w", *patience, err)
+		case <-ticks.C:
+		}
+	}
+}
