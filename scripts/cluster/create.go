@@ -17,6 +17,7 @@ import (
 
 	"lva.io/operators/clusters/addons"
 	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/engine"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
 )
@@ -112,7 +113,7 @@ func create(ctx context.Context, flags *createFlags) error {
 	defer unlock()
 	c := &creation{place: here, flags: flags, profile: profile}
 	began := time.Now()
-	if err := c.steps.run(ctx, c.plan()); err != nil {
+	if err := c.steps.run(ctx, c.plan(ctx)); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "The cluster %s is ready after %.1f s. To use it:\n", c.cluster.Name, time.Since(began).Seconds())
@@ -121,9 +122,13 @@ func create(ctx context.Context, flags *createFlags) error {
 }
 
 // plan is the recipe. Each step looks what is there already; that is what makes it idempotent.
-func (c *creation) plan() []step {
+func (c *creation) plan(ctx context.Context) []step {
 	limit := c.flags.stepTime
-	plan := []step{{"preflight", preflightTime, c.preflight}}
+	var plan []step
+	if engine.Needed(ctx) {
+		plan = append(plan, step{"engine", 0, c.startEngine})
+	}
+	plan = append(plan, step{"preflight", preflightTime, c.preflight})
 	if c.flags.recreate {
 		plan = append(plan, step{"delete", limit, c.remove})
 	}
@@ -138,6 +143,11 @@ func (c *creation) plan() []step {
 		step{"smoke test", limit, c.smokeTest},
 		step{"kubeconfig", limit, c.kubeconfig},
 	)
+}
+
+// startEngine starts Docker's engine where it does not run and we may: on Debian, as root.
+func (c *creation) startEngine(ctx context.Context, say func(string)) (string, error) {
+	return engine.Start(ctx, c.root, say)
 }
 
 // preflight finds out what there is, where images come from, and what would keep us from a cluster. It says all troubles, and

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/engine"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
 )
@@ -72,6 +73,13 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 		fmt.Printf("The cluster %s is gone.\n", name)
 	} else {
 		fmt.Printf("There is no cluster %s.\n", name)
+	}
+	ended, err := engine.StopIfOurs(ctx, here.root)
+	if err != nil {
+		return err
+	}
+	if ended {
+		fmt.Println("Docker's engine, which `cluster create` started, has ended.")
 	}
 	return os.RemoveAll(here.cluster.Folder + ".lock")
 }

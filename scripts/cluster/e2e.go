@@ -34,7 +34,7 @@ func e2eCommand() *cobra.Command {
 			"invites students, tries what they may and may not, revokes them, and deletes the cluster, whatever happens.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{imagesAuto, imagesRegistry, imagesAirGap}, from) {
-				return fmt.Errorf("--images %s: choose one of %s, %s, %s", options.Images, imagesAuto, imagesRegistry, imagesAirGap)
+				return fmt.Errorf("--images %s: choose one of %s, %s, %s", from, imagesAuto, imagesRegistry, imagesAirGap)
 			}
 			if options.Within < 0 {
 				return errors.New("--within: there is no time left")

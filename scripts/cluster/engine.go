@@ -2,3 +2,48 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/engine"
+)
+
+func engineCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or end the one that was started so", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	command.AddCommand(
+		&cobra.Command{
+			Use: "start", Short: "Install Docker's engine from Debian's packages if need be, and start it unless it runs", Args: cobra.NoArgs,
+			RunE: func(command *cobra.Command, _ []string) error {
+				here, err := find(defaultCluster)
+				if err != nil {
+					return err
+				}
+				return here.steps.run(command.Context(), []step{{"engine", 0, func(ctx context.Context, say func(string)) (string, error) {
+					return engine.Start(ctx, here.root, say)
+				}}})
+			},
+		},
+		&cobra.Command{
+			Use: "stop", Short: "End the engine that start or create has started, with all that it holds", Args: cobra.NoArgs,
+			RunE: func(command *cobra.Command, _ []string) error {
+				here, err := find(defaultCluster)
+				if err != nil {
+					return err
+				}
+				if err := engine.Stop(command.Context(), here.root); err != nil {
+					return err
+				}
+				fmt.Println("Docker's engine has ended.")
+				return nil
+			},
+		},
+	)
+	return command
+}

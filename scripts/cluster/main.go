@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/connectivity"
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
@@ -28,6 +29,7 @@ import (
 var errSaid = errors.New("said")
 
 func main() {
+	connectivity.Child()
 	if os.Getenv("MAKELEVEL") != "" {
 		// make does not end its recipes when it is killed.
 		process.EndWithParent()
@@ -72,9 +74,9 @@ func root() *cobra.Command {
 			command.AddCommand(one)
 		}
 	}
-	add(groupCluster, createCommand(), statusCommand(), exportLogsCommand(), deleteCommand())
+	add(groupCluster, createCommand(), statusCommand(), testCommand(), exportLogsCommand(), deleteCommand())
 	add(groupClass, inviteCommand(), revokeCommand())
-	add(groupImages, imagesCommand(), loadCommand(), bundleCommand())
+	add(groupImages, imagesCommand(), loadCommand(), bundleCommand(), engineCommand())
 	return command
 }
 

@@ -133,25 +133,38 @@ func (s *steps) note(text string) {
 }
 
 func (s *steps) end(detail string, err error) {
+	if err != nil {
+		detail = ""
+	}
+	s.line("step", "FAIL", s.current, time.Since(s.began), detail, err == nil)
+}
+
+// result is the line of something that was done elsewhere.
+func (s *steps) result(name string, took time.Duration, detail string, passed bool) {
+	s.line("ok  ", "FAIL", name, took, detail, passed)
+}
+
+// line is what is left of something that has ended.
+func (s *steps) line(good, bad, name string, took time.Duration, detail string, passed bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	took := fmt.Sprintf("%.1f s", time.Since(s.began).Seconds())
+	seconds := fmt.Sprintf("%.1f s", took.Seconds())
 	if !s.screen.Interactive {
-		word := "step"
-		if err != nil {
-			word, detail = "FAIL", ""
+		word := good
+		if !passed {
+			word = bad
 		}
-		s.write("%s\n", strings.TrimRight(fmt.Sprintf("%s %-*s %*s  %s", word, nameWidth, s.current, secondsWidth, took, detail), " "))
+		s.write("%s\n", strings.TrimRight(fmt.Sprintf("%s %-*s %*s  %s", word, nameWidth, name, secondsWidth, seconds, detail), " "))
 		return
 	}
-	mark, style := "✓", s.good
-	if err != nil {
-		mark, style, detail = "✗", s.bad, ""
+	mark, ascii, style := "✓", "+", s.good
+	if !passed {
+		mark, ascii, style = "✗", "x", s.bad
 	}
 	if !s.screen.Unicode {
-		mark = map[string]string{"✓": "+", "✗": "x"}[mark]
+		mark = ascii
 	}
-	s.write("%s  %s %-*s %*s  %s\n", clearLine, style.Render(mark), nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(detail)))
+	s.write("%s  %s %-*s %*s  %s\n", clearLine, style.Render(mark), nameWidth, name, secondsWidth, seconds, s.faint.Render(s.cut(detail)))
 }
 
 func (s *steps) animate(stop chan struct{}) {
