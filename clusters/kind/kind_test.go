@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package kind
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"lva.io/operators/clusters/docker"
+)
+
+func load(t *testing.T, name string) *Profile {
+	t.Helper()
+	profile, err := LoadProfile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return profile
+}
+
+func TestTheProfilesAreWhatTheCourseNeeds(t *testing.T) {
+	t.Parallel()
+	for name, nodes := range map[string]int{"student": 2, "classroom": 4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			profile := load(t, name)
+			if profile.Nodes() != nodes || profile.ControlPlanes() != 1 {
+				t.Errorf("%d nodes, %d of them control planes; want %d and 1", profile.Nodes(), profile.ControlPlanes(), nodes)
+			}
+			if !profile.ToleratesCgroupV1() {
+				t.Error("its kubelets would not start with cgroup v1")
+			}
+			if network := profile.cluster.Networking; !network.DisableDefaultCNI || network.KubeProxyMode != "none" {
+				t.Error("it has a network of kind's or kube-proxy, where Cilium is to be")
+			}
+			cluster, err := profile.forCluster("mine", "/folder")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mount := cluster.Nodes[0].ExtraMounts[0]; mount.HostPath != "/folder/audit-policy.yaml" {
+				t.Errorf("the audit policy is mounted from %s", mount.HostPath)
+			}
+			if !strings.Contains(cluster.Nodes[0].KubeadmConfigPatchesJSON6902[0].Patch, docker.AuditLog) {
+				t.Errorf("the API server writes no audit log to %s", docker.AuditLog)
+			}
+		})
+	}
+}
+
+func TestAnAPIServerForOthersHasThisMachinesNames(t *testing.T) {
+	t.Parallel()
+	cluster, err := load(t, "classroom").forCluster("mine", "/folder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := cluster.KubeadmConfigPatchesJSON6902[len(cluster.KubeadmConfigPatchesJSON6902)-1]
+	var patch []struct{ Op, Path, Value string }
+	if err := json.Unmarshal([]byte(last.Patch), &patch); err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(last.Patch, `"`+host+`"`) || !strings.Contains(last.Patch, `"127.0.0.1"`) || patch[0].Path != "/apiServer/certSANs/-" {
+		t.Errorf("the certificate is for %s", last.Patch)
+	}
+	alone, err := load(t, "student").forCluster("mine", "/folder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(alone.KubeadmConfigPatchesJSON6902) != 0 {
+		t.Error("an API server that only this machine reaches needs no more names")
+	}
+}
+
+func TestAWrongProfileIsAnError(t *testing.T) {
+	t.Parallel()
+	const head = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\n"
+	for name, test := range map[string]struct{ content, want string }{
+		"not YAML":         {"\t", "not kind's configuration"},
+		"an unknown field": {head + "nodez: []\nnodes: [{role: control-plane}]\n", "nodez"},
+		"another version":  {"kind: Cluster\napiVersion: v1\nnodes: [{role: control-plane}]\n", "v1alpha4"},
+		"a name":           {head + "name: mine\nnodes: [{role: control-plane}]\n", "--name"},
+		"a wrong role":     {head + "nodes: [{role: master}]\n", "not \"master\""},
+		"no control plane": {head + "nodes: [{role: worker}]\n", "control-plane"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := parseProfile("mine", []byte(test.content)); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v; it should say %q", err, test.want)
+			}
+		})
+	}
+	if _, err := LoadProfile("../secret"); err == nil || !strings.Contains(err.Error(), "classroom, student") {
+		t.Errorf("the error is %v; it should name the profiles", err)
+	}
+}
+
+func TestAProfilesHashFollowsItsContent(t *testing.T) {
+	t.Parallel()
+	const head = "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: control-plane}]\n"
+	first, err := parseProfile("mine", []byte(head))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := parseProfile("mine", []byte(head+"# a word\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Hash == second.Hash {
+		t.Error("an edit was not noticed")
+	}
+}
+
+// fine are the facts of a machine on which nothing is wrong.
+func fine() Facts {
+	return Facts{
+		Version: "29.1.3", Cgroup: "2", Kernel: "6.12.57-amd64", Memory: 16 * gigabyte, Available: 12 * gigabyte, DiskFree: 100 * gigabyte,
+		Root: "/var/lib/docker", InotifyInstances: 1024, InotifyWatches: 1 << 20, InstancesUsed: 30,
+	}
+}
+
+func TestPreflightKnowsTroublesAndTheirFix(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		profile string
+		change  func(*Facts)
+		fatal   bool
+		want    string // "" if nothing is wrong
+	}{
+		"nothing wrong": {"student", func(*Facts) {}, false, ""},
+		"no docker":     {"student", func(f *Facts) { *f = Facts{Missing: true} }, true, "apt-get install docker.io"},
+		"no permission": {"student", func(f *Facts) {
+			*f = Facts{Unreachable: "permission denied while trying to connect to the Docker daemon socket"}
+		}, true, "usermod -aG docker"},
+		"no engine": {"student", func(f *Facts) {
+			*f = Facts{Unreachable: "Cannot connect to the Docker daemon at unix:///var/run/docker.sock"}
+		}, true, "systemctl start docker"},
+		"an old engine":             {"student", func(f *Facts) { f.Version = "19.03.15" }, true, "20.10"},
+		"an engine just new enough": {"student", func(f *Facts) { f.Version = "20.10.24+dfsg1" }, false, ""},
+		"an old kernel":             {"student", func(f *Facts) { f.Kernel = "4.19.0-27-amd64" }, true, "5.10"},
+		"cgroup v1":                 {"student", func(f *Facts) { f.Cgroup = "1" }, false, "failCgroupV1"},
+		"cgroup v1 without root":    {"student", func(f *Facts) { f.Cgroup, f.Rootless = "1", true }, true, "unified_cgroup_hierarchy"},
+		"a small virtual machine":   {"student", func(f *Facts) { f.Memory = 2 * gigabyte }, true, "memory"},
+		"memory taken by others":    {"classroom", func(f *Facts) { f.Available = 3 * gigabyte }, true, "docker ps"},
+		"a full disk":               {"student", func(f *Facts) { f.DiskFree = gigabyte }, true, "docker system prune"},
+		"few inotify instances":     {"classroom", func(f *Facts) { f.InotifyInstances = 128 }, true, "max_user_instances"},
+		"few inotify watches":       {"student", func(f *Facts) { f.InotifyWatches = 8192 }, true, "max_user_watches"},
+		"a port in use":             {"classroom", func(f *Facts) { f.Taken = map[int]string{0: "the container other"} }, true, "the container other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			facts := fine()
+			test.change(&facts)
+			troubles := facts.Troubles(load(t, test.profile), false)
+			if test.want == "" {
+				if len(troubles) > 0 {
+					t.Errorf("it complains: %v", troubles)
+				}
+				return
+			}
+			if len(troubles) != 1 || troubles[0].Fatal != test.fatal || !strings.Contains(troubles[0].String(), test.want) {
+				t.Errorf("it says %v; want one trouble, fatal: %t, that says %q", troubles, test.fatal, test.want)
+			}
+		})
+	}
+}
+
+func TestAClusterThatIsThereNeedsNoRoom(t *testing.T) {
+	t.Parallel()
+	facts := fine()
+	facts.Available, facts.DiskFree, facts.InotifyInstances = 1, 1, 40
+	if troubles := facts.Troubles(load(t, "student"), true); len(troubles) > 0 {
+		t.Errorf("it complains: %v", troubles)
+	}
+}
+
+func TestWithoutToleranceCgroupV1IsFatal(t *testing.T) {
+	t.Parallel()
+	profile, err := parseProfile("mine", []byte("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: control-plane}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := fine()
+	facts.Cgroup = "1"
+	if troubles := facts.Troubles(profile, false); len(troubles) != 1 || !troubles[0].Fatal {
+		t.Errorf("it says %v", troubles)
+	}
+}
+
+func TestWhatTheEngineAnsweredIsUnderstood(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		output      string
+		err         error
+		unreachable string
+	}{
+		"an engine":            {`{"ServerVersion":"20.10.24","CgroupVersion":"1","SecurityOptions":["name=rootless"]}`, nil, ""},
+		"no engine":            {`{"ServerErrors":["Cannot connect to the Docker daemon"]}`, &docker.Error{Stderr: "exit", Err: errors.New("exit status 1")}, "Cannot connect"},
+		"no engine, old":       {"", &docker.Error{Stderr: "permission denied", Err: errors.New("exit status 1")}, "permission denied"},
+		"podman, named docker": {`{"host":{"arch":"amd64"},"version":{"Version":"4.3.1"}}`, nil, "podman"},
+		"something else":       {"hello", nil, "not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			facts := &Facts{}
+			facts.engine(test.output, test.err)
+			if (test.unreachable == "") != (facts.Unreachable == "") || !strings.Contains(facts.Unreachable, test.unreachable) {
+				t.Errorf("it says %q; want %q", facts.Unreachable, test.unreachable)
+			}
+			if test.unreachable == "" && !facts.Rootless {
+				t.Error("it did not see that the engine has no root")
+			}
+		})
+	}
+}
+
+func TestAPortThatIsTakenIsFoundWithItsOwner(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed below
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := listener.Addr().(*net.TCPAddr).Port
+	owner, is := taken(t.Context(), Port{Address: "127.0.0.1", Number: number, Protocol: "tcp"})
+	if !is {
+		t.Fatal("it was not found")
+	}
+	if _, err := os.Stat("/proc/net/tcp"); err == nil && !strings.Contains(owner, strconv.Itoa(os.Getpid())) {
+		t.Errorf("it is said to be %s, and not our process %d", owner, os.Getpid())
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if owner, is := taken(t.Context(), Port{Address: "127.0.0.1", Number: number, Protocol: "tcp"}); is {
+		t.Errorf("it is free, and said to be %s", owner)
+	}
+}
+
+func TestRegistriesAreToldFromWhatElseAnswers(t *testing.T) {
+	t.Parallel()
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(registry.Close)
+	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(portal.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	if err := answer(t.Context(), []string{registry.URL}); err != nil {
+		t.Errorf("a registry that wants to know who we are: %v", err)
+	}
+	if err := answer(t.Context(), []string{registry.URL, portal.URL}); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("a portal: %v", err)
+	}
+	if err := answer(t.Context(), []string{registry.URL, gone.URL}); err == nil {
+		t.Error("nobody listens, and it was taken for a registry")
+	}
+}
+
+func TestLogsAreReadForKnownTroubles(t *testing.T) {
+	t.Parallel()
+	for log, want := range map[string]string{
+		"Failed to create inotify object: Too many open files":                                       "max_user_instances",
+		"kubelet is configured to not run on a host using cgroup v1":                                 "failCgroupV1",
+		"Bind for 127.0.0.1:30080 failed: port is already allocated":                                 "clusters/config/kind",
+		"write /var/lib/docker/tmp/x: no space left on device":                                       "docker system df",
+		"docker: Error response from daemon: unable to apply caps: operation not permitted: unknown": "engine start",
+		"all is well": "",
+	} {
+		if got := hint(log); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: the hint is %q; want %q", log, got, want)
+		}
+	}
+}
+
+func TestKindsWordsArePlain(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		" • Preparing nodes 📦 📦   ...\n": "Preparing nodes",
+		" ✓ Preparing nodes 📦 📦 \n":      "",
+		"Creating cluster \"a\" ...\n":   "Creating cluster \"a\"",
+		"":                               "",
+	} {
+		if got := plain(said); got != want {
+			t.Errorf("%q is said as %q; want %q", said, got, want)
+		}
+	}
+}
+
+func TestANodeIsReadyWhenItTakesPods(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{}
+	if nodeState(node).Ready {
+		t.Error("it has said nothing yet")
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	node.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+	if state := nodeState(node); !state.Ready {
+		t.Errorf("it is not ready: %s", state.Why)
+	}
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
+	if state := nodeState(node); state.Ready || !strings.Contains(state.Why, "agent-not-ready") {
+		t.Errorf("it takes no Pods, and is ready: %t, %s", state.Ready, state.Why)
+	}
+}
+
+func TestAClustersNameIsOneOfAContainer(t *testing.T) {
+	t.Parallel()
+	for name, good := range map[string]bool{"operator-labs": true, "a": true, "": false, "-a": false, "A": false, "a b": false, "../a": false, strings.Repeat("a", 41): false} {
+		cluster, err := New("/root", name)
+		if (err == nil) != good {
+			t.Errorf("%q: %v", name, err)
+		}
+		if good && cluster.Kubeconfig() != filepath.Join("/root/.cache/kind", name, "kubeconfig") {
+			t.Errorf("its kubeconfig is %s", cluster.Kubeconfig())
+		}
+	}
+}
