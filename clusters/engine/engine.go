@@ -337,6 +337,9 @@ func cleanUp(ctx context.Context, root string) error {
 			return err
 		}
 	}
+	if ping(ctx) { // another engine runs by now: what is left but our own files is its own
+		return errors.Join(os.RemoveAll(runFolder), os.RemoveAll(dir))
+	}
 	if _, err := output(ctx, "ip", "link", "show", "docker0"); err == nil {
 		if _, err := output(ctx, "ip", "link", "delete", "docker0"); err != nil {
 			return fmt.Errorf("removing the network of Docker's engine: %w", err)

@@ -38,6 +38,10 @@ func (s *Store) Save(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return s.save(ctx, c, w)
+}
+
+func (s *Store) save(ctx context.Context, c *Catalogue, w io.Writer) error {
 	parts, err := s.bundle(c)
 	if err != nil {
 		return fmt.Errorf("saving a bundle: %w", err)

@@ -228,6 +228,9 @@ func (c *Catalogue) check() error {
 			say("program %s: the folder of its module is needed", key)
 		}
 		for _, variable := range p.Variables {
+			if strings.ContainsAny(variable, " \t\n'\"") {
+				say("program %s: %q must be without spaces and quotes: it is a word of the linker's", key, variable)
+			}
 			if strings.Contains(variable, "$") && p.VersionOf == "" {
 				say("program %s: %q needs versionOf", key, variable)
 			}

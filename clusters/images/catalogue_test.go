@@ -3,10 +3,145 @@
 
 package images
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestTheCatalogueIsRight(t *testing.T) {
-	if _, err := Load(); err != nil {
+	c, err := Load()
+	if err != nil {
 		t.Fatal(err)
 	}
+	for _, set := range []string{"node", "kubernetes", "course"} {
+		if len(c.Set(set)) == 0 {
+			t.Errorf("nothing belongs to the set %s", set)
+		}
+	}
+	if len(c.Set("nothing")) != 0 {
+		t.Error("something belongs to a set that there is not")
+	}
+}
+
+func TestEveryProgramHasItsModule(t *testing.T) {
+	c := load(t)
+	s := checkout(t)
+	for name, p := range c.Programs {
+		if _, err := os.Stat(filepath.Join(s.path(p.Module), "go.mod")); err != nil {
+			t.Errorf("program %s: %v", name, err)
+		}
+		if _, err := s.target(c, name); err != nil {
+			t.Errorf("program %s: %v", name, err)
+		}
+	}
+	for name, m := range c.Modules {
+		if _, err := required(s.path(m.RequiredBy), m.Path); err != nil {
+			t.Errorf("module %s: %v", name, err)
+		}
+	}
+}
+
+// kubeadm pulls images of fixed versions, and so does kind: ours must have these names, or a node would look for others.
+func TestReferencesAreThoseThatKubeadmAndKindAskFor(t *testing.T) {
+	c := load(t)
+	s := checkout(t)
+	kubernetes, version, err := s.moduleFolder(t.Context(), Module{Path: "k8s.io/kubernetes", RequiredBy: "../../controlplane"})
+	if err != nil {
+		t.Skip(err)
+	}
+	if own, err := required(s.path("node"), "k8s.io/kubernetes"); err != nil || own != version {
+		t.Errorf("the node's programs are of %s (%v), the control plane of %s", own, err, version)
+	}
+	wanted := []string{"operator-labs/node:" + version}
+	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		wanted = append(wanted, "registry.k8s.io/"+program+":"+version)
+	}
+	constants := filepath.Join(kubernetes, "cmd/kubeadm/app/constants/constants.go")
+	for prefix, name := range map[string]string{
+		"registry.k8s.io/etcd:": "DefaultEtcdVersion", "registry.k8s.io/pause:": "PauseVersion",
+		"registry.k8s.io/coredns/coredns:": "CoreDNSVersion",
+	} {
+		wanted = append(wanted, prefix+constantOf(t, constants, name))
+	}
+	kind, _, err := s.moduleFolder(t.Context(), c.Modules["kind"])
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"storageProvisionerImage", "storageHelperImage"} {
+		wanted = append(wanted, constantOf(t, filepath.Join(kind, "pkg/build/nodeimage/const_storage.go"), name))
+	}
+	for _, reference := range wanted {
+		if _, err := c.Image(reference); err != nil {
+			t.Error(err)
+		}
+	}
+	if coredns, err := required(s.path("coredns"), "github.com/coredns/coredns"); err != nil || !slices.Contains(wanted, "registry.k8s.io/coredns/coredns:"+coredns) {
+		t.Errorf("CoreDNS is built from %s (%v), and kubeadm asks for another", coredns, err)
+	}
+}
+
+func constantOf(t *testing.T, file, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := constant(file, content, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestAWrongCatalogueIsRefused(t *testing.T) {
+	const image = "images: [{reference: 'a/b:1', set: x, layers: [{programs: {/p: hello}}]}]\n"
+	const program = "programs: {hello: {module: hello}}\n"
+	if _, err := parse([]byte(program + image)); err != nil {
+		t.Fatalf("a right one: %v", err)
+	}
+	for _, c := range []struct{ name, yaml, want string }{
+		{"unknown program", image, "there is no program hello"},
+		{"unknown field", program + image + "colour: red\n", "colour"},
+		{"unknown field in a layer", program + strings.Replace(image, "programs", "program", 1), "program"},
+		{"unknown layer", program + strings.Replace(image, "{programs: {/p: hello}}", "nowhere", 1), "there is no layer nowhere"},
+		{"unknown root", strings.Replace(image, "{programs: {/p: hello}}", "{debian: trixie}", 1), "there is no Debian root trixie"},
+		{"unknown module", strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, from: x}]}", 1), "there is no module m"},
+		{"two sources", strings.Replace(image, "{programs: {/p: hello}}", "{files: [{to: /f, module: m, content: x}]}", 1), "comes from one of"},
+		{"no tag", program + strings.Replace(image, "a/b:1", "a/b", 1), "name/of/it:tag"},
+		{"twice", program + image + strings.TrimPrefix(strings.Replace(image, "images: [", "", 1), "") + "", "cannot"},
+		{"relative path", program + strings.Replace(image, "/p:", "p:", 1), "absolute path"},
+		{"path through a link of Debian", program + strings.Replace(image, "/p:", "/bin/p:", 1), "must be written /usr/bin/p"},
+		{"mode", program + strings.Replace(image, "{programs: {/p: hello}}", "{directories: {/d: '9'}}", 1), "must be octal"},
+		{"version without module", strings.Replace(program, "hello}", "hello, variables: [main.v=$VERSION]}", 1) + image, "needs versionOf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := parse([]byte(c.yaml)); err == nil {
+				t.Error("it is taken")
+			} else if c.want != "cannot" && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("it says %q, and nothing of %q", err, c.want)
+			}
+		})
+	}
+}
+
+func load(t *testing.T) *Catalogue {
+	t.Helper()
+	c, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// checkout is a store of this checkout's programs that holds nothing.
+func checkout(t *testing.T) *Store {
+	t.Helper()
+	programs, err := filepath.Abs("programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Store{Dir: t.TempDir(), Programs: programs}
 }
