@@ -76,6 +76,7 @@ func root() *cobra.Command {
 	}
 	add(groupCluster, createCommand(), statusCommand(), testCommand(), exportLogsCommand(), deleteCommand())
 	add(groupClass, inviteCommand(), revokeCommand())
+	add(groupCluster, e2eCommand())
 	add(groupImages, imagesCommand(), loadCommand(), bundleCommand(), engineCommand())
 	return command
 }

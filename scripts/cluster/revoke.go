@@ -44,11 +44,11 @@ func revokeCommand() *cobra.Command {
 					fmt.Printf("%s was not invited.\n", student.Name)
 				}
 			}
-			what := "with all that they had"
+			what := "with all that was theirs"
 			if keepWork {
-				what = "and their namespaces stay"
+				what = "whose namespaces stay"
 			}
-			fmt.Printf("%d students are out, %s.\n", were, what)
+			fmt.Printf("Out: %s, %s.\n", plural(were, "student"), what)
 			return nil
 		},
 	}

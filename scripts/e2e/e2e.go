@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"lva.io/operators/scripts/checkout"
+)
+
+// Options say what to run.
+type Options struct {
+	*checkout.Checkout
+	// Cluster and Lab are the files of the two commands.
+	Cluster, Lab string
+	// Name is the cluster's. One of that name is removed first: it is what an earlier run was killed with.
+	Name string
+	// AirGap builds all images here. Otherwise they come from a registry.
+	AirGap bool
+	// Within is how long all of it may take. A step that would not fit is not begun, and neither are those after it.
+	// Default: as long as it takes.
+	Within time.Duration
+	// Out gets what the commands print, and a line for each step.
+	Out io.Writer
+}
+
+// step is one thing to try.
+type step struct {
+	name string
+	// needs is how long it takes on two cores, to tell whether there is time for it.
+	needs time.Duration
+	// limit is when it hangs.
+	limit time.Duration
+	do    func(context.Context) error
+}
+
+// Result says what came of the steps, in their order.
+type Result struct {
+	Steps []StepResult
+	// NotRun are the steps for which there was no time.
+	NotRun []string
+}
+
+// StepResult is a step that was run.
+type StepResult struct {
+	Name string
+	Took time.Duration
+	Err  error
+}
+
+// Run runs all steps until one fails, and then deletes the cluster in any case. The error is that of the step, and of the
+// deletion if that failed as well. The result is there in every case.
+func Run(ctx context.Context, options Options) (result *Result, err error) {
+	runner, err := newRunner(options)
+	if err != nil {
+		return &Result{}, err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	result, started := &Result{}, time.Now()
+	run := func(ctx context.Context, s step) error {
+		fmt.Fprintf(options.Out, "\n=== %s\n", s.name)
+		ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not done after %s", s.limit))
+		defer cancel()
+		begun := time.Now()
+		err := s.do(ctx)
+		took := time.Since(begun)
+		result.Steps = append(result.Steps, StepResult{Name: s.name, Took: took, Err: err})
+		if err != nil {
+			fmt.Fprintf(options.Out, "=== %s: failed after %.1f s\n", s.name, took.Seconds())
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(options.Out, "=== %s: %.1f s\n", s.name, took.Seconds())
+		return nil
+	}
+	remove := step{
+		name: "delete the cluster, and see that nothing is left", limit: 5 * time.Minute, do: runner.remove,
+	}
+	defer func() {
+		// Also when a person has ended the run: what it made goes.
+		err = errors.Join(err, run(context.WithoutCancel(ctx), remove))
+	}()
+	steps, err := runner.steps()
+	if err != nil {
+		return result, err
+	}
+	for _, s := range steps {
+		if options.Within > 0 && (len(result.NotRun) > 0 || time.Since(started)+s.needs > options.Within) {
+			result.NotRun = append(result.NotRun, s.name)
+			continue
+		}
+		if err := run(ctx, s); err != nil {
+			if ctx.Err() == nil {
+				runner.explain(context.WithoutCancel(ctx))
+			}
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+// steps are all there are, without the deletion at the end.
+func (r *runner) steps() ([]step, error) {
+	steps := []step{{name: "remove what an earlier run left", limit: 5 * time.Minute, do: r.remove}}
+	if r.AirGap {
+		building, err := r.building()
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, step{name: "build the images", needs: building, limit: 2 * time.Hour, do: r.build})
+	}
+	steps = append(steps,
+		step{name: "make the student cluster", needs: 4 * time.Minute, limit: 30 * time.Minute, do: r.create},
+		step{name: "make it again: nothing changes", needs: 15 * time.Second, limit: 2 * time.Minute, do: r.createAgain},
+		step{name: "load the course's images", needs: 20 * time.Second, limit: 10 * time.Minute, do: r.load},
+		step{name: "prove the network", needs: 90 * time.Second, limit: 15 * time.Minute, do: r.connectivity},
+	)
+	for i := range r.Labs.Labs {
+		lab := &r.Labs.Labs[i]
+		steps = append(steps, step{
+			name: "grade the solution of " + lab.Name, needs: 45 * time.Second, limit: 10 * time.Minute,
+			do: func(ctx context.Context) error { return r.solution(ctx, lab) },
+		}, step{
+			name: "grade a wrong submission of " + lab.Name, needs: 45 * time.Second, limit: 10 * time.Minute,
+			do: func(ctx context.Context) error { return r.wrong(ctx, lab) },
+		})
+	}
+	return append(steps,
+		step{name: "invite two students", needs: 10 * time.Second, limit: 5 * time.Minute, do: r.invite},
+		step{name: "do as a student what a student may", needs: 40 * time.Second, limit: 5 * time.Minute, do: r.mayDo},
+		step{name: "try as a student what a student may not", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.mayNot},
+		step{name: "revoke the students", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.revoke},
+	), nil
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/process"
+)
+
+// runner runs the commands. What it starts does not outlive it.
+type runner struct {
+	Options
+	scope *process.Scope
+}
+
+func newRunner(options Options) (*runner, error) {
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &runner{Options: options, scope: scope}, nil
+}
+
+func (r *runner) Close() error { return r.scope.Close() }
+
+// stopGrace is what a command gets to clean up after itself when the time is up.
+const stopGrace = 30 * time.Second
+
+// command runs a program, and shows what it prints.
+func (r *runner) command(ctx context.Context, program string, args ...string) error {
+	fmt.Fprintf(r.Out, "$ %s %s\n", filepath.Base(program), strings.Join(args, " "))
+	started, err := r.scope.Start(process.Spec{
+		Path: program, Args: args, Dir: r.Root, Stdout: r.Out, Stderr: r.Out,
+		// No colours, and no line that is drawn anew: this is a log.
+		Env: append(os.Environ(), "NO_COLOR=1", "TERM=dumb"),
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-started.Done():
+	case <-ctx.Done():
+		started.Stop(stopGrace)
+		return context.Cause(ctx)
+	}
+	if err := started.Err(); err != nil {
+		return fmt.Errorf("%s %s: %w", filepath.Base(program), args[0], err)
+	}
+	return nil
+}
+
+func (r *runner) cluster(ctx context.Context, args ...string) error {
+	return r.command(ctx, r.Cluster, append(args, "--name", r.Name)...)
+}
+
+func (r *runner) create(ctx context.Context) error {
+	from := "registry"
+	if r.AirGap {
+		from = "air-gap"
+	}
+	return r.cluster(ctx, "create", "--profile", "student", "--images", from)
+}
+
+// buildTime is for all images from nothing on two cores, with the control plane compiled already.
+const buildTime = 20 * time.Minute
+
+// building says how long it takes to build what is missing: nothing, or most of it.
+func (r *runner) building() (time.Duration, error) {
+	catalogue, err := images.Load()
+	if err != nil {
+		return 0, err
+	}
+	found, err := imageStore(r.Root).Find(catalogue.Images)
+	if err != nil {
+		return 0, err
+	}
+	if len(found) == len(catalogue.Images) {
+		return 0, nil
+	}
+	return buildTime, nil
+}
+
+func imageStore(root string) *images.Store {
+	return &images.Store{
+		Dir: filepath.Join(root, ".cache", "images"), Programs: filepath.Join(root, "clusters", "images", "programs"),
+	}
+}
+
+func (r *runner) build(ctx context.Context) error {
+	return r.command(ctx, r.Cluster, "images", "--build")
+}
+
+// again is what a second run may take, on a machine that does something else as well.
+const again = 30 * time.Second
+
+func (r *runner) createAgain(ctx context.Context) error {
+	before, err := docker.Output(ctx, "ps", "--no-trunc", "--quiet", "--filter", "label="+clusterLabel+r.Name)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := r.create(ctx); err != nil {
+		return err
+	}
+	took := time.Since(started)
+	after, err := docker.Output(ctx, "ps", "--no-trunc", "--quiet", "--filter", "label="+clusterLabel+r.Name)
+	if err != nil {
+		return err
+	}
+	if before != after {
+		return fmt.Errorf("the second run made other nodes: %s, and there were %s", strings.Fields(after), strings.Fields(before))
+	}
+	if took > again {
+		return fmt.Errorf("the second run took %s", took.Round(time.Second))
+	}
+	return r.cluster(ctx, "status")
+}
+
+func (r *runner) load(ctx context.Context) error         { return r.cluster(ctx, "load") }
+func (r *runner) connectivity(ctx context.Context) error { return r.cluster(ctx, "test") }
+
+// clusterLabel is kind's, on each container of a cluster.
+const clusterLabel = "io.x-k8s.kind.cluster="
+
+// remove deletes the cluster, and looks whether anything is left of it.
+func (r *runner) remove(ctx context.Context) error {
+	if err := r.cluster(ctx, "delete"); err != nil {
+		return err
+	}
+	left, err := docker.Output(ctx, "ps", "--all", "--quiet", "--filter", "label="+clusterLabel+r.Name)
+	var failed *docker.Error
+	switch {
+	case errors.Is(err, docker.ErrMissing) || errors.As(err, &failed):
+		// There is no engine yet, or none any more: the command has ended one that it had started.
+	case err != nil:
+		return err
+	case strings.TrimSpace(left) != "":
+		return fmt.Errorf("these containers are left: %s", strings.Fields(left))
+	}
+	if _, err := os.Stat(docker.Kubeconfig(r.Root, r.Name)); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("the kubeconfig is left: %s", docker.Kubeconfig(r.Root, r.Name))
+	}
+	return nil
+}
+
+// explain shows what the cluster is like when a step has failed, and keeps its logs.
+func (r *runner) explain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	dir := filepath.Join(r.Root, "out", "e2e", "logs")
+	_ = r.cluster(ctx, "status")
+	if err := r.cluster(ctx, "export-logs", dir); err == nil {
+		fmt.Fprintf(r.Out, "The cluster's logs are in %s.\n", dir)
+	}
+}
+
+// admin reaches the cluster as its administrator.
+func (r *runner) admin() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", docker.Kubeconfig(r.Root, r.Name))
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster's kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+// poll tries until it works, or the step's time is up: the error is then the last one.
+func poll(ctx context.Context, patience time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("not within %s: %w", patience, err)
+		}
+	}
+}
+
+// Table is the result for a person, and for the last lines of a log.
+func (r *Result) Table(out io.Writer) {
+	var table bytes.Buffer
+	var sum time.Duration
+	for _, s := range r.Steps {
+		state := "ok  "
+		if s.Err != nil {
+			state = "FAIL"
+		}
+		fmt.Fprintf(&table, "%s %7.1f s  %s\n", state, s.Took.Seconds(), s.Name)
+		sum += s.Took
+	}
+	for _, name := range r.NotRun {
+		fmt.Fprintf(&table, "not run, for lack of time: %s\n", name)
+	}
+	fmt.Fprintf(&table, "     %7.1f s  in all\n", sum.Seconds())
+	_, _ = out.Write(table.Bytes())
+}
