@@ -62,7 +62,7 @@ func (r *Repository) golangci(ctx context.Context, m module, args ...string) err
 	return err
 }
 
-// eachModuleWithCode goes through the modules that have Go packages.
+// eachModuleWithCode goes through the modules that have Go packages, but for those that are large programs of others.
 func (r *Repository) eachModuleWithCode(ctx context.Context, do func(module) error) error {
 	modules, err := r.modules()
 	if err != nil {
@@ -70,6 +70,9 @@ func (r *Repository) eachModuleWithCode(ctx context.Context, do func(module) err
 	}
 	for i, m := range modules {
 		r.Progress("modules", i, len(modules))
+		if isProgram(m) {
+			continue
+		}
 		names, err := r.below(ctx, m.dir)
 		if err != nil {
 			return err

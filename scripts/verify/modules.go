@@ -23,6 +23,13 @@ import (
 // toolsModule has versions of its own: nothing that it compiles is shared with the rest.
 const toolsModule = "scripts/tools"
 
+// isProgram reports whether a module is that of a program in an image of clusters/images. Such a module has the versions
+// that the program's own has, and often a newer Go: nothing of it is compiled for a lab. What it compiles is large, so it
+// is compiled when its image is made, and not to look at our few lines of it.
+func isProgram(m module) bool {
+	return strings.HasPrefix(m.dir, "clusters/images/programs/") && len(m.file.Require) > 0
+}
+
 var goVersion = Check{
 	Name:     "go-version",
 	Sentence: "all modules and go.work name the same version of Go, and no toolchain",
@@ -37,7 +44,8 @@ var goVersion = Check{
 			if m.file.Go != nil {
 				have = m.file.Go.Version
 			}
-			if have != want {
+			newer := isProgram(m) && semver.Compare("v"+have, "v"+want) > 0
+			if have != want && !newer {
 				findings = append(findings, Finding{
 					Where:   path.Join(m.dir, "go.mod"),
 					Message: fmt.Sprintf("names Go %s, and go.work names %s", have, want),
@@ -59,7 +67,8 @@ var goVersion = Check{
 		}
 		var changed []string
 		for _, m := range modules {
-			if isLab(m.dir) || (m.file.Go != nil && m.file.Go.Version == want && m.file.Toolchain == nil) {
+			newer := isProgram(m) && m.file.Go != nil && semver.Compare("v"+m.file.Go.Version, "v"+want) > 0 && m.file.Toolchain == nil
+			if isLab(m.dir) || newer || (m.file.Go != nil && m.file.Go.Version == want && m.file.Toolchain == nil) {
 				continue
 			}
 			if err := m.file.AddGoStmt(want); err != nil {
@@ -242,7 +251,7 @@ func (r *Repository) compiledModules(ctx context.Context) (map[string]byModule, 
 	compiled := map[string]byModule{}
 	for i, m := range modules {
 		r.Progress("modules", i, len(modules))
-		if m.dir == toolsModule {
+		if m.dir == toolsModule || isProgram(m) {
 			continue
 		}
 		const format = `{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{with .Replace}} {{.Path}} {{.Version}}{{end}}{{end}}{{end}}`

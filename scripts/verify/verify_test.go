@@ -555,6 +555,30 @@ func TestModulesThatDisagreeAreRaised(t *testing.T) {
 	}
 }
 
+// A program in an image has the versions of its own module, and sometimes a newer Go. Its code is not even compiled.
+func TestAProgramOfAnImageHasVersionsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	root := unpacked(t)
+	const dir = "clusters/images/programs/big/"
+	write(t, root, dir+"main.go", license+"\npackage main\n\nfunc main() { missing() }\n")
+	goMod := "module example.com/big\n\ngo 1.26.3\n\nrequire example.com/needed v1.0.0\n"
+	write(t, root, dir+"go.mod", goMod)
+	checks := []string{"go-version", "module-versions", "macos"}
+	if out, err := verify(t, root, checks...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := fix(t, root, checks...); err != nil {
+		t.Errorf("fix: %v\n%s", err, out)
+	}
+	if content, err := os.ReadFile(filepath.Join(root, dir, "go.mod")); err != nil || string(content) != goMod {
+		t.Errorf("fixing made go.mod\n%s\nerror %v", content, err)
+	}
+	edit(t, root, dir+"go.mod", "go 1.26.3", "go 1.25.0")
+	if out, err := verify(t, root, "go-version"); err == nil || !strings.Contains(out, "names Go 1.25.0") {
+		t.Errorf("with an older Go: error %v, output\n%s", err, out)
+	}
+}
+
 // runIn runs the go command with leave to write go.sum.
 func runIn(t *testing.T, dir string, args ...string) {
 	t.Helper()
