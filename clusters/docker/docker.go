@@ -37,6 +37,12 @@ const (
 // ErrMissing says that there is no docker command on PATH.
 var ErrMissing = errors.New("docker is needed and not on PATH: on Debian `apt-get install docker.io` installs it, elsewhere https://docs.docker.com/engine/install says how")
 
+// ErrNoEngine and ErrForbidden say why the docker command reached no engine.
+var (
+	ErrNoEngine  = errors.New("Docker's engine does not answer: start it, `sudo systemctl start docker` or Docker Desktop; as root on Debian `make cluster` starts one by itself") //nolint:staticcheck // Docker is a name
+	ErrForbidden = errors.New("you may not use Docker's engine: `sudo usermod -aG docker $USER` lets you, after you logged in anew; whoever is in that group can become root on this machine")
+)
+
 // ErrNoCluster says that no container belongs to a cluster of that name.
 var ErrNoCluster = errors.New("there is no such kind cluster: `make cluster` creates one")
 
@@ -55,13 +61,18 @@ type Error struct {
 	// Stderr is what it said.
 	Stderr string
 	Err    error
+	// Reason is ErrNoEngine or ErrForbidden if that is why, or nil.
+	Reason error
 }
 
 func (e *Error) Error() string {
+	if e.Reason != nil {
+		return e.Reason.Error()
+	}
 	return fmt.Sprintf("docker %s: %v: %s", strings.Join(e.Args, " "), e.Err, strings.TrimSpace(e.Stderr))
 }
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() []error { return []error{e.Err, e.Reason} }
 
 // Run runs the docker command. What it writes to standard error goes into the error, an *Error.
 func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
@@ -77,9 +88,21 @@ func Run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return &Error{Args: args, Stderr: stderr.String(), Err: err}
+		return &Error{Args: args, Stderr: stderr.String(), Err: err, Reason: reason(stderr.String())}
 	}
 	return nil
+}
+
+// reason is why no engine was reached, if that is why a command failed.
+func reason(said string) error {
+	switch {
+	case strings.Contains(said, "permission denied while trying to connect to the Docker"), strings.Contains(said, "dial unix") && strings.Contains(said, "permission denied"):
+		return ErrForbidden
+	case strings.Contains(said, "Cannot connect to the Docker daemon"), strings.Contains(said, "error during connect"):
+		return ErrNoEngine
+	default:
+		return nil
+	}
 }
 
 // Output runs the docker command and returns what it wrote to standard output.

@@ -79,3 +79,20 @@ func TestWithoutDockerOneSentenceSaysSo(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestWhyNoEngineWasReachedIsSaid(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]error{
+		"permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock": ErrForbidden,
+		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":    ErrNoEngine,
+		"Error: No such container: a": nil,
+	} {
+		err := &Error{Args: []string{"ps"}, Stderr: said, Err: errors.New("exit status 1"), Reason: reason(said)}
+		if want != nil && (!errors.Is(err, want) || err.Error() != want.Error()) {
+			t.Errorf("%q: %v; want %v", said, err, want)
+		}
+		if want == nil && !strings.Contains(err.Error(), said) {
+			t.Errorf("%q is not in %q", said, err)
+		}
+	}
+}

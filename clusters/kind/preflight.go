@@ -110,7 +110,7 @@ func (f *Facts) engine(output string, err error) {
 	case err != nil:
 		f.Unreachable = err.Error()
 	case info.ServerVersion == "":
-		f.Unreachable = "it is not Docker's: podman's command of that name does not tell the version of its engine"
+		f.Unreachable = "podman, which does not tell a version where Docker does"
 	}
 	f.Version, f.Cgroup, f.Kernel, f.System, f.Root = info.ServerVersion, info.CgroupVersion, info.KernelVersion, info.OperatingSystem, info.DockerRootDir
 	f.Memory = info.MemTotal
@@ -190,8 +190,13 @@ func (f *Facts) unreachable() Trouble {
 	switch {
 	case strings.Contains(said, "permission denied"):
 		return Trouble{
-			"you may not use Docker's engine (" + f.Unreachable + ")",
+			"you may not use Docker's engine",
 			"`sudo usermod -aG docker $USER` lets you, after you logged in anew; whoever is in that group can become root on this machine", true,
+		}
+	case strings.Contains(said, "podman"):
+		return Trouble{
+			"the docker command is podman's, by another name",
+			"take Docker's own: Cilium on kind was never tried with podman", true,
 		}
 	case os.Getenv("DOCKER_HOST") != "":
 		return Trouble{

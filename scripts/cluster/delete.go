@@ -49,13 +49,10 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 	defer unlock()
 	found, err := here.cluster.Find(ctx)
 	if err != nil {
-		var failed *docker.Error
-		if (errors.As(err, &failed) || errors.Is(err, docker.ErrMissing)) && os.IsNotExist(stat(here.cluster.Folder)) {
-			// Without an engine there is no cluster. That is what was asked for.
-			fmt.Printf("There is no cluster %s, and Docker's engine does not run.\n", name)
-			return nil
+		if !errors.Is(err, docker.ErrNoEngine) && !errors.Is(err, docker.ErrMissing) {
+			return err
 		}
-		return err
+		return withoutEngine(ctx, here, err)
 	}
 	if found.State == kind.Foreign && !force {
 		return fmt.Errorf("the cluster %s was not made by this command: --force deletes it all the same", name)
@@ -84,9 +81,26 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 	return os.RemoveAll(here.cluster.Folder + ".lock")
 }
 
-func stat(file string) error {
-	_, err := os.Stat(file)
-	return err
+// withoutEngine removes what there can be when no engine runs. An engine that we started and somebody ended has no clusters
+// any more that could run; one of this machine may have.
+func withoutEngine(ctx context.Context, here *place, err error) error {
+	if _, there := os.Stat(here.cluster.Folder); there == nil && !ours(here.root) {
+		return err
+	}
+	if _, err := engine.StopIfOurs(ctx, here.root); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(here.cluster.Folder), os.RemoveAll(here.cluster.Folder+".lock")); err != nil {
+		return err
+	}
+	fmt.Printf("There is no cluster %s, and Docker's engine does not run.\n", here.cluster.Name)
+	return nil
+}
+
+// ours reports whether an engine of this checkout has left its data.
+func ours(root string) bool {
+	_, err := os.Stat(filepath.Join(root, ".cache", "engine", "data"))
+	return err == nil
 }
 
 // removeNodeImages removes the node images that we gave to Docker or pulled. One that another cluster uses stays.
