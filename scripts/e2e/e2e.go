@@ -61,46 +61,53 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 		return &Result{}, err
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
-	result, started := &Result{}, time.Now()
-	run := func(ctx context.Context, s step) error {
-		fmt.Fprintf(options.Out, "\n=== %s\n", s.name)
-		ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not done after %s", s.limit))
-		defer cancel()
-		begun := time.Now()
-		err := s.do(ctx)
-		took := time.Since(begun)
-		result.Steps = append(result.Steps, StepResult{Name: s.name, Took: took, Err: err})
-		if err != nil {
-			fmt.Fprintf(options.Out, "=== %s: failed after %.1f s\n", s.name, took.Seconds())
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		fmt.Fprintf(options.Out, "=== %s: %.1f s\n", s.name, took.Seconds())
-		return nil
-	}
-	remove := step{
-		name: "delete the cluster, and see that nothing is left", limit: 5 * time.Minute, do: runner.remove,
-	}
-	defer func() {
-		// Also when a person has ended the run: what it made goes.
-		err = errors.Join(err, run(context.WithoutCancel(ctx), remove))
-	}()
 	steps, err := runner.steps()
 	if err != nil {
-		return result, err
+		return &Result{}, err
 	}
+	return play(ctx, options, steps, runner.explain, step{
+		name: "delete the cluster, and see that nothing is left", limit: 5 * time.Minute, do: runner.remove,
+	})
+}
+
+// play plays the steps, and the last one whatever happens. explain tells more when a step has failed.
+func play(ctx context.Context, options Options, steps []step, explain func(context.Context), last step) (result *Result, err error) {
+	result = &Result{}
+	started := time.Now()
+	defer func() {
+		// Also when a person has ended the run: what it made goes.
+		err = errors.Join(err, result.play(context.WithoutCancel(ctx), options.Out, last))
+	}()
 	for _, s := range steps {
 		if options.Within > 0 && (len(result.NotRun) > 0 || time.Since(started)+s.needs > options.Within) {
 			result.NotRun = append(result.NotRun, s.name)
 			continue
 		}
-		if err := run(ctx, s); err != nil {
+		if err := result.play(ctx, options.Out, s); err != nil {
 			if ctx.Err() == nil {
-				runner.explain(context.WithoutCancel(ctx))
+				explain(context.WithoutCancel(ctx))
 			}
 			return result, err
 		}
 	}
 	return result, nil
+}
+
+// play plays a step, and writes down what came of it.
+func (r *Result) play(ctx context.Context, out io.Writer, s step) error {
+	fmt.Fprintf(out, "\n=== %s\n", s.name)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not done after %s", s.limit))
+	defer cancel()
+	begun := time.Now()
+	err := s.do(ctx)
+	took := time.Since(begun)
+	r.Steps = append(r.Steps, StepResult{Name: s.name, Took: took, Err: err})
+	if err != nil {
+		fmt.Fprintf(out, "=== %s: failed after %.1f s\n", s.name, took.Seconds())
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	fmt.Fprintf(out, "=== %s: %.1f s\n", s.name, took.Seconds())
+	return nil
 }
 
 // steps are all there are, without the deletion at the end.
