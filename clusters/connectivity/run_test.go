@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package connectivity
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	Child() // Run starts this very program
+	os.Exit(m.Run())
+}
+
+// kubeconfigVariable names the kubeconfig of a cluster with nodes, in which the course's images are loaded.
+const kubeconfigVariable = "OPERATOR_LABS_CONNECTIVITY_KUBECONFIG"
+
+func TestTheNetworkOfARealCluster(t *testing.T) {
+	kubeconfig := os.Getenv(kubeconfigVariable)
+	if kubeconfig == "" {
+		t.Skip("set " + kubeconfigVariable + " to try it on a cluster with nodes: `make e2e-kind` does that with a cluster of its own")
+	}
+	var seen []string
+	err := Run(t.Context(), Options{Kubeconfig: kubeconfig, Nodes: true}, func(r Result) {
+		t.Logf("%+v", r)
+		seen = append(seen, r.Feature)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(seen, Names()) {
+		t.Errorf("features: %q; want %q", seen, Names())
+	}
+}
+
+func TestAClusterThatDoesNotAnswerIsOneSentence(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: c, context: {cluster: c}}]
+current-context: c
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var results []Result
+	err := Run(t.Context(), Options{Kubeconfig: kubeconfig}, func(r Result) { results = append(results, r) })
+	if err == nil || len(results) != 1 || results[0].Passed || !strings.Contains(results[0].Problem, "asking the cluster for its nodes") {
+		t.Errorf("results: %+v, error: %v", results, err)
+	}
+}
+
+func TestATestThatIsInterruptedEnds(t *testing.T) {
+	cause := errors.New("somebody pressed control and C")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := Run(ctx, Options{Kubeconfig: "/nowhere"}, func(Result) {}); !errors.Is(err, cause) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// The real command can't be had as a module: a script in its place records how it is called.
+func TestCiliumsOwnTestIsRunWhereItsCommandIs(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("PATH", folder)
+	if there, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); there || err != nil {
+		t.Errorf("without the command: %v, error %v", there, err)
+	}
+	called := filepath.Join(folder, "called")
+	script := "#!/bin/sh\necho \"$KUBECONFIG $*\" >>" + called + "\ncase \"$*\" in *single-node) exit 0;; esac\nexit 3\n"
+	if err := os.WriteFile(filepath.Join(folder, "cilium"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := Network(t.Context(), "/some/kubeconfig", 1, os.Stderr); !there || err != nil {
+		t.Errorf("with one worker: %v, error %v", there, err)
+	}
+	if there, err := Network(t.Context(), "/some/kubeconfig", 2, os.Stderr); !there || err == nil {
+		t.Errorf("a test that fails: %v, error %v", there, err)
+	}
+	content, err := os.ReadFile(called)
+	if want := "/some/kubeconfig connectivity test --single-node\n/some/kubeconfig connectivity test\n"; err != nil || string(content) != want {
+		t.Errorf("it was called with\n%serror %v; want\n%s", content, err, want)
+	}
+}
+
+func TestWaitingRepeatsWhatStoodAgainstIt(t *testing.T) {
+	err := eventually(t.Context(), time.Millisecond, "an answer", func(context.Context) error { return errors.New("nobody is there") })
+	if err == nil || err.Error() != "an answer: not within 1ms: nobody is there" {
+		t.Errorf("error: %v", err)
+	}
+	if _, skipped := errors.AsType[*skipError](eventually(t.Context(), time.Hour, "", func(context.Context) error {
+		return &skipError{"it can't be tried here"}
+	})); !skipped {
+		t.Error("what can't be tried is waited for")
+	}
+}
