@@ -6,7 +6,7 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
 .PHONY: labs grade up status zombie down test unit certify soak verify fix bench clean
-.PHONY: cluster cluster-status cluster-down invite revoke
+.PHONY: cluster cluster-status cluster-down invite revoke e2e-kind
 
 LAB := .cache/bin/lab
 INSTRUCTOR := .cache/bin/cluster
@@ -15,7 +15,7 @@ SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '
 
 .PHONY: help
 help: ## Show this map
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
 
 ##@ Labs (N is a lab's number, as in make lab-2)
 
@@ -35,10 +35,10 @@ watch-%: $(LAB) ## Grade again each time you save a file
 	@$(LAB) watch $*
 
 torture-%: $(LAB) ## Crash your operator at each of its writes, and see whether it survives
-	@$(LAB) torture $*
+	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER))
 
 run-%: $(LAB) ## Run your operator at the playground, with its own role
-	@$(LAB) run $*
+	@$(LAB) run $* $(if $(CLUSTER),--cluster $(CLUSTER))
 
 reset-%: $(LAB) ## Begin a lab again; your work is kept
 	@$(LAB) reset $*
@@ -94,6 +94,9 @@ certify: $(LAB) ## Prove the graders: skeleton, solution and every mutant get th
 
 soak: $(LAB) ## The solutions pass twenty times in a row while all cores are busy
 	@$(LAB) certify --only solution --repeat 20 --parallel 2 --busy
+
+e2e-kind: $(LAB) $(INSTRUCTOR) ## All of the course on a kind cluster of its own, from nothing to nothing (FLAGS= as for cluster e2e)
+	@$(INSTRUCTOR) e2e $(FLAGS)
 
 verify: $(LAB) ## Generated files, skeletons, pages, modules, lint; never edits the tree
 	@$(LAB) verify
