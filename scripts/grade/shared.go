@@ -115,12 +115,8 @@ func (s Shared) Open(ctx context.Context, waits func(reason string)) (_ *Opened,
 	if o.hold, err = cluster.Hold(ctx, s.who(), waits); err != nil {
 		return nil, errors.Join(err, o.scope.Close())
 	}
-	removed, err := cluster.Clean(ctx)
-	if err != nil {
+	if _, err := cluster.Clean(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("removing what an earlier run has left: %w", err), o.Close())
-	}
-	if removed > 0 {
-		waits(fmt.Sprintf("removed %d objects that an earlier run has left", removed))
 	}
 	return o, nil
 }

@@ -63,6 +63,7 @@ func root() *cobra.Command {
 	command.AddCommand(
 		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), zombieCommand(),
+		imageCommand(), deployCommand(), undeployCommand(),
 		testCommand(), certifyCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(),
 	)
 	return command

@@ -20,6 +20,7 @@ import (
 
 	"lva.io/operators/clusters/egress"
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/freezer"
@@ -30,11 +31,14 @@ import (
 func runCommand() *cobra.Command {
 	var dir string
 	var solution bool
+	var where clusterFlags
 	command := &cobra.Command{
 		Use: "run N", GroupID: groupPlayground, Short: "Run a lab's operator at the playground, with its own role",
 		Long: "run installs the lab's API into the playground and runs its operator there until Ctrl-C, under an account with\n" +
 			"exactly the rights that its markers ask for. It is the lecture's `make install run`. The operator's webhooks are\n" +
-			"registered, and it finds the services of its lab. --dir without N is an operator of no lab.",
+			"registered, and it finds the services of its lab. --dir without N is an operator of no lab.\n" +
+			"With --cluster it runs on this machine all the same, at a cluster of kind or of your kubeconfig, whose Services lead\n" +
+			"here meanwhile. Afterwards all of it is removed there.",
 		Args: func(command *cobra.Command, args []string) error {
 			if dir != "" && len(args) == 0 {
 				return nil
@@ -46,19 +50,24 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				return run(command.Context(), here, labOf(here, dir), dir)
+			lab := labOf(here, dir)
+			if len(args) > 0 {
+				chosen, err := (&choiceFlags{dir: dir, solution: solution}).choose(args[0])
+				if err != nil {
+					return err
+				}
+				lab, dir = chosen.Lab, chosen.Dir
 			}
-			chosen, err := (&choiceFlags{dir: dir, solution: solution}).choose(args[0])
-			if err != nil {
-				return err
+			if where.embedded() {
+				return run(command.Context(), here, lab, dir)
 			}
-			return run(command.Context(), here, chosen.Lab, chosen.Dir)
+			return runElsewhere(command.Context(), here, where, lab, dir)
 		},
 	}
 	command.Flags().StringVar(&dir, "dir", "", "a Go module of kubebuilder's layout, instead of the lab's folder here")
 	command.Flags().BoolVar(&solution, "solution", false, "the solution, instead of the lab")
 	command.MarkFlagsMutuallyExclusive("dir", "solution")
+	where.register(command, "the playground")
 	return command
 }
 
@@ -78,30 +87,12 @@ func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
 
 // run builds and installs what is in a folder, and runs it until somebody ends it or it ends itself. The lab may be nil.
 func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir string) (err error) {
-	opened, err := submission.Open(dir)
+	workshop, manifests, err := prepareRun(ctx, here, dir)
 	if err != nil {
 		return err
 	}
-	controllerGen, err := here.ControllerGen(ctx)
-	if err != nil {
-		return err
-	}
-	scope, err := process.NewScope(process.Options{})
-	if err != nil {
-		return err
-	}
+	scope := workshop.Scope
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	workshop := &submission.Workshop{
-		Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir),
-		Waits: func(reason string) { fmt.Fprintf(os.Stderr, "Waiting: %s. Ctrl-C ends it.\n", reason) },
-	}
-	if err := workshop.Build(ctx); err != nil {
-		return err
-	}
-	manifests, err := workshop.Generate(ctx)
-	if err != nil {
-		return err
-	}
 	if _, err := up(ctx, here); err != nil {
 		return err
 	}
@@ -127,7 +118,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir st
 		return err
 	}
 	defer func() { err = errors.Join(err, closeWebhooks()) }()
-	environment, closeServices, err := serveServices(lab, playground)
+	environment, closeServices, err := serveServices(lab, filepath.Join(playground.Dir, "freezer.json"))
 	if err != nil {
 		return err
 	}
@@ -144,6 +135,93 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir st
 	select {
 	case <-operator.Done():
 		return fmt.Errorf("the operator ended by itself: %s", submission.Ending(operator.Err()))
+	case <-ctx.Done():
+		operator.Stop(submission.StopGrace)
+		return nil
+	}
+}
+
+// prepareRun builds what is in a folder, and generates its manifests. Whoever calls it closes the workshop's scope.
+func prepareRun(ctx context.Context, here *checkout.Checkout, dir string) (_ *submission.Workshop, _ *submission.Manifests, err error) {
+	opened, err := submission.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	controllerGen, err := here.ControllerGen(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	workshop := &submission.Workshop{
+		Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir), Waits: waiting,
+	}
+	if err := workshop.Build(ctx); err != nil {
+		return nil, nil, errors.Join(err, scope.Close())
+	}
+	manifests, err := workshop.Generate(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, scope.Close())
+	}
+	return workshop, manifests, nil
+}
+
+func waiting(reason string) { fmt.Fprintf(os.Stderr, "Waiting: %s. Ctrl-C ends it.\n", reason) }
+
+// runElsewhere is run at a cluster that others use as well. Its Services lead to this machine for as long as the operator runs.
+func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFlags, lab *manifest.Lab, dir string) (err error) {
+	workshop, manifests, err := prepareRun(ctx, here, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, workshop.Scope.Close()) }()
+	where.local = true
+	shared, _, err := where.shared(ctx, here)
+	if err != nil {
+		return err
+	}
+	cluster, err := shared.Open(ctx, waiting)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		fmt.Fprintln(os.Stderr, "Removing from the cluster what was installed for it.")
+		err = errors.Join(err, cluster.Close())
+	}()
+	way, noWay := cluster.Way()
+	if manifests.HasWebhooks() && noWay != nil {
+		return noWay
+	}
+	kubeconfig := filepath.Join(workshop.Scope.Dir, "operator.kubeconfig")
+	if err := manifests.Install(ctx, cluster.Config(), submission.Access{File: kubeconfig, Shared: true}); err != nil {
+		return err
+	}
+	closeWebhooks, err := workshop.ServeWebhooks(ctx, cluster.Config(), way, manifests)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeWebhooks()) }()
+	environment, closeServices, err := serveServices(lab, filepath.Join(workshop.Scope.Dir, "freezer.json"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeServices()) }()
+	fmt.Fprintf(os.Stderr, "The operator runs on this machine, at the cluster of the context %s, under its own account; Ctrl-C ends it.\n", shared.Context)
+	if manifests.HasWebhooks() {
+		fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server asks it, here on this machine.")
+	}
+	operator, err := workshop.StartOperator(kubeconfig, os.Stdout, environment...)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-operator.Done():
+		return fmt.Errorf("the operator ended by itself: %s", submission.Ending(operator.Err()))
+	case <-cluster.Lost():
+		operator.Stop(submission.StopGrace)
+		return existing.ErrLost
 	case <-ctx.Done():
 		operator.Stop(submission.StopGrace)
 		return nil
@@ -182,11 +260,11 @@ func tell(playground *embedded.Playground, manifests *submission.Manifests, envi
 }
 
 // serveServices runs what the operator talks to besides the API server, and says in which variables it finds that.
-func serveServices(lab *manifest.Lab, playground *embedded.Playground) (environment []string, end func() error, err error) {
+func serveServices(lab *manifest.Lab, file string) (environment []string, end func() error, err error) {
 	if lab == nil || !slices.Contains(lab.Services, freezer.Service) {
 		return nil, func() error { return nil }, nil
 	}
-	kept, err := freezer.Open(filepath.Join(playground.Dir, "freezer.json"))
+	kept, err := freezer.Open(file)
 	if err != nil {
 		return nil, nil, err
 	}

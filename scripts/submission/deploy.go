@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"lva.io/operators/clusters/certificates"
 	"lva.io/operators/clusters/process"
@@ -194,6 +195,31 @@ func operatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
 		return nil, &Problem{Reason: "none of the containers in config/manager is called manager: which one is the operator?"}
 	}
 	return &pod.Containers[i], nil
+}
+
+// Content is all of it as YAML, as `make deploy` applies it: with the image for the operator's container, unless that is empty.
+func (d *Deployment) Content(image string) ([]byte, error) {
+	manager := d.manager.DeepCopy()
+	container, err := operatorOf(&manager.Spec.Template.Spec)
+	if err != nil {
+		return nil, err
+	}
+	container.Image = cmp.Or(image, container.Image)
+	last, err := runtime.DefaultUnstructuredConverter.ToUnstructured(manager)
+	if err != nil {
+		return nil, err
+	}
+	delete(last, "status")
+	var content bytes.Buffer
+	for _, object := range append(slices.Clip(d.objects), &unstructured.Unstructured{Object: last}) {
+		one, err := sigsyaml.Marshal(object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("writing the %s: %w", nameOf(object), err)
+		}
+		content.WriteString("---\n")
+		content.Write(one)
+	}
+	return content.Bytes(), nil
 }
 
 // Install brings all of it into a cluster: the operator is there, and does not run yet. What is in the way is an error, what the
