@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -271,13 +272,19 @@ var errNotOurs = errors.New("no engine that we started runs: an engine of this m
 // Stop ends the engine that Start has started, and removes all that it holds: its images, its networks, and its rules for
 // packets. With containers in it, it is an error, and nothing happens.
 func Stop(ctx context.Context, root string) error {
-	pid := Ours(root)
-	if pid == 0 {
+	if Ours(root) == 0 {
 		if _, err := os.Stat(filepath.Join(folder(root), "data")); err != nil || os.Geteuid() != 0 {
 			return errNotOurs
 		}
-		return cleanUp(ctx, root) // it was killed: what it held is still there
+		if ping(ctx) {
+			return cleanUp(ctx, root) // ours is gone, and another one runs
+		}
+		// It was killed. What it held is still there, and only an engine can end that.
+		if _, err := start(ctx, root, func(string) {}); err != nil {
+			return err
+		}
 	}
+	pid := Ours(root)
 	out, err := output(ctx, "docker", "--host", "unix://"+socket, "ps", "--all", "--quiet")
 	if err != nil {
 		return fmt.Errorf("asking Docker's engine for its containers: %w", err)
@@ -332,12 +339,17 @@ func gone(pid int) bool {
 // cleanUp removes what an engine leaves behind.
 func cleanUp(ctx context.Context, root string) error {
 	dir := folder(root)
-	for _, below := range []string{filepath.Join(dir, "data"), runFolder} {
-		if err := unmountBelow(below); err != nil {
+	another := ping(ctx)
+	own := []string{filepath.Join(dir, "data"), runFolder}
+	if !another {
+		own = append(own, "/run/docker")
+	}
+	for _, path := range own {
+		if err := unmount(path); err != nil {
 			return err
 		}
 	}
-	if ping(ctx) { // another engine runs by now: what is left but our own files is its own
+	if another { // what else is left may be its own
 		return errors.Join(os.RemoveAll(runFolder), os.RemoveAll(dir))
 	}
 	if _, err := output(ctx, "ip", "link", "show", "docker0"); err == nil {
@@ -348,29 +360,33 @@ func cleanUp(ctx context.Context, root string) error {
 	if err := removeRules(ctx, dir); err != nil {
 		return err
 	}
-	for _, left := range []string{runFolder, socket, dir} {
-		if err := os.RemoveAll(left); err != nil {
+	left := append(own, socket, dir)
+	if _, err := os.Stat("/run/containerd/containerd.sock"); errors.Is(err, fs.ErrNotExist) {
+		left = append(left, "/run/containerd") // there, too, an engine puts things, but a containerd of this machine lives there
+	}
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("removing what Docker's engine left: %w", err)
 		}
 	}
 	return nil
 }
 
-// unmountBelow unmounts what is mounted in a folder, the deepest first.
-func unmountBelow(dir string) error {
+// unmount unmounts a folder and what is mounted in it, the last first.
+func unmount(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return err
 	}
-	var below []string
+	var points []string
 	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], dir+"/") {
-			below = append(below, fields[1])
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1]+"/", dir+"/") {
+			points = append(points, fields[1])
 		}
 	}
-	for i := len(below) - 1; i >= 0; i-- {
-		if err := syscall.Unmount(below[i], detach); err != nil && !errors.Is(err, syscall.EINVAL) {
-			return &fs.PathError{Op: "unmounting", Path: below[i], Err: err}
+	for _, point := range slices.Backward(points) {
+		if err := syscall.Unmount(point, detach); err != nil && !errors.Is(err, syscall.EINVAL) {
+			return &fs.PathError{Op: "unmounting", Path: point, Err: err}
 		}
 	}
 	return nil
