@@ -152,6 +152,11 @@ func certManagerObjection(ctx context.Context, target Target, namespace string) 
 			return fmt.Sprintf("%s is not ready", d.Name), nil
 		}
 	}
+	return webhookObjection(ctx, target, namespace)
+}
+
+// webhookObjection says what is missing until cert-manager's webhook admits.
+func webhookObjection(ctx context.Context, target Target, namespace string) (string, error) {
 	objects, err := dynamic.NewForConfig(target.Config)
 	if err != nil {
 		return "", err

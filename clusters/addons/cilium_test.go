@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/clusters/images"
+)
+
+// Without nodes there is no network to wait for; what the chart makes of our values can be seen all the same.
+func TestCiliumsChartTakesOurValues(t *testing.T) {
+	s := newScene(t)
+	s.target.AirGap = true
+	s.target.APIHost, s.target.APIPort = "labs-control-plane", 6443
+	addon := Cilium(charts(t))
+	for range 2 {
+		if err := addon.Install(t.Context(), s.target, s.say); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings, err := s.client.CoreV1().ConfigMaps(ciliumNamespace).Get(t.Context(), "cilium-config", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"kube-proxy-replacement": "true", "enable-l7-proxy": "false", "ipam": "kubernetes",
+		"tunnel-protocol": "vxlan", "routing-mode": "tunnel", "enable-hubble": "true",
+	} {
+		if got := settings.Data[key]; got != want {
+			t.Errorf("%s is %q; want %q", key, got, want)
+		}
+	}
+	agents, err := s.client.AppsV1().DaemonSets(ciliumNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(agents.Items) != 1 {
+		t.Fatalf("DaemonSets: %v, error %v; want Cilium's alone, without Envoy", agents, err)
+	}
+	var host string
+	for _, variable := range agents.Items[0].Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "KUBERNETES_SERVICE_HOST" {
+			host = variable.Value
+		}
+	}
+	if host != "labs-control-plane" {
+		t.Errorf("agents ask %q for the API server", host)
+	}
+	// All that Pods run here can be built without a registry.
+	catalogue, err := images.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployments, err := s.client.AppsV1().Deployments(ciliumNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := []corev1.PodSpec{agents.Items[0].Spec.Template.Spec}
+	for _, d := range deployments.Items {
+		pods = append(pods, d.Spec.Template.Spec)
+	}
+	inCatalogue(t, catalogue, pods)
+	state, err := addon.State(t.Context(), s.target)
+	if err != nil || state.Installed != state.Pinned || state.Usable || state.Detail != "no node has joined the cluster" {
+		t.Errorf("state: %+v, error %v", state, err)
+	}
+	if err := addon.Uninstall(t.Context(), s.target); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := addon.State(t.Context(), s.target); err != nil || state.Installed != "" {
+		t.Errorf("state after the uninstall: %+v, error %v", state, err)
+	}
+}
+
+func inCatalogue(t *testing.T, catalogue *images.Catalogue, pods []corev1.PodSpec) {
+	t.Helper()
+	for _, pod := range pods {
+		for _, container := range append(pod.InitContainers, pod.Containers...) {
+			if _, err := catalogue.Image(container.Image); err != nil {
+				t.Errorf("container %s: %v", container.Name, err)
+			}
+		}
+	}
+}
+
+func TestCertManagersImagesAreInTheCatalogue(t *testing.T) {
+	s := newScene(t)
+	s.install(t)
+	catalogue, err := images.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployments, err := s.client.AppsV1().Deployments(certManagerNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(deployments.Items) != 3 {
+		t.Fatalf("%d Deployments, error %v; want 3", len(deployments.Items), err)
+	}
+	for _, d := range deployments.Items {
+		inCatalogue(t, catalogue, []corev1.PodSpec{d.Spec.Template.Spec})
+		for _, argument := range d.Spec.Template.Spec.Containers[0].Args {
+			if flag, reference, _ := strings.Cut(argument, "="); flag == "--acme-http01-solver-image" {
+				if _, err := catalogue.Image(reference); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+func TestTheNetworkOfSomebodyElseIsLeftAlone(t *testing.T) {
+	s := newScene(t)
+	s.target.Shared = true
+	addon := &cilium{charts: charts(t).Chart, patience: time.Second}
+	err := addon.Install(t.Context(), s.target, s.say)
+	if err == nil || !strings.Contains(err.Error(), "no node has joined the cluster") {
+		t.Errorf("error: %v", err)
+	}
+	sets, err := s.client.AppsV1().DaemonSets(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(sets.Items) > 0 {
+		t.Errorf("DaemonSets: %v, error %v; want none", sets.Items, err)
+	}
+}
+
+func TestANodeWithoutANetworkIsNamed(t *testing.T) {
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for _, test := range []struct {
+		name string
+		edit func(*corev1.Node)
+		want string
+	}{
+		{name: "ready", edit: func(*corev1.Node) {}},
+		{
+			name: "tainted by Cilium",
+			edit: func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: notReadyTaint, Effect: corev1.TaintEffectNoSchedule}}
+			},
+			want: "node worker still has the taint node.cilium.io/agent-not-ready",
+		},
+		{
+			name: "not ready",
+			edit: func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse },
+			want: "node worker is not ready",
+		},
+		{
+			name: "a control plane's own taint",
+			edit: func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			edited := node.DeepCopy()
+			test.edit(edited)
+			if got := nodesObjection([]corev1.Node{*edited}); got != test.want {
+				t.Errorf("objection: %q; want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestATimeOutExplainsItself(t *testing.T) {
+	s := newScene(t)
+	s.install(t)
+	labels := map[string]string{"app": "stuck"}
+	if _, err := s.client.AppsV1().Deployments(certManagerNamespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "stuck"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "stuck", Image: "stuck"}},
+			}},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	addon := &certManager{charts: charts(t).Chart, patience: 8 * time.Second}
+	s.target.Pods = true // they can't: so it times out
+	err := addon.Install(t.Context(), s.target, s.say)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, words := range []string{
+		"cert-manager: not within 8s: ", " is not ready", "Pod cert-manager/stuck-", "on no node: Pending",
+		"not scheduled: no nodes available to schedule pods", "Event Pod stuck-", "FailedScheduling",
+	} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("the error does not say %q:\n%v", words, err)
+		}
+	}
+}
