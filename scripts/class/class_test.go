@@ -674,3 +674,39 @@ func TestRevokedIsOut(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatWasInterruptedGoesOn(t *testing.T) {
+	t.Parallel()
+	class := newClass(t)
+	names := []string{"ina", "ines", "ingo", "inka", "ira", "iris", "isa", "ivo", "iwan", "iza", "izzy", "ike"}
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	power := errors.New("the power went")
+	class.Say = func(int, int, string) { cancel(power) }
+	if _, err := class.Invite(interrupted, students(names...)); !errors.Is(err, context.Canceled) && !errors.Is(err, power) {
+		t.Fatalf("it ended with %v", err)
+	}
+	class.Say = nil
+	for _, invited := range invite(t, class, names...) {
+		if err := Try(t.Context(), invited); err != nil {
+			t.Error(err)
+		}
+	}
+	interrupted, cancel = context.WithCancelCause(t.Context())
+	class.Say = func(int, int, string) { cancel(power) }
+	if _, err := class.Revoke(interrupted, students(names...), false); !errors.Is(err, context.Canceled) && !errors.Is(err, power) {
+		t.Fatalf("it ended with %v", err)
+	}
+	class.Say = nil
+	// The namespaces are still being removed: what is made in them now must not go with them.
+	for _, invited := range invite(t, class, names[:3]...) {
+		if err := Try(t.Context(), invited); err != nil {
+			t.Error(err)
+		}
+		if _, err := client(t, as(t, invited)).CoreV1().ConfigMaps(invited.Namespace()).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := class.Revoke(t.Context(), students(names...), false); err != nil {
+		t.Error(err)
+	}
+}

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,12 +35,12 @@ func e2eCommand() *cobra.Command {
 			if !slices.Contains([]string{imagesAuto, imagesRegistry, imagesAirGap}, from) {
 				return fmt.Errorf("--images %s: choose one of %s, %s, %s", from, imagesAuto, imagesRegistry, imagesAirGap)
 			}
-			if options.Within < 0 {
-				return errors.New("--within: there is no time left")
-			}
 			reason, err := whyNot(command.Context())
 			if err != nil {
 				return err
+			}
+			if command.Flags().Changed("within") && options.Within <= 0 {
+				reason = "there is no time left for them"
 			}
 			if reason != "" && optional {
 				fmt.Printf("The kind tests were NOT run here: %s\n", reason)
