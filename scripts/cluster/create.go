@@ -133,6 +133,7 @@ func (c *creation) plan(ctx context.Context) []step {
 		plan = append(plan, step{"delete", limit, c.remove})
 	}
 	return append(plan,
+		step{"start", limit, c.start},
 		step{"images", 0, c.buildImages},
 		step{"node image", 0, c.nodeImage},
 		step{"create", limit, c.create},
@@ -167,7 +168,7 @@ func (c *creation) preflight(ctx context.Context, say func(string)) (string, err
 		}
 	}
 	var fatal []string
-	for _, trouble := range facts.Troubles(c.profile, there) {
+	for _, trouble := range facts.Troubles(c.profile, c.found != nil && len(c.found.Nodes) > 0) {
 		if trouble.Fatal {
 			fatal = append(fatal, trouble.String())
 		} else {
@@ -183,29 +184,39 @@ func (c *creation) preflight(ctx context.Context, say func(string)) (string, err
 	if c.found.State == kind.Foreign {
 		return "", fmt.Errorf("there is a cluster %s that this command did not make: choose another --name, or delete that one (`cluster delete --name %s --force`)", c.cluster.Name, c.cluster.Name)
 	}
-	if there && c.found.Marker.Profile != "" && c.found.Marker.Profile != c.profile.Name {
-		return "", fmt.Errorf("the cluster %s was made with the profile %s: --recreate makes it anew with %s, and --name makes another one beside it",
-			c.cluster.Name, c.found.Marker.Profile, c.profile.Name)
+	detail := "Docker " + facts.Version
+	switch {
+	case !there:
+		say("asking the registries")
+		err := c.chooseImages(ctx)
+		return detail + ", images from " + source(c.marker.Images), err
+	case c.found.State == kind.Made:
+		c.marker = c.found.Marker
+		return detail + ", the cluster is there", c.check()
+	default:
+		return detail + ", the cluster is there and has to be started", nil
 	}
-	say("asking the registries")
-	return c.chooseImages(ctx, facts)
 }
 
-// chooseImages decides where images come from. A cluster that is there stays with what it was made with.
-func (c *creation) chooseImages(ctx context.Context, facts *kind.Facts) (string, error) {
-	detail := "Docker " + facts.Version + ", "
-	switch {
-	case c.found.State == kind.Made && !c.flags.recreate:
-		c.marker = c.found.Marker
-		if c.flags.images != imagesAuto && c.flags.images != c.marker.Images {
-			return "", fmt.Errorf("the cluster %s was made with images from %s: --recreate makes it anew", c.cluster.Name, source(c.marker.Images))
-		}
-		detail += "the cluster is there"
-		if c.marker.Hash != c.profile.Hash {
-			c.steps.note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was made: --recreate makes it as they are now", c.profile.Name))
-		}
-		return detail, nil
-	case c.flags.images == imagesAuto:
+// check compares a cluster that is there with what is asked for. It stays as it was made.
+func (c *creation) check() error {
+	if c.marker.Profile != c.profile.Name {
+		return fmt.Errorf("the cluster %s was made with the profile %s: --recreate makes it anew with %s, and --name makes another one beside it",
+			c.cluster.Name, c.marker.Profile, c.profile.Name)
+	}
+	if c.flags.images != imagesAuto && c.flags.images != c.marker.Images {
+		return fmt.Errorf("the cluster %s was made with images from %s: --recreate makes it anew", c.cluster.Name, source(c.marker.Images))
+	}
+	if c.marker.Hash != c.profile.Hash {
+		c.steps.note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was made: --recreate makes it as they are now", c.profile.Name))
+	}
+	return nil
+}
+
+// chooseImages decides where images come from.
+func (c *creation) chooseImages(ctx context.Context) error {
+	switch c.flags.images {
+	case imagesAuto:
 		c.marker.Images = imagesRegistry
 		if err := kind.RegistriesAnswer(ctx); err != nil {
 			c.marker.Images = imagesAirGap
@@ -215,10 +226,10 @@ func (c *creation) chooseImages(ctx context.Context, facts *kind.Facts) (string,
 		c.marker.Images = c.flags.images
 	}
 	if c.marker.Images == imagesAirGap && c.profile.ControlPlanes() > 1 {
-		return "", fmt.Errorf("the profile %s has %d control planes: the load balancer that kind puts before them is Envoy, which can't be built here; take one control plane, or images from a registry",
+		return fmt.Errorf("the profile %s has %d control planes: the load balancer that kind puts before them is Envoy, which can't be built here; take one control plane, or images from a registry",
 			c.profile.Name, c.profile.ControlPlanes())
 	}
-	return detail + "images from " + source(c.marker.Images), nil
+	return nil
 }
 
 func source(images string) string {
@@ -235,6 +246,30 @@ func (c *creation) remove(ctx context.Context, _ func(string)) (string, error) {
 		return "there was none", err
 	}
 	return "the old one is gone", err
+}
+
+// start brings a cluster that was made, and does not answer, to where it does: then it can say what it was made with.
+func (c *creation) start(ctx context.Context, say func(string)) (string, error) {
+	detail := "its API server answers again"
+	switch c.found.State {
+	case kind.Stopped:
+		say("starting its nodes")
+		if err := c.cluster.Start(ctx, c.found.Nodes); err != nil {
+			return "", err
+		}
+		detail = "its nodes were started again"
+	case kind.Silent:
+		say("waiting for its API server")
+		if err := c.cluster.WaitAnswer(ctx); err != nil {
+			return "", fmt.Errorf("%w\n--recreate makes a new cluster", err)
+		}
+	default:
+		return "", errNothing
+	}
+	if err := c.findMade(ctx); err != nil {
+		return "", err
+	}
+	return detail, c.check()
 }
 
 // buildImages makes sure that the store has all that will be loaded: before there is a cluster that would wait for it.
@@ -285,7 +320,7 @@ func reporting(say func(string)) images.Progress {
 }
 
 func (c *creation) nodeImage(ctx context.Context, say func(string)) (string, error) {
-	if c.found.State == kind.Made || c.found.State == kind.Stopped || c.found.State == kind.Silent {
+	if c.found.State == kind.Made {
 		return "not needed: the nodes are there", nil
 	}
 	if c.marker.Images == imagesAirGap {
@@ -305,47 +340,38 @@ func (c *creation) nodeImage(ctx context.Context, say func(string)) (string, err
 	return name + happened(pulled, ", downloaded", ", Docker has it"), err
 }
 
-// create makes the cluster, or brings the one that is there to where it answers.
-func (c *creation) create(ctx context.Context, say func(string)) (detail string, err error) {
-	was := c.found.State
-	switch was {
-	case kind.Made:
-		detail = "it is there since " + c.marker.Created.Local().Format("2 Jan 15:04")
-	case kind.Stopped:
-		say("starting its nodes")
-		if err = c.cluster.Start(ctx, c.found.Nodes); err == nil {
-			detail = "its nodes were started again"
-		}
-	case kind.Silent:
-		say("waiting for its API server")
-		if err = c.cluster.WaitAnswer(ctx); err != nil {
-			err = fmt.Errorf("%w\n--recreate makes a new cluster", err)
-		}
-		detail = "its API server answers again"
-	default:
-		if was == kind.Unfinished {
+// create makes the cluster, unless it is there.
+func (c *creation) create(ctx context.Context, say func(string)) (string, error) {
+	detail := "it is there since " + c.marker.Created.Local().Format("2 Jan 15:04")
+	if c.found.State != kind.Made {
+		detail = plural(c.profile.Nodes(), "node")
+		if c.found.State == kind.Unfinished {
 			say("removing what an earlier run left half-made")
 			if err := c.cluster.Remove(); err != nil {
 				return "", err
 			}
-			detail = ", after a half-made one was removed"
+			detail += ", after a half-made one was removed"
 		}
-		detail = plural(c.profile.Nodes(), "node") + detail
-		err = c.cluster.Make(ctx, c.profile, c.marker, say)
-	}
-	if err != nil {
-		return "", err
-	}
-	if was != kind.Made {
-		if c.found, err = c.cluster.Find(ctx); err != nil {
+		if err := c.cluster.Make(ctx, c.profile, c.marker, say); err != nil {
 			return "", err
 		}
-		if c.found.State != kind.Made {
-			return "", fmt.Errorf("the cluster %s is not what this command makes: --recreate makes a new one", c.cluster.Name)
+		if err := c.findMade(ctx); err != nil {
+			return "", err
 		}
-		c.marker = c.found.Marker
 	}
 	return detail, c.reach()
+}
+
+// findMade looks again at a cluster that should be there now.
+func (c *creation) findMade(ctx context.Context) (err error) {
+	if c.found, err = c.cluster.Find(ctx); err != nil {
+		return err
+	}
+	if c.found.State != kind.Made {
+		return fmt.Errorf("the cluster %s is not what this command makes: --recreate makes a new one", c.cluster.Name)
+	}
+	c.marker = c.found.Marker
+	return nil
 }
 
 // reach makes the target for add-ons.

@@ -31,6 +31,9 @@ const (
 // errInterrupted is why a step ended that a person ended.
 var errInterrupted = errors.New("interrupted: the same command goes on where it was")
 
+// errNothing is what a step returns that found nothing to do, and of which nothing need be said.
+var errNothing = errors.New("nothing to do")
+
 // step is a part of a longer piece of work.
 type step struct {
 	name string
@@ -94,6 +97,10 @@ func (s *steps) do(ctx context.Context, one step) error {
 	detail, err := one.do(limited, s.say)
 	close(stop)
 	animation.Wait()
+	if errors.Is(err, errNothing) {
+		s.clear()
+		return nil
+	}
 	if err != nil && ctx.Err() != nil {
 		err = errInterrupted
 	}
@@ -137,6 +144,14 @@ func (s *steps) end(detail string, err error) {
 		detail = ""
 	}
 	s.line("step", "FAIL", s.current, time.Since(s.began), detail, err == nil)
+}
+
+func (s *steps) clear() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.screen.Interactive {
+		s.write("%s", clearLine)
+	}
 }
 
 // result is the line of something that was done elsewhere.
