@@ -26,8 +26,9 @@ import (
 )
 
 // Flags are the build flags of everything in this project. They are the same everywhere so that the control plane, the
-// harness and the labs share compiled packages in Go's build cache.
-var Flags = []string{"-trimpath"}
+// harness and the labs share compiled packages in Go's build cache. Neither the folder nor the commit in which a program
+// was built is in it, so that the same sources are the same program.
+var Flags = []string{"-trimpath", "-buildvcs=false"}
 
 // Target is a program to build.
 type Target struct {

@@ -35,7 +35,7 @@ import (
 // that was being made.
 
 // generation is part of every key: it is counted up when the same inputs begin to give other bytes.
-const generation = "1"
+const generation = "2"
 
 // keyOf digests what something is made from.
 func keyOf(kind string, from any) (string, error) {

@@ -26,7 +26,7 @@ import (
 var fleeting = []string{
 	"dev/*", "proc/*", "sys/*", "run/*", "tmp/*", "var/tmp/*", "var/log/*", "var/cache/*/*", "var/lib/apt/lists/*",
 	"var/lib/systemd/*/*", "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/.pwd.lock", "root/.cache",
-	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id", "etc/ssl/certs/java",
+	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id", "etc/iscsi/initiatorname.iscsi",
 }
 
 // writeDebian writes a root of Debian packages as a layer.

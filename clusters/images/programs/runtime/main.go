@@ -9,9 +9,6 @@
 //     for all of them (docker run --privileged, Cilium's agent). Capabilities that we do not have are taken out.
 //   - Without CAP_SYS_RESOURCE nobody may raise a limit or its own priority for memory. Limits that a container asks for
 //     are dropped, and its priority is at best our own.
-//   - With both versions of control groups mounted, containers share the root of version 2, and a program that one of
-//     them attaches there (Cilium's load balancer for sockets) would apply to the whole machine. Each container of the
-//     host gets a group of its own there.
 //
 // The runc that it becomes is $OPERATOR_LABS_RUNC, or runc.real beside it, or the host's.
 package main
@@ -20,7 +17,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,15 +26,8 @@ import (
 	"syscall"
 )
 
-// unified is where version 2 of control groups is mounted beside version 1.
-const unified = "/sys/fs/cgroup/unified"
-
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		var ended *exec.ExitError
-		if errors.As(err, &ended) {
-			os.Exit(ended.ExitCode())
-		}
 		fmt.Fprintln(os.Stderr, "the container runtime of Operator Labs:", err)
 		os.Exit(1)
 	}
@@ -61,23 +50,11 @@ func run(args []string) error {
 		if err := edit(filepath.Join(bundle, "config.json"), true); err != nil {
 			return err
 		}
-		if err := enterGroup(call.id); err != nil {
-			return err
-		}
 	case "exec":
 		if call.process != "" {
 			if err := edit(call.process, false); err != nil {
 				return err
 			}
-		}
-	case "delete":
-		if group := groupOf(call.id); group != "" {
-			// Not exec: the container's group goes after it.
-			command := exec.Command(runc, args...)
-			command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
-			err := command.Run()
-			_ = os.Remove(group)
-			return err
 		}
 	}
 	return syscall.Exec(runc, append([]string{"runc"}, args...), os.Environ())
@@ -102,10 +79,10 @@ func findRunc() (string, error) {
 }
 
 // call is what runc was asked to do, as far as it matters here.
-type call struct{ command, id, bundle, process string }
+type call struct{ command, bundle, process string }
 
 func parse(args []string) call {
-	commands := []string{"create", "run", "restore", "exec", "delete"}
+	commands := []string{"create", "run", "restore", "exec", "delete", "state", "kill", "start"}
 	var c call
 	for i, arg := range args {
 		if c.command == "" {
@@ -125,37 +102,7 @@ func parse(args []string) call {
 			c.process = value
 		}
 	}
-	if len(args) > 0 {
-		c.id = args[len(args)-1]
-	}
 	return c
-}
-
-// groupOf is the container's control group of version 2. It is empty where version 1 is not mounted beside it.
-func groupOf(id string) string {
-	if _, err := os.Stat(filepath.Join(unified, "cgroup.controllers")); err != nil || id == "" || strings.Contains(id, "/") {
-		return ""
-	}
-	return filepath.Join(unified, "operator-labs-"+id)
-}
-
-// enterGroup moves this process, and so the container, into its group. The namespace of control groups that runc makes
-// then has that group as its root.
-func enterGroup(id string) error {
-	group := groupOf(id)
-	if group == "" {
-		return nil
-	}
-	if err := os.MkdirAll(group, 0o755); err != nil {
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			return nil // within a node it may not be writable, and the node's own group is enough
-		}
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0o644); err != nil {
-		return fmt.Errorf("entering the control group of the container: %w", err)
-	}
-	return nil
 }
 
 // edit changes a bundle's configuration, or a process to be run in a container.

@@ -14,11 +14,11 @@ func TestACallOfRuncIsUnderstood(t *testing.T) {
 		args []string
 		want call
 	}{
-		{[]string{"--root", "/run/x", "--log", "/l.json", "create", "--bundle", "/b", "--pid-file", "/b/pid", "abc"}, call{"create", "abc", "/b", ""}},
-		{[]string{"run", "-b=/b", "abc"}, call{"run", "abc", "/b", ""}},
-		{[]string{"exec", "--process", "/p.json", "--detach", "abc"}, call{"exec", "abc", "", "/p.json"}},
-		{[]string{"--systemd-cgroup", "delete", "--force", "abc"}, call{"delete", "abc", "", ""}},
-		{[]string{"state", "abc"}, call{"", "abc", "", ""}},
+		{[]string{"--root", "/run/x", "--log", "/l.json", "create", "--bundle", "/b", "--pid-file", "/b/pid", "abc"}, call{"create", "/b", ""}},
+		{[]string{"run", "-b=/b", "abc"}, call{"run", "/b", ""}},
+		{[]string{"exec", "--process", "/p.json", "--detach", "abc"}, call{"exec", "", "/p.json"}},
+		{[]string{"--systemd-cgroup", "delete", "--force", "abc"}, call{"delete", "", ""}},
+		{[]string{"state", "abc"}, call{"state", "", ""}},
 		{nil, call{}},
 	} {
 		if got := parse(c.args); got != c.want {
