@@ -25,7 +25,11 @@ func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Buil
 	read, write := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
-		err := store.Archive(ctx, &counter{to: write, total: image.Size, tell: progress}, image)
+		var done int64
+		err := store.Archive(ctx, &counter{to: write, tell: func(n int64) {
+			done += n
+			progress(done, image.Size)
+		}}, image)
 		write.CloseWithError(err)
 		written <- err
 	}()
@@ -51,16 +55,16 @@ func Pull(ctx context.Context, reference string) (pulled bool, err error) {
 	return true, nil
 }
 
-// Load puts images into all nodes that lack them, and returns how many images at least one node lacked. progress hears of bytes of
-// all nodes together.
-func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.Built, progress func(done, total int64)) (loaded int, err error) {
+// Load puts images into all nodes that lack them, and returns how many images at least one node lacked. progress hears how many
+// bytes all nodes have got; how many it will be is not known before, since images share layers.
+func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.Built, progress func(done int64)) (loaded int, err error) {
 	nodes, err := docker.Nodes(ctx, c.Name)
 	if err != nil {
 		return 0, err
 	}
 	lacking := make([][]images.Built, len(nodes))
 	missed := map[string]bool{}
-	var total, done atomic.Int64
+	var done atomic.Int64
 	if err := each(nodes, func(i int, node string) error {
 		ids, err := docker.ImageIDs(ctx, node)
 		if err != nil {
@@ -69,7 +73,6 @@ func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.
 		for _, image := range built {
 			if ids[docker.Canonical(image.Reference)] != image.ID {
 				lacking[i] = append(lacking[i], image)
-				total.Add(image.Size)
 			}
 		}
 		return nil
@@ -86,11 +89,7 @@ func (c *Cluster) Load(ctx context.Context, store *images.Store, built []images.
 			return nil
 		}
 		return docker.Import(ctx, node, func(w io.Writer) error {
-			return store.Archive(ctx, &counter{to: w, tell: func(n, _ int64) {
-				if progress != nil {
-					progress(done.Add(n), total.Load())
-				}
-			}, each: true}, lacking[i]...)
+			return store.Archive(ctx, &counter{to: w, tell: func(n int64) { progress(done.Add(n)) }}, lacking[i]...)
 		})
 	})
 }
@@ -107,23 +106,14 @@ func each(nodes []string, do func(i int, node string) error) error {
 	return errors.Join(failed...)
 }
 
-// counter tells how much was written: of all, or of each piece.
+// counter tells of each piece that was written how long it is.
 type counter struct {
-	to          io.Writer
-	done, total int64
-	each        bool
-	tell        func(done, total int64)
+	to   io.Writer
+	tell func(n int64)
 }
 
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
-	c.done += int64(n)
-	switch {
-	case c.tell == nil:
-	case c.each:
-		c.tell(int64(n), c.total)
-	default:
-		c.tell(c.done, c.total)
-	}
+	c.tell(int64(n))
 	return n, err
 }

@@ -53,7 +53,7 @@ func onContext(ctx context.Context, flags *createFlags) error {
 			if state.Installed == "" {
 				return "the cluster's network is another one; it stays as it is", nil
 			}
-			return strings.TrimSpace(state.Installed + " " + state.Detail), nil
+			return described(state), nil
 		}},
 		{"nodes Ready", flags.stepTime, func(ctx context.Context, say func(string)) (string, error) {
 			states, err := kind.NodeStates(ctx, target.Config)
@@ -68,7 +68,7 @@ func onContext(ctx context.Context, flags *createFlags) error {
 				return "", err
 			}
 			state, err := addon.State(ctx, target)
-			return strings.TrimSpace(state.Installed + " " + state.Detail), err
+			return described(state), err
 		}},
 	}); err != nil {
 		return err

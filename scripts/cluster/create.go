@@ -385,9 +385,7 @@ func (c *creation) reach() error {
 }
 
 func (c *creation) load(ctx context.Context, say func(string)) (string, error) {
-	loaded, err := c.cluster.Load(ctx, c.store, c.others, func(done, total int64) {
-		say(fmt.Sprintf("%s of %s", megabytes(done), megabytes(total)))
-	})
+	loaded, err := c.cluster.Load(ctx, c.store, c.others, func(done int64) { say(megabytes(done) + " into all nodes together") })
 	if err != nil {
 		return "", err
 	}
@@ -406,7 +404,7 @@ func (c *creation) install(addon addons.Addon) func(context.Context, func(string
 		if err != nil {
 			return "", err
 		}
-		return strings.TrimSpace(state.Installed + " " + state.Detail), nil
+		return described(state), nil
 	}
 }
 
@@ -484,3 +482,7 @@ func megabytes(bytes int64) string { return fmt.Sprintf("%d MB", (bytes+500_000)
 
 // defaultCluster keeps the name in one place for texts.
 const defaultCluster = docker.DefaultCluster
+
+func described(state addons.State) string {
+	return strings.TrimSuffix(state.Installed+", "+state.Detail, ", ")
+}

@@ -123,9 +123,7 @@ func loadCommand() *cobra.Command {
 			return here.steps.run(command.Context(), []step{
 				buildStep(here, wanted, &built),
 				{"load", stepTime, func(ctx context.Context, say func(string)) (string, error) {
-					loaded, err := here.cluster.Load(ctx, here.store, built, func(done, total int64) {
-						say(fmt.Sprintf("%s of %s", megabytes(done), megabytes(total)))
-					})
+					loaded, err := here.cluster.Load(ctx, here.store, built, func(done int64) { say(megabytes(done) + " into all nodes together") })
 					return plural(loaded, "image") + " were missing", err
 				}},
 			})
