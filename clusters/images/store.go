@@ -78,7 +78,8 @@ func (s *Store) complete(c content) bool {
 	return c.Configuration.Digest != "" && s.has(c.Configuration) && !slices.ContainsFunc(c.Layers, func(l blob) bool { return !s.has(l) })
 }
 
-// Ensure makes what is missing of the images, and returns all of them in the order given. What was interrupted, even by
+// Ensure makes what is missing of the images, and returns all of them in the order given; what the catalogue has no more
+// goes after a day. What was interrupted, even by
 // kill -9, goes on with the layer or program that was being made. It needs Go, and for what has Debian packages Debian
 // and root; an image that is there needs nothing.
 func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) ([]Built, error) {
@@ -93,6 +94,11 @@ func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) (
 			return nil, fmt.Errorf("making the image %s: %w", image.Reference, err)
 		}
 		built = append(built, c.built(image.Reference))
+	}
+	if len(images) > 0 {
+		if err := s.prune(images[0].catalogue); err != nil {
+			return nil, fmt.Errorf("removing old images: %w", err)
+		}
 	}
 	return built, nil
 }
@@ -505,6 +511,7 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 			return Built{}, fmt.Errorf("writing into the image store: %w", err)
 		}
 	}
+	s.touch("layers", key)
 	made, err := s.describe(image, []blob{base, own})
 	if err != nil {
 		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)

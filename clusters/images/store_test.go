@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,6 +132,39 @@ func TestALayerThatIsDamagedIsMadeAgain(t *testing.T) {
 	if info, err := os.Stat(layer); err != nil || info.Size() == 1000 {
 		t.Errorf("the layer is as damaged as before (%v)", err)
 	}
+}
+
+func TestWhatTheCatalogueHasNoMoreGoesAfterADay(t *testing.T) {
+	s, c := smallStore(t)
+	ensure(t, s, c.Images)
+	before := blobs(t, s)
+	write(t, filepath.Join(s.Programs, "hello", "main.go"), strings.Replace(helloGo, "Println(", `Println("again",`, 1))
+	now := ensure(t, s, c.Images)
+	if after := blobs(t, s); len(after) != 2*len(before)-1 { // all but the base layer are new
+		t.Errorf("there were %d blobs, and are %d: what is young must stay", len(before), len(after))
+	}
+	yesterday := time.Now().Add(-keep - time.Hour)
+	if err := filepath.WalkDir(s.Dir, func(name string, _ fs.DirEntry, _ error) error { return os.Chtimes(name, yesterday, yesterday) }); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, s, c.Set("large")[:1])
+	if after := blobs(t, s); len(after) != len(before) {
+		t.Errorf("there are %d blobs, and %d are of the catalogue", len(after), len(before))
+	}
+	for i, b := range ensure(t, s, c.Images) {
+		if b.ID != now[i].ID {
+			t.Errorf("%s is no longer %s, but %s", b.Reference, now[i].ID, b.ID)
+		}
+	}
+}
+
+func blobs(t *testing.T, s *Store) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(s.Dir, "blobs", "sha256", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // killed is what the process does that TestAKillLeavesAStoreThatGoesOn kills.

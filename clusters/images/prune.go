@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package images
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// keep is how long something stays in the store that the catalogue has no more: long enough for a branch that somebody
+// comes back to, and for everything that reads it now.
+const keep = 24 * time.Hour
+
+// prune removes what was made from a catalogue or sources that are no longer these, a day after it was made.
+func (s *Store) prune(c *Catalogue) error {
+	current := map[string]bool{}
+	for _, image := range c.Images {
+		key, err := s.imageKey(image)
+		if err != nil {
+			return err
+		}
+		current[key] = true
+		for _, layer := range image.Layers {
+			key, err := s.layerKey(c, c.named(layer))
+			if err != nil {
+				return err
+			}
+			current[key] = true
+			for _, file := range c.named(layer).Files {
+				if file.Debian == "" {
+					continue
+				}
+				if key, err = s.layerKey(c, Layer{Debian: file.Debian}); err != nil {
+					return err
+				}
+				current[key] = true
+			}
+		}
+	}
+	for _, name := range names(c.Charts) {
+		file, _, err := s.chartFile(c, name)
+		if err != nil {
+			return err
+		}
+		current[filepath.Base(file)] = true
+	}
+	inUse := map[string]bool{}
+	for _, folder := range []string{"images", "layers", "charts"} {
+		if err := s.sift(folder, func(name string) bool { return current[name] }, func(file string) {
+			var record struct {
+				content
+				blob
+			}
+			text, err := os.ReadFile(file)
+			if err != nil || folder == "charts" || json.Unmarshal(text, &record) != nil {
+				return
+			}
+			for _, b := range append(record.Layers, record.Configuration, record.blob) {
+				inUse[filepath.Base(s.blob(b.Digest))] = true
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return s.sift("blobs/sha256", func(name string) bool { return inUse[name] }, func(string) {})
+}
+
+// sift removes the files of a folder that are neither wanted nor young, and calls for those that stay.
+func (s *Store) sift(folder string, wanted func(name string) bool, stays func(file string)) error {
+	entries, err := os.ReadDir(filepath.Join(s.Dir, folder))
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, entry := range entries {
+		file := filepath.Join(s.Dir, folder, entry.Name())
+		info, err := entry.Info()
+		if err != nil {
+			continue // somebody else has removed it
+		}
+		if wanted(entry.Name()) || time.Since(info.ModTime()) < keep {
+			stays(file)
+			continue
+		}
+		if err := ignoreMissing(os.Remove(file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
+
+// touch makes a record young again: it is used.
+func (s *Store) touch(folder, key string) {
+	now := time.Now()
+	_ = os.Chtimes(filepath.Join(s.Dir, folder, key), now, now)
+}
