@@ -28,6 +28,7 @@ type bundled struct {
 	Format string   `json:"format"`
 	Images []string `json:"images"`
 	System string   `json:"system"`
+	Go     string   `json:"go"`
 }
 
 // Save writes a bundle of all images and charts of the catalogue: a tar archive, compressed with zstd, with which another
@@ -72,7 +73,7 @@ type bundlePart struct {
 
 // bundle lists the files of a bundle.
 func (s *Store) bundle(c *Catalogue) ([]bundlePart, error) {
-	list := bundled{Format: bundleFormat, System: c.Images[0].configuration().Architecture}
+	list := bundled{Format: bundleFormat, System: c.Images[0].configuration().Architecture, Go: s.goVersion()}
 	var parts []bundlePart
 	written := map[string]bool{}
 	add := func(name string) {
@@ -142,7 +143,7 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 			return nil
 		}
 		if err == nil && first {
-			err = readList(header, archive)
+			err = s.restoreList(header, archive)
 		} else if err == nil {
 			err = s.restore(header, archive)
 		}
@@ -153,7 +154,8 @@ func Restore(ctx context.Context, dir string, r io.Reader) error {
 	}
 }
 
-func readList(header *tar.Header, r io.Reader) error {
+// restoreList reads what a bundle begins with.
+func (s *Store) restoreList(header *tar.Header, r io.Reader) error {
 	if header.Name != bundleFormat {
 		return fmt.Errorf("it begins with %q, and this version reads %s", header.Name, bundleFormat)
 	}
@@ -164,7 +166,7 @@ func readList(header *tar.Header, r io.Reader) error {
 	if own := (Image{}).configuration().Architecture; list.System != own {
 		return fmt.Errorf("it is for %s, and this machine is %s", list.System, own)
 	}
-	return nil
+	return s.place("", goVersionFile, []byte(list.Go+"\n"))
 }
 
 // restore puts one file of a bundle into its place.

@@ -72,8 +72,22 @@ func (s *Store) programSource(p Program) (programSource, error) {
 		return programSource{}, fmt.Errorf("reading the sources of a program: %w", err)
 	}
 	return programSource{
-		Program: p, Files: hex.EncodeToString(digest.Sum(nil)), Go: runtime.Version(), System: "linux/" + runtime.GOARCH,
+		Program: p, Files: hex.EncodeToString(digest.Sum(nil)), Go: s.goVersion(), System: "linux/" + runtime.GOARCH,
 	}, nil
+}
+
+// goVersionFile is the file of a store that came in a bundle, with the version of Go that its programs were built with.
+const goVersionFile = "go"
+
+// goVersion is the version of Go with which the store's programs are built: that of this program, which was built by the
+// Go that is here. A store that came in a bundle keeps the bundle's: or a Go that is a little newer would build everything
+// anew, on a machine that can't.
+func (s *Store) goVersion() string {
+	content, err := os.ReadFile(filepath.Join(s.Dir, goVersionFile))
+	if err != nil || len(bytes.TrimSpace(content)) == 0 {
+		return runtime.Version()
+	}
+	return string(bytes.TrimSpace(content))
 }
 
 // target is how a program is built.

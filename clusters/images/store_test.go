@@ -315,6 +315,8 @@ func TestABundleCarriesImagesToAMachineWithoutACompiler(t *testing.T) {
 	if err := s.save(t.Context(), c, io.Discard); err == nil || !strings.Contains(err.Error(), "not there yet") {
 		t.Errorf("saving what is not there: %v", err)
 	}
+	// The Go that made it was another one than the one there.
+	write(t, filepath.Join(s.Dir, goVersionFile), "go1.26.99\n")
 	built := ensure(t, s, c.Images)
 	var bundle bytes.Buffer
 	if err := s.save(t.Context(), c, &bundle); err != nil {
