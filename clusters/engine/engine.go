@@ -186,7 +186,7 @@ func start(ctx context.Context, root string, say func(string)) (string, error) {
 			_ = command.Process.Signal(syscall.SIGTERM)
 			return "", context.Cause(ctx)
 		case err := <-ended:
-			return "", fmt.Errorf("starting Docker's engine: dockerd ended (%v): its last words, of %s:\n%s", err, log.Name(), lastLines(log.Name()))
+			return "", fmt.Errorf("starting Docker's engine: dockerd ended (%w): its last words, of %s:\n%s", err, log.Name(), lastLines(log.Name()))
 		case <-deadline:
 			_ = command.Process.Signal(syscall.SIGTERM)
 			return "", fmt.Errorf("starting Docker's engine: it does not answer after %s: its last words, of %s:\n%s", startTime, log.Name(), lastLines(log.Name()))

@@ -8,7 +8,6 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -37,18 +36,13 @@ func (s *Store) Archive(ctx context.Context, w io.Writer, built ...Built) error 
 		}
 		return s.copyTo(archive, b)
 	})
-	if err := errors.Join(err, closeArchive(archive, err)); err != nil {
+	if err == nil {
+		err = archive.Close()
+	}
+	if err != nil {
 		return fmt.Errorf("writing an archive of images: %w", err)
 	}
 	return nil
-}
-
-// closeArchive ends an archive, unless it is broken: then its own error would only repeat the first.
-func closeArchive(archive *tar.Writer, broken error) error {
-	if broken != nil {
-		return nil
-	}
-	return archive.Close()
 }
 
 // forArchive calls for each file of an archive. The list of images comes first, so that a reader need not look for it.

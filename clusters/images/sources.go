@@ -146,7 +146,7 @@ func (s *Store) ensureProgram(ctx context.Context, c *Catalogue, name string, pr
 	}
 	started := time.Now()
 	what := "program " + name
-	err = target.Ensure(ctx, func(phase string, done, total int) { progress.say(what, int64(done), int64(total)) })
+	err = target.Ensure(ctx, func(_ string, done, total int) { progress.say(what, int64(done), int64(total)) })
 	if err != nil {
 		return "", err
 	}

@@ -33,7 +33,7 @@ type entry struct {
 
 func (t tree) add(name string, e entry) error {
 	name = strings.TrimPrefix(name, "/")
-	if old, there := t[name]; there && !(old.mode.IsDir() && e.mode.IsDir()) {
+	if old, there := t[name]; there && (!old.mode.IsDir() || !e.mode.IsDir()) {
 		return fmt.Errorf("/%s is in the layer twice", name)
 	}
 	t[name] = e
