@@ -157,7 +157,7 @@ func TestPreflightKnowsTroublesAndTheirFix(t *testing.T) {
 		"memory taken by others":    {"classroom", func(f *Facts) { f.Available = 3 * gigabyte }, true, "docker ps"},
 		"a full disk":               {"student", func(f *Facts) { f.DiskFree = gigabyte }, true, "docker system prune"},
 		"few inotify instances":     {"classroom", func(f *Facts) { f.InotifyInstances = 128 }, true, "max_user_instances"},
-		"few inotify watches":       {"student", func(f *Facts) { f.InotifyWatches = 8192 }, true, "max_user_watches"},
+		"few inotify watches":       {"student", func(f *Facts) { f.InotifyWatches = 2048 }, true, "max_user_watches"},
 		"a port in use":             {"classroom", func(f *Facts) { f.Taken = map[int]string{0: "the container other"} }, true, "the container other"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,13 +25,13 @@ const (
 	gigabyte = 1 << 30
 
 	baseMemory = 1 * gigabyte // the control plane, beyond what each node takes
-	nodeMemory = gigabyte * 3 / 4
-	baseDisk   = 3 * gigabyte // the node image, packed and unpacked
+	nodeMemory = 1 * gigabyte
+	baseDisk   = 2 * gigabyte // the node image
 	nodeDisk   = 3 * gigabyte // Cilium's and cert-manager's images, and what runs
 
 	// A node is a whole system: systemd, containerd and the kubelet watch files. All nodes count as one user.
-	baseInotifyInstances, nodeInotifyInstances = 16, 40
-	baseInotifyWatches, nodeInotifyWatches     = 4096, 4096
+	baseInotifyInstances, nodeInotifyInstances = 16, 24
+	baseInotifyWatches, nodeInotifyWatches     = 1024, 1024
 
 	// oldestDocker is the first with private cgroup namespaces, which kind asks for; oldestKernel what Cilium 1.20 needs.
 	oldestDockerMajor, oldestDockerMinor = 20, 10
