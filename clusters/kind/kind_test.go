@@ -4,16 +4,19 @@
 package kind
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -312,6 +315,27 @@ func TestANodeIsReadyWhenItTakesPods(t *testing.T) {
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute})
 	if state := nodeState(node); state.Ready || !strings.Contains(state.Why, "agent-not-ready") {
 		t.Errorf("it takes no Pods, and is ready: %t, %s", state.Ready, state.Why)
+	}
+}
+
+func TestWhatALibraryStartsEndsWithItsTime(t *testing.T) {
+	cluster, err := New(t.TempDir(), "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := errors.New("it was not done in time")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, late)
+	defer cancel()
+	began := time.Now()
+	err = cluster.guarded(ctx, func(string) {}, func() error {
+		// As kind does: it knows no context.
+		return exec.Command("sleep", "60").Run() //nolint:noctx // that is the point
+	})
+	if !errors.Is(err, late) || time.Since(began) > 10*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+	if marker, there := os.LookupEnv("OPERATOR_LABS_SCOPE"); there {
+		t.Errorf("what starts later would end with it, too: %s", marker)
 	}
 }
 
