@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -32,8 +31,8 @@ type bundled struct {
 }
 
 // Save writes a bundle of all images and charts of the catalogue: a tar archive, compressed with zstd, with which another
-// machine of the same checkout needs neither a compiler nor a network. Everything must be there: Ensure and Chart come
-// first. Layers that are only archives of other images are left out, and made again from them.
+// machine of the same checkout needs neither a compiler nor a network. All images must be there: Ensure comes first.
+// Layers that are only archives of other images are left out, and made again from them.
 func (s *Store) Save(ctx context.Context, w io.Writer) error {
 	c, err := Load()
 	if err != nil {
@@ -43,6 +42,11 @@ func (s *Store) Save(ctx context.Context, w io.Writer) error {
 }
 
 func (s *Store) save(ctx context.Context, c *Catalogue, w io.Writer) error {
+	for _, name := range names(c.Charts) {
+		if _, err := s.chart(ctx, c, name); err != nil {
+			return fmt.Errorf("saving a bundle: %w", err)
+		}
+	}
 	parts, err := s.bundle(c)
 	if err != nil {
 		return fmt.Errorf("saving a bundle: %w", err)
@@ -109,9 +113,6 @@ func (s *Store) bundle(c *Catalogue) ([]bundlePart, error) {
 		file, _, err := s.chartFile(c, name)
 		if err != nil {
 			return nil, err
-		}
-		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("the chart %s is not there yet: build the images first", name)
 		}
 		add(path.Join("charts", filepath.Base(file)))
 	}

@@ -46,6 +46,10 @@ func (s *Store) Chart(ctx context.Context, name string) (Chart, error) {
 	if err != nil {
 		return Chart{}, err
 	}
+	return s.chart(ctx, c, name)
+}
+
+func (s *Store) chart(ctx context.Context, c *Catalogue, name string) (Chart, error) {
 	file, version, err := s.chartFile(c, name)
 	if err != nil {
 		return Chart{}, err
