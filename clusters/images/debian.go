@@ -26,7 +26,7 @@ import (
 var fleeting = []string{
 	"dev/*", "proc/*", "sys/*", "run/*", "tmp/*", "var/tmp/*", "var/log/*", "var/cache/*/*", "var/lib/apt/lists/*",
 	"var/lib/systemd/*/*", "etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/.pwd.lock", "root/.cache",
-	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id", "etc/iscsi/initiatorname.iscsi",
+	"var/lib/dpkg/*-old", "etc/*-", "var/lib/dbus/machine-id", "etc/iscsi/initiatorname.iscsi", "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
 }
 
 // writeDebian writes a root of Debian packages as a layer.
@@ -56,7 +56,8 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 	environment := append(os.Environ(), "TMPDIR="+scope.Dir, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", Epoch.Unix()), "LC_ALL=C.UTF-8")
 	p, err := scope.Start(process.Spec{
 		Path: mmdebstrap, Env: environment, Stdout: layerWrite, Stderr: messagesWrite,
-		Args: []string{"--variant=minbase", "--format=tar", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"},
+		// dpkg waits for the disk after each file, unless it is told that a root which is only half there is worth nothing.
+		Args: []string{"--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"},
 	})
 	layerWrite.Close()
 	messagesWrite.Close()
