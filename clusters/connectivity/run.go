@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,11 @@ type Result struct {
 // Run runs the features one after the other and tells report of each as it ends. The error names those that failed. The
 // program has to call Child.
 func Run(ctx context.Context, options Options, report func(Result)) error {
+	for _, name := range options.Only {
+		if !slices.Contains(Names(), name) {
+			return fmt.Errorf("there is no test of the network %q: they are %q", name, Names())
+		}
+	}
 	configuration, err := json.Marshal(options)
 	if err != nil {
 		return err

@@ -58,6 +58,13 @@ current-context: c
 	}
 }
 
+func TestATestThatDoesNotExistIsAnError(t *testing.T) {
+	err := Run(t.Context(), Options{Only: []string{Names()[0], "Pods fly"}}, func(Result) {})
+	if err == nil || !strings.Contains(err.Error(), `"Pods fly": they are ["Pods reach each other`) {
+		t.Errorf("error: %v", err)
+	}
+}
+
 func TestATestThatIsInterruptedEnds(t *testing.T) {
 	cause := errors.New("somebody pressed control and C")
 	ctx, cancel := context.WithCancelCause(t.Context())
