@@ -102,7 +102,8 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		if failed {
 			event.ResponseStatus.Message = message(body, answer.Header.Get("Content-Type"))
-		} else {
+		}
+		if whole {
 			event.ResponseObject = object(body, answer.Header.Get("Content-Type"))
 		}
 	}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package existing
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/progress"
+)
+
+// theirs is a cluster that is there; embedded clusters' kubeconfigs have one context, of this name.
+const theirs = "operator-labs"
+
+var shared *embedded.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		root, err := filepath.Abs(filepath.Join("..", ".."))
+		if err != nil {
+			panic(err)
+		}
+		program, err := embedded.NewProgram(root)
+		if err != nil {
+			panic(err)
+		}
+		if !program.Fresh() {
+			bar := progress.Start(os.Stderr, "build Kubernetes (once)")
+			if err := program.Ensure(context.Background(), bar.Set); err != nil {
+				panic(err)
+			}
+			bar.Done()
+		}
+		if shared, err = embedded.Start(context.Background(), program); err != nil {
+			panic(err)
+		}
+		defer func() { _ = shared.Stop() }()
+		leaseDuration, leaseRenewal, leasePoll = 2*time.Second, 300*time.Millisecond, 50*time.Millisecond
+		return m.Run()
+	}())
+}
+
+func opened(t *testing.T) *Cluster {
+	t.Helper()
+	c, err := Open(t.Context(), shared.Kubeconfig, theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func want(t *testing.T, err error, part string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Errorf("the error is %v, and must say %q", err, part)
+	}
+}
+
+func TestWhatAContextLeadsTo(t *testing.T) {
+	c := opened(t)
+	if c.Version != shared.Version || c.Config().Host != shared.Host() {
+		t.Errorf("it is %s at %s", c.Version, c.Config().Host)
+	}
+	_, err := Open(t.Context(), shared.Kubeconfig, "elsewhere")
+	want(t, err, `there is no context "elsewhere" in the kubeconfig (`+shared.Kubeconfig+`): it has operator-labs`)
+	_, err = Open(t.Context(), filepath.Join(t.TempDir(), "none"), "elsewhere")
+	want(t, err, "reading the kubeconfig")
+
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := c.WriteKubeconfig(file); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the kubeconfig has the mode %v, %v", info.Mode(), err)
+	}
+	again, err := Open(t.Context(), file, theirs)
+	if err != nil || again.Version != c.Version {
+		t.Errorf("what was written leads to %v, %v", again, err)
+	}
+}
+
+func TestAClusterThatIsNotThere(t *testing.T) {
+	content, err := os.ReadFile(shared.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	gone := strings.ReplaceAll(string(content), shared.Host(), "https://127.0.0.1:1")
+	if err := os.WriteFile(file, []byte(gone), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), file, theirs)
+	want(t, err, "the cluster of the context operator-labs, https://127.0.0.1:1, can't be asked for its version: is it there")
+}
+
+func TestRights(t *testing.T) {
+	c := opened(t)
+	lacks, err := c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"})
+	if err != nil || len(lacks) > 0 {
+		t.Errorf("an administrator lacks %v, %v", lacks, err)
+	}
+	config := c.Config()
+	config.Impersonate.UserName = "student"
+	c = &Cluster{Context: theirs, config: config}
+	lacks, err = c.Lacks(t.Context(), Right{Verb: "create", Resource: "namespaces"}, Right{Verb: "create", Group: "apps", Resource: "deployments"})
+	if err != nil || len(lacks) != 2 || lacks[1].String() != "create deployments.apps" {
+		t.Errorf("a student lacks %v, %v", lacks, err)
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	c := opened(t)
+	first, err := c.Hold(t.Context(), "Ada", func(string) { t.Error("it waits for nobody") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan string, 10)
+	second := make(chan *Hold, 1)
+	go func() {
+		h, err := c.Hold(context.WithoutCancel(t.Context()), "Bob", func(reason string) { told <- reason })
+		if err != nil {
+			t.Error(err)
+		}
+		second <- h
+	}()
+	if reason := <-told; !strings.HasPrefix(reason, "Ada works on this cluster, since ") {
+		t.Errorf("it is told %q", reason)
+	}
+	// Longer than the Lease is good for: it is renewed.
+	select {
+	case <-second:
+		t.Fatal("both work")
+	case <-first.Lost():
+		t.Fatal("it was lost")
+	case <-time.After(2 * leaseDuration):
+	}
+	if err := first.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h := <-second
+	if err := h.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	leases := kubernetes.NewForConfigOrDie(c.Config()).CoordinationV1().Leases(leaseNamespace)
+	if _, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("something of the Lease is left: %v", err)
+	}
+}
+
+func TestTheTurnOfOneWhoWasKilledPasses(t *testing.T) {
+	c := opened(t)
+	killed, err := c.Hold(t.Context(), "Ada", func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.cancel() // nobody renews it any more
+	began := time.Now()
+	next, err := c.Hold(t.Context(), "Bob", func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < leaseDuration {
+		t.Errorf("it was taken after %s, and is good for %s", took, leaseDuration)
+	}
+	// Who was only slow does not take the turn of the next.
+	if err := killed.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-next.Lost():
+		t.Error("it was lost")
+	case <-time.After(2 * leaseRenewal):
+	}
+	if err := next.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhoLosesTheTurnIsTold(t *testing.T) {
+	c := opened(t)
+	h, err := c.Hold(t.Context(), "Ada", func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := kubernetes.NewForConfigOrDie(c.Config()).CoordinationV1().Leases(leaseNamespace)
+	if err := leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Lost():
+	case <-time.After(10 * time.Second):
+		t.Error("nobody says so")
+	}
+	if err := h.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	c := opened(t)
+	h, err := c.Hold(t.Context(), "Ada", func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, err = c.Hold(ctx, "Bob", func(string) { cancel(errors.New("enough")) })
+	want(t, err, "enough")
+	if err := h.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyWhatIsOursIsRemoved(t *testing.T) {
+	c := opened(t)
+	client := dynamic.NewForConfigOrDie(c.Config())
+	namespacesOf := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	policies := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+	type thing struct {
+		resource        schema.GroupVersionResource
+		kind, namespace string
+	}
+	things := []thing{
+		{namespacesOf, "Namespace", ""},
+		{maps, "ConfigMap", metav1.NamespaceDefault},
+		{roles, "ClusterRole", ""},
+		{policies, "ValidatingAdmissionPolicy", ""},
+	}
+	object := func(of thing, name string, labels map[string]any) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}}
+		o.SetAPIVersion(of.resource.GroupVersion().String())
+		o.SetKind(of.kind)
+		if of.resource == policies {
+			o.Object["spec"] = map[string]any{
+				"validations": []any{map[string]any{"expression": "true"}},
+				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
+					"apiGroups": []any{"example.com"}, "apiVersions": []any{"v1"}, "resources": []any{"cones"}, "operations": []any{"CREATE"},
+				}}},
+			}
+		}
+		return o
+	}
+	create := func(of thing, o *unstructured.Unstructured) {
+		t.Helper()
+		if _, err := client.Resource(of.resource).Namespace(of.namespace).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := map[string]any{Label: "true"}
+	for _, one := range things {
+		create(one, object(one, "theirs", nil))
+		create(one, object(one, "ours", ours))
+	}
+	create(thing{resource: maps, namespace: "ours"}, object(things[1], "inside", nil))
+	removed, err := c.Clean(t.Context())
+	if err != nil || removed != len(things) {
+		t.Errorf("%d were removed, %v", removed, err)
+	}
+	for _, one := range things {
+		of := client.Resource(one.resource).Namespace(one.namespace)
+		if _, err := of.Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil {
+			t.Errorf("theirs: %v", err)
+		}
+		if _, err := of.Get(t.Context(), "ours", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("ours, a %s, is still there: %v", one.kind, err)
+		}
+	}
+	if removed, err := c.Clean(t.Context()); err != nil || removed != 0 {
+		t.Errorf("the second time %d were removed, %v", removed, err)
+	}
+}
