@@ -66,6 +66,7 @@ func Open(ctx context.Context, file, name string) (*Cluster, error) {
 		return nil, fmt.Errorf("reading the context %s: %w", name, err)
 	}
 	c.config.QPS, c.config.Burst = -1, -1
+	c.config.WarningHandler = rest.NoWarnings{} // that a kind is deprecated is for those who use it
 	if err := c.ask(); err != nil {
 		return nil, err
 	}
