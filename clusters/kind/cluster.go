@@ -42,11 +42,13 @@ const (
 
 	// pollInterval is how often a question is asked that has no event to wait for.
 	pollInterval = 200 * time.Millisecond
+	// removalTime is how long Docker may take to remove containers.
+	removalTime = time.Minute
 	// answerTime is how long an API server that is up may take for an answer.
 	answerTime = 3 * time.Second
 )
 
-// Cluster is a cluster of kind by its name. It need not exist.
+// Cluster is a cluster of kind by its name. It need not exist. Its methods are not for concurrent use.
 type Cluster struct {
 	Name string
 	// Folder holds its own files: the kubeconfig, and the audit policy that is mounted into its nodes.
@@ -54,6 +56,8 @@ type Cluster struct {
 
 	provider *cluster.Provider
 	log      *logger
+	// access is the kubeconfig, once it was read from the node: that takes several docker commands.
+	access string
 }
 
 // nameForm is what kind and Docker take for a container's name, and Kubernetes for a Node's.
@@ -109,7 +113,7 @@ type State int
 const (
 	// Absent: there is no container of it.
 	Absent State = iota
-	// Unfinished: a command of ours was ended while it made the cluster.
+	// Unfinished: a command of ours was ended while it made the cluster, or while it removed it.
 	Unfinished
 	// Stopped: it was made, and one of its containers does not run.
 	Stopped
@@ -152,14 +156,13 @@ func (c *Cluster) Find(ctx context.Context) (*Found, error) {
 		}
 	}
 	if unfinished {
-		// Perhaps we were ended after the last act. A cluster half-made may not answer at all.
 		found.State = Unfinished
+		return found, nil
 	}
 	marker, err := c.marker(ctx)
 	switch {
 	case err == nil:
 		found.State, found.Marker = Made, *marker
-	case unfinished:
 	case apierrors.IsNotFound(err):
 		found.State = Foreign
 	default:
@@ -186,11 +189,15 @@ func (c *Cluster) Config() (*rest.Config, error) {
 
 // kubeconfig is for this machine, wherever else the API server listens.
 func (c *Cluster) kubeconfig() (string, error) {
+	if c.access != "" {
+		return c.access, nil
+	}
 	content, err := c.provider.KubeConfig(c.Name, false)
 	if err != nil {
 		return "", fmt.Errorf("reading the kubeconfig of the cluster %s from its node: %w", c.Name, err)
 	}
-	return strings.ReplaceAll(content, "https://0.0.0.0:", "https://127.0.0.1:"), nil
+	c.access = strings.ReplaceAll(content, "https://0.0.0.0:", "https://127.0.0.1:")
+	return c.access, nil
 }
 
 // WriteKubeconfig writes the kubeconfig's file, and reports whether it was other than it should be.
@@ -266,6 +273,7 @@ func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 // Make makes the cluster, which must be absent. say hears what is being done. An error explains itself by what nodes say, and
 // leaves them as they are, for whoever wants to look; the next Find calls them unfinished.
 func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say func(string)) error {
+	c.access = ""
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
@@ -284,7 +292,7 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say
 	err = create()
 	if err != nil && ctx.Err() == nil && strings.Contains(words(err), "is already in use by container") {
 		// Docker was still at work for a command of ours that was killed.
-		if err = c.removeNodes(); err == nil {
+		if err = c.removeNodes(ctx); err == nil {
 			err = create()
 		}
 	}
@@ -303,8 +311,8 @@ func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say
 
 // prepare makes the cluster's folder. From here on it is unfinished.
 func (c *Cluster) prepare(ctx context.Context) error {
-	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
-		return fmt.Errorf("making the cluster's folder: %w", err)
+	if err := os.MkdirAll(filepath.Dir(c.Folder), 0o755); err != nil {
+		return fmt.Errorf("making the folder of clusters: %w", err)
 	}
 	// kind does not break the lock of a command that was killed. Ours is held: there is no other.
 	_ = os.Remove(c.Kubeconfig() + ".lock")
@@ -313,11 +321,22 @@ func (c *Cluster) prepare(ctx context.Context) error {
 			return fmt.Errorf("noting that Docker's network is ours: %w", err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(c.Folder, unfinishedFile), nil, 0o644); err != nil {
-		return fmt.Errorf("noting that the cluster is being made: %w", err)
+	if err := c.unfinished(); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(c.Folder, "audit-policy.yaml"), config.AuditPolicy, 0o644); err != nil {
 		return fmt.Errorf("writing the audit policy: %w", err)
+	}
+	return nil
+}
+
+// unfinished notes that from here on there may be less than a cluster.
+func (c *Cluster) unfinished() error {
+	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
+		return fmt.Errorf("making the cluster's folder: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Folder, unfinishedFile), nil, 0o644); err != nil {
+		return fmt.Errorf("noting that the cluster is not whole: %w", err)
 	}
 	return nil
 }
@@ -367,6 +386,7 @@ func (c *Cluster) guarded(ctx context.Context, say func(string), work func() err
 
 // Start starts a cluster's containers, as after the machine was started anew, and waits until its API server answers.
 func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
+	c.access = ""
 	for _, node := range nodes {
 		if node.Running {
 			continue
@@ -411,7 +431,13 @@ func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	}
 	_, err = os.Stat(c.Folder)
 	was = len(nodes) > 0 || err == nil
-	if err := c.removeNodes(); err != nil {
+	if len(nodes) > 0 {
+		// Whoever is killed here leaves some of the nodes, or Docker at work.
+		if err := c.unfinished(); err != nil {
+			return was, err
+		}
+	}
+	if err := c.removeNodes(ctx); err != nil {
 		return was, err
 	}
 	if err := os.RemoveAll(c.Folder); err != nil {
@@ -420,16 +446,33 @@ func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	return was, c.removeNetwork(ctx)
 }
 
-func (c *Cluster) removeNodes() error {
+// removeNodes removes the containers, also those that Docker is removing already for a command that was killed.
+func (c *Cluster) removeNodes(ctx context.Context) error {
+	c.access = ""
 	_ = os.Remove(c.Kubeconfig() + ".lock")
-	if err := c.provider.Delete(c.Name, c.Kubeconfig()); err != nil {
-		return fmt.Errorf("deleting the cluster %s: %w: %s", c.Name, err, words(err))
+	ctx, cancel := context.WithTimeoutCause(ctx, removalTime, fmt.Errorf("Docker did not remove them within %s", removalTime)) //nolint:staticcheck // Docker is a name
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		failed := c.provider.Delete(c.Name, c.Kubeconfig())
+		nodes, err := docker.Containers(ctx, c.Name)
+		if err == nil && len(nodes) == 0 {
+			return nil
+		}
+		if failed != nil && !strings.Contains(words(failed), "already in progress") {
+			return fmt.Errorf("deleting the cluster %s: %w: %s", c.Name, failed, words(failed))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("deleting the cluster %s: %w", c.Name, context.Cause(ctx))
+		}
 	}
-	return nil
 }
 
 // Remove removes the containers of a cluster that was left half-made.
-func (c *Cluster) Remove() error { return c.removeNodes() }
+func (c *Cluster) Remove(ctx context.Context) error { return c.removeNodes(ctx) }
 
 func (c *Cluster) removeNetwork(ctx context.Context) error {
 	note := filepath.Join(filepath.Dir(c.Folder), networkFile)

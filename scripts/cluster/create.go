@@ -204,6 +204,9 @@ func (c *creation) check() error {
 		return fmt.Errorf("the cluster %s was made with the profile %s: --recreate makes it anew with %s, and --name makes another one beside it",
 			c.cluster.Name, c.marker.Profile, c.profile.Name)
 	}
+	if len(c.found.Nodes) != c.profile.Nodes() && c.marker.Hash == c.profile.Hash {
+		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate makes it anew", plural(len(c.found.Nodes), "node"), c.cluster.Name, c.profile.Nodes())
+	}
 	if c.flags.images != imagesAuto && c.flags.images != c.marker.Images {
 		return fmt.Errorf("the cluster %s was made with images from %s: --recreate makes it anew", c.cluster.Name, source(c.marker.Images))
 	}
@@ -347,7 +350,7 @@ func (c *creation) create(ctx context.Context, say func(string)) (string, error)
 		detail = plural(c.profile.Nodes(), "node")
 		if c.found.State == kind.Unfinished {
 			say("removing what an earlier run left half-made")
-			if err := c.cluster.Remove(); err != nil {
+			if err := c.cluster.Remove(ctx); err != nil {
 				return "", err
 			}
 			detail += ", after a half-made one was removed"
@@ -392,7 +395,7 @@ func (c *creation) load(ctx context.Context, say func(string)) (string, error) {
 	if loaded == 0 {
 		return "the nodes have all images", nil
 	}
-	return plural(loaded, "image") + " into " + plural(c.profile.Nodes(), "node"), nil
+	return plural(loaded, "image") + " into " + plural(len(c.found.Nodes), "node"), nil
 }
 
 func (c *creation) install(addon addons.Addon) func(context.Context, func(string)) (string, error) {
@@ -409,10 +412,10 @@ func (c *creation) install(addon addons.Addon) func(context.Context, func(string
 }
 
 func (c *creation) nodesReady(ctx context.Context, say func(string)) (string, error) {
-	if err := kind.WaitNodes(ctx, c.target.Config, c.profile.Nodes(), say); err != nil {
+	if err := kind.WaitNodes(ctx, c.target.Config, len(c.found.Nodes), say); err != nil {
 		return "", fmt.Errorf("%w%s\n%s", err, c.cluster.Explain(ctx), explain(ctx, c.target, "kube-system"))
 	}
-	return plural(c.profile.Nodes(), "node"), nil
+	return plural(len(c.found.Nodes), "node"), nil
 }
 
 // smokeTest is done once for each set of versions: a second run changes nothing.
