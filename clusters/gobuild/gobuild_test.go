@@ -4,6 +4,7 @@
 package gobuild
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -314,5 +315,51 @@ func wantNoRun(t *testing.T, temporary string) {
 			command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 			t.Errorf("still running: %q", command)
 		}
+	}
+}
+
+func TestTheSameSourcesAreTheSameProgramInAnotherFolderAndCommit(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	var programs [][]byte
+	for range 2 {
+		target := newTarget(t)
+		for _, args := range [][]string{
+			{"init", "--quiet"}, {"add", "."},
+			{"-c", "user.name=t", "-c", "user.email=t@example.test", "commit", "--quiet", "--message", target.Module},
+		} {
+			command := exec.Command("git", args...)
+			command.Dir = target.Module
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("git %v: %v: %s", args, err, out)
+			}
+		}
+		ensure(t, target)
+		program, err := os.ReadFile(target.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, program)
+	}
+	if !bytes.Equal(programs[0], programs[1]) {
+		t.Error("the two programs differ")
+	}
+}
+
+func TestTagsChooseFilesAndMakeAProgramStale(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t)
+	write(t, target, "main.go", "//go:build !polite\n\n"+hello)
+	write(t, target, "polite.go", "//go:build polite\n\n"+goodby)
+	ensure(t, target)
+	target.Tags = []string{"polite"}
+	if target.Fresh() {
+		t.Error("with other tags it is fresh")
+	}
+	ensure(t, target)
+	if out, err := exec.Command(target.Output).CombinedOutput(); err != nil || string(out) != "goodbye\n" {
+		t.Errorf("it says %q (%v)", out, err)
 	}
 }
