@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,5 +255,39 @@ func TestAKillThatComesTooLateIsNone(t *testing.T) {
 	}
 	if entry := b.Log()[0]; entry.Fault != "" || entry.Code != http.StatusOK {
 		t.Errorf("the log has %s", entry)
+	}
+}
+
+// One that takes a moment to die connects again meanwhile, and nothing of that is done.
+func TestNothingIsDoneForAnOperatorThatIsRefused(t *testing.T) {
+	t.Parallel()
+	injector := New(nil)
+	t.Cleanup(func() { injector.Close() })
+	var done atomic.Int32
+	url, err := injector.Proxy("oven", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { done.Add(1) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := lone(t)
+	if err := send(t.Context(), before, http.MethodPut, url); err != nil {
+		t.Fatal(err)
+	}
+	injector.Refuse()
+	var both sync.WaitGroup
+	for _, client := range []*http.Client{before, lone(t)} {
+		both.Go(func() {
+			if err := send(t.Context(), client, http.MethodPut, url); err == nil {
+				t.Error("it was answered")
+			}
+		})
+	}
+	eventually(t, "both requests have arrived", func() bool { return len(injector.Log()) == 3 })
+	injector.Admit()
+	both.Wait()
+	if err := send(t.Context(), lone(t), http.MethodPut, url); err != nil {
+		t.Errorf("the operator after it: %v", err)
+	}
+	if got := done.Load(); got != 2 {
+		t.Errorf("%d requests were done, and must be the first and the last", got)
 	}
 }

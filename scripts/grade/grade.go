@@ -42,8 +42,8 @@ type Options struct {
 	Fetch bool
 	// OperatorLog is the file into which the operator's output goes.
 	OperatorLog string
-	// BuildCache is as in submission.Workshop.
-	BuildCache string
+	// BuildCache and System are as in submission.Workshop.
+	BuildCache, System string
 	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
 	StartTimeout time.Duration
 	// View is told how the run goes on. Default: nobody is.
@@ -152,7 +152,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.tearDown()) }()
-	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache}
+	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System}
 	if r.Fetch {
 		if err := r.step(ctx, "fetch modules", r.fetch); err != nil {
 			return err

@@ -66,6 +66,14 @@ func (f *clusterFlags) embedded() bool {
 	return err == nil && on == onEmbedded
 }
 
+// system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this machine's.
+func (f *clusterFlags) system() string {
+	if on, _, err := f.parse(); err == nil && on == onKind && !f.local {
+		return "linux"
+	}
+	return ""
+}
+
 // start is how a run gets its cluster, and what kind of cluster that is.
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout) (start grade.Start, on string, err error) {
 	if f.embedded() {

@@ -137,7 +137,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
 		Lab: c.Lab, Dir: c.Dir, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
-		Kubectl: c.ControlPlane.Path,
+		Kubectl: c.ControlPlane.Path, System: c.where.system(),
 	}
 	if err = c.EnsureControlPlane(ctx); err != nil {
 		return options, err
