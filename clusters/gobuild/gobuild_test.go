@@ -327,7 +327,8 @@ func TestTheSameSourcesAreTheSameProgramInAnotherFolderAndCommit(t *testing.T) {
 	for range 2 {
 		target := newTarget(t)
 		for _, args := range [][]string{
-			{"init", "--quiet"}, {"add", "."},
+			{"init", "--quiet"},
+			{"add", "."},
 			{"-c", "user.name=t", "-c", "user.email=t@example.test", "commit", "--quiet", "--message", target.Module},
 		} {
 			command := exec.Command("git", args...)
