@@ -6,6 +6,7 @@ package kind
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -65,6 +66,9 @@ func hint(text string) string {
 
 // explained adds to an error what the command in it said, what the nodes say, and what to do if that is known.
 func (c *Cluster) explained(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return err // a person ended it, and knows why
+	}
 	text := err.Error()
 	if said := words(err); said != text {
 		text += "\n" + indent(said)

@@ -65,7 +65,7 @@ func onContext(ctx context.Context, flags *createFlags) error {
 		{"cert-manager", flags.stepTime, func(ctx context.Context, say func(string)) (string, error) {
 			addon := addons.CertManager(here.store)
 			if err := addon.Install(ctx, target, say); err != nil {
-				return "", err
+				return "", explained(ctx, err, target, "cert-manager")
 			}
 			state, err := addon.State(ctx, target)
 			return described(state), err

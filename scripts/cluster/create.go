@@ -32,6 +32,8 @@ const (
 const (
 	// stepTime is how long a step may take that only the cluster is busy with. On two busy cores the longest took a fifth of it.
 	stepTime = 5 * time.Minute
+	// explainTime is how long it may take to find out why something took too long.
+	explainTime = 15 * time.Second
 	// preflightTime is for questions that Docker answers at once, if it does.
 	preflightTime = time.Minute
 )
@@ -124,6 +126,11 @@ func create(ctx context.Context, flags *createFlags) error {
 // plan is the recipe. Each step looks what is there already; that is what makes it idempotent.
 func (c *creation) plan(ctx context.Context) []step {
 	limit := c.flags.stepTime
+	// Add-ons know by themselves how long they need, and longer where a registry is asked.
+	addonLimit := limit
+	if limit == stepTime {
+		addonLimit = 0
+	}
 	var plan []step
 	if engine.Needed(ctx) {
 		plan = append(plan, step{"engine", 0, c.startEngine})
@@ -138,9 +145,9 @@ func (c *creation) plan(ctx context.Context) []step {
 		step{"node image", 0, c.nodeImage},
 		step{"create", limit, c.create},
 		step{"load", limit, c.load},
-		step{"Cilium", limit, c.install(addons.Cilium(c.store))},
+		step{"Cilium", addonLimit, c.install(addons.Cilium(c.store), "kube-system")},
 		step{"nodes Ready", limit, c.nodesReady},
-		step{"cert-manager", limit, c.install(addons.CertManager(c.store))},
+		step{"cert-manager", addonLimit, c.install(addons.CertManager(c.store), "cert-manager")},
 		step{"smoke test", limit, c.smokeTest},
 		step{"kubeconfig", limit, c.kubeconfig},
 	)
@@ -398,22 +405,19 @@ func (c *creation) load(ctx context.Context, say func(string)) (string, error) {
 	return plural(loaded, "image") + " into " + plural(len(c.found.Nodes), "node"), nil
 }
 
-func (c *creation) install(addon addons.Addon) func(context.Context, func(string)) (string, error) {
+func (c *creation) install(addon addons.Addon, namespace string) func(context.Context, func(string)) (string, error) {
 	return func(ctx context.Context, say func(string)) (string, error) {
 		if err := addon.Install(ctx, c.target, say); err != nil {
-			return "", err
+			return "", explained(ctx, err, c.target, namespace)
 		}
 		state, err := addon.State(ctx, c.target)
-		if err != nil {
-			return "", err
-		}
-		return described(state), nil
+		return described(state), err
 	}
 }
 
 func (c *creation) nodesReady(ctx context.Context, say func(string)) (string, error) {
 	if err := kind.WaitNodes(ctx, c.target.Config, len(c.found.Nodes), say); err != nil {
-		return "", fmt.Errorf("%w%s\n%s", err, c.cluster.Explain(ctx), explain(ctx, c.target, "kube-system"))
+		return "", explained(ctx, fmt.Errorf("%w%s", err, c.cluster.Explain(ctx)), c.target, "kube-system")
 	}
 	return plural(len(c.found.Nodes), "node"), nil
 }
@@ -431,12 +435,12 @@ func (c *creation) smokeTest(ctx context.Context, say func(string)) (string, err
 	if tested == c.marker.Tested {
 		say("looking at the cluster's DNS")
 		if err := waitDNS(ctx, client); err != nil {
-			return "", fmt.Errorf("%w\n%s", err, explain(ctx, c.target, "kube-system"))
+			return "", explained(ctx, err, c.target, "kube-system")
 		}
 		return "passed before, with the same versions", nil
 	}
 	if err := smoke(ctx, client, say); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, explain(ctx, c.target, smokeNamespace))
+		return "", explained(ctx, err, c.target, smokeNamespace)
 	}
 	c.marker.Tested = tested
 	return "a Pod reached one on another node by its Service's name", c.cluster.Mark(ctx, c.marker)
@@ -460,11 +464,23 @@ func (c *creation) kubeconfig(context.Context, func(string)) (string, error) {
 	return c.cluster.Kubeconfig() + happened(changed, ", written", ""), err
 }
 
+// explained adds to an error what the namespace says of it, unless a person ended the step, or the error has it already.
+func explained(ctx context.Context, err error, target addons.Target, namespace string) error {
+	var late *addons.TimeoutError
+	if errors.Is(context.Cause(ctx), context.Canceled) || errors.As(err, &late) {
+		return err
+	}
+	if text := strings.TrimSpace(explain(ctx, target, namespace)); text != "" {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	return err
+}
+
 // explain is asked when a time is up, and so does not take the end of ctx.
 func explain(ctx context.Context, target addons.Target, namespace string) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
-	return addons.Explain(ctx, target, namespace)
+	return workloads(ctx, target, namespace) + addons.Explain(ctx, target, namespace)
 }
 
 func happened(did bool, yes, no string) string {

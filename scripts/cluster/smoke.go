@@ -6,12 +6,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/addons"
 )
 
 const (
@@ -156,4 +159,32 @@ func poll(ctx context.Context, what string, ask func() (objection string, err er
 			return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
 		}
 	}
+}
+
+// workloads are the Deployments and DaemonSets of a namespace that have fewer Pods than they should, or should have none: what
+// one would not see by looking at Pods.
+func workloads(ctx context.Context, target addons.Target, namespace string) string {
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return ""
+	}
+	var out strings.Builder
+	if list, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for _, one := range list.Items {
+			switch {
+			case one.Spec.Replicas != nil && *one.Spec.Replicas == 0:
+				fmt.Fprintf(&out, "  Deployment %s is scaled to 0: `kubectl --namespace %s scale deployment %s --replicas 1` undoes that\n", one.Name, namespace, one.Name)
+			case one.Status.ReadyReplicas < one.Status.Replicas:
+				fmt.Fprintf(&out, "  Deployment %s: %d of %d Pods are ready\n", one.Name, one.Status.ReadyReplicas, one.Status.Replicas)
+			}
+		}
+	}
+	if list, err := client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for _, one := range list.Items {
+			if status := one.Status; status.NumberReady < status.DesiredNumberScheduled {
+				fmt.Fprintf(&out, "  DaemonSet %s: %d of %d Pods are ready\n", one.Name, status.NumberReady, status.DesiredNumberScheduled)
+			}
+		}
+	}
+	return out.String()
 }
