@@ -131,7 +131,7 @@ func TestAProfilesHashFollowsItsContent(t *testing.T) {
 func fine() Facts {
 	return Facts{
 		Version: "29.1.3", Cgroup: "2", Kernel: "6.12.57-amd64", Memory: 16 * gigabyte, Available: 12 * gigabyte, DiskFree: 100 * gigabyte,
-		Root: "/var/lib/docker", InotifyInstances: 1024, InotifyWatches: 1 << 20, InstancesUsed: 30,
+		Root: "/var/lib/docker", InotifyInstances: 1024, InotifyWatches: 1 << 20, InstancesFree: 1000,
 	}
 }
 
@@ -159,7 +159,8 @@ func TestPreflightKnowsTroublesAndTheirFix(t *testing.T) {
 		"a small virtual machine":   {"student", func(f *Facts) { f.Memory = 2 * gigabyte }, true, "memory"},
 		"memory taken by others":    {"classroom", func(f *Facts) { f.Available = 3 * gigabyte }, true, "docker ps"},
 		"a full disk":               {"student", func(f *Facts) { f.DiskFree = gigabyte }, true, "docker system prune"},
-		"few inotify instances":     {"classroom", func(f *Facts) { f.InotifyInstances = 128 }, true, "max_user_instances"},
+		"few inotify instances":     {"classroom", func(f *Facts) { f.InstancesFree = 20 }, true, "max_user_instances"},
+		"a low limit, not root":     {"classroom", func(f *Facts) { f.InotifyInstances, f.InstancesFree = 64, -1 }, true, "max_user_instances"},
 		"few inotify watches":       {"student", func(f *Facts) { f.InotifyWatches = 2048 }, true, "max_user_watches"},
 		"a port in use":             {"classroom", func(f *Facts) { f.Taken = map[int]string{0: "the container other"} }, true, "the container other"},
 	} {

@@ -53,8 +53,9 @@ type Facts struct {
 	// Root is Docker's folder, and DiskFree what is free there, in bytes; 0 if it is not on this machine.
 	Root     string
 	DiskFree int64
-	// InotifyInstances and InotifyWatches are the limits for a user, and InstancesUsed how many root has on this machine.
-	InotifyInstances, InotifyWatches, InstancesUsed int
+	// InotifyInstances and InotifyWatches are the limits for a user. InstancesFree is how many root can still have, as far as they
+	// would be needed; it is negative if we are not root, and can't know.
+	InotifyInstances, InotifyWatches, InstancesFree int
 	// Taken says who has a port of the profile's, by its index.
 	Taken map[int]string
 }
@@ -78,7 +79,7 @@ func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
 	}
 	facts.InotifyInstances = number("/proc/sys/fs/inotify/max_user_instances")
 	facts.InotifyWatches = number("/proc/sys/fs/inotify/max_user_watches")
-	facts.InstancesUsed = inotifyUsed()
+	facts.InstancesFree = inotifyFree(instancesNeeded(profile))
 	if !there {
 		for i, port := range profile.Ports() {
 			if owner, taken := taken(ctx, port); taken {
@@ -169,9 +170,13 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 	if need := baseDisk + nodes*nodeDisk; f.DiskFree > 0 && f.DiskFree < need {
 		fatal(fmt.Sprintf("%s are free in %s", size(f.DiskFree), f.Root), fmt.Sprintf("%s needs %s: `docker system df` shows what Docker holds, and `docker system prune` removes what nobody uses", count(nodes), size(need)))
 	}
-	need := baseInotifyInstances + profile.Nodes()*nodeInotifyInstances
-	if f.InotifyInstances > 0 && f.InotifyInstances-f.InstancesUsed < need {
-		fatal(fmt.Sprintf("root may have %d inotify instances and has %d", f.InotifyInstances, f.InstancesUsed), fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
+	need := instancesNeeded(profile)
+	if f.InotifyInstances > 0 && (f.InotifyInstances < need || f.InstancesFree >= 0 && f.InstancesFree < need) {
+		left := f.InstancesFree
+		if left < 0 {
+			left = f.InotifyInstances
+		}
+		fatal(fmt.Sprintf("of %d inotify instances root can have %d more", f.InotifyInstances, left), fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
 	}
 	if need := baseInotifyWatches + profile.Nodes()*nodeInotifyWatches; f.InotifyWatches > 0 && f.InotifyWatches < need {
 		fatal(fmt.Sprintf("a user may have %d inotify watches", f.InotifyWatches), fmt.Sprintf("%s needs about %d: %s", count(nodes), need, inotifyFix))
@@ -303,20 +308,8 @@ func listening(port int) string {
 	return ""
 }
 
-// inotifyUsed counts the inotify instances of root's processes, with those in containers, as far as we may see them.
-func inotifyUsed() int {
-	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	used := 0
-	for _, descriptor := range descriptors {
-		if target, err := os.Readlink(descriptor); err != nil || target != "anon_inode:inotify" {
-			continue
-		}
-		var stat unix.Stat_t
-		if unix.Stat(filepath.Dir(filepath.Dir(descriptor)), &stat) == nil && stat.Uid == 0 {
-			used++
-		}
-	}
-	return used
+func instancesNeeded(profile *Profile) int {
+	return baseInotifyInstances + profile.Nodes()*nodeInotifyInstances
 }
 
 func number(file string) int {
