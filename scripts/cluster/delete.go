@@ -116,7 +116,7 @@ func removeNodeImages(ctx context.Context) error {
 	for _, reference := range references {
 		_, err := docker.Output(ctx, "image", "rm", reference)
 		var failed *docker.Error
-		if err != nil && !(errors.As(err, &failed) && strings.Contains(failed.Stderr, "No such image")) {
+		if err != nil && (!errors.As(err, &failed) || !strings.Contains(failed.Stderr, "No such image")) {
 			return fmt.Errorf("removing the node image: %w", err)
 		}
 	}
