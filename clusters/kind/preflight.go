@@ -30,7 +30,7 @@ const (
 	nodeDisk   = 3 * gigabyte // Cilium's and cert-manager's images, and what runs
 
 	// A node is a whole system: systemd, containerd and the kubelet watch files. All nodes count as one user.
-	baseInotifyInstances, nodeInotifyInstances = 16, 24
+	baseInotifyInstances, nodeInotifyInstances = 8, 20
 	baseInotifyWatches, nodeInotifyWatches     = 1024, 1024
 
 	// oldestDocker is the first with private cgroup namespaces, which kind asks for; oldestKernel what Cilium 1.20 needs.
