@@ -343,11 +343,11 @@ func TestWhatALibraryStartsEndsWithItsTime(t *testing.T) {
 func TestAClustersNameIsOneOfAContainer(t *testing.T) {
 	t.Parallel()
 	for name, good := range map[string]bool{"operator-labs": true, "a": true, "": false, "-a": false, "A": false, "a b": false, "../a": false, strings.Repeat("a", 41): false} {
-		cluster, err := New("/root", name)
+		cluster, err := New("/checkout", name)
 		if (err == nil) != good {
 			t.Errorf("%q: %v", name, err)
 		}
-		if good && cluster.Kubeconfig() != filepath.Join("/root/.cache/kind", name, "kubeconfig") {
+		if good && cluster.Kubeconfig() != filepath.Join("/checkout/.cache/kind", name, "kubeconfig") {
 			t.Errorf("its kubeconfig is %s", cluster.Kubeconfig())
 		}
 	}
