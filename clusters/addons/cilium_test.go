@@ -6,9 +6,7 @@ package addons
 import (
 	"strings"
 	"testing"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -111,20 +109,6 @@ func TestCertManagersImagesAreInTheCatalogue(t *testing.T) {
 	}
 }
 
-func TestTheNetworkOfSomebodyElseIsLeftAlone(t *testing.T) {
-	s := newScene(t)
-	s.target.Shared = true
-	addon := &cilium{charts: charts(t).Chart, patience: time.Second}
-	err := addon.Install(t.Context(), s.target, s.say)
-	if err == nil || !strings.Contains(err.Error(), "no node has joined the cluster") {
-		t.Errorf("error: %v", err)
-	}
-	sets, err := s.client.AppsV1().DaemonSets(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(sets.Items) > 0 {
-		t.Errorf("DaemonSets: %v, error %v; want none", sets.Items, err)
-	}
-}
-
 func TestANodeWithoutANetworkIsNamed(t *testing.T) {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -160,36 +144,5 @@ func TestANodeWithoutANetworkIsNamed(t *testing.T) {
 				t.Errorf("objection: %q; want %q", got, test.want)
 			}
 		})
-	}
-}
-
-func TestATimeOutExplainsItself(t *testing.T) {
-	s := newScene(t)
-	s.install(t)
-	labels := map[string]string{"app": "stuck"}
-	if _, err := s.client.AppsV1().Deployments(certManagerNamespace).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "stuck"},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "stuck", Image: "stuck"}},
-			}},
-		},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	addon := &certManager{charts: charts(t).Chart, patience: 8 * time.Second}
-	s.target.Pods = true // they can't: so it times out
-	err := addon.Install(t.Context(), s.target, s.say)
-	if err == nil {
-		t.Fatal("no error")
-	}
-	for _, words := range []string{
-		"cert-manager: not within 8s: ", " is not ready", "Pod cert-manager/stuck-", "on no node: Pending",
-		"not scheduled: no nodes available to schedule pods", "Event Pod stuck-", "FailedScheduling",
-	} {
-		if !strings.Contains(err.Error(), words) {
-			t.Errorf("the error does not say %q:\n%v", words, err)
-		}
 	}
 }
