@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,11 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, module := range modules {
+			tested, err := testedPrograms(here)
+			if err != nil {
+				return err
+			}
+			for _, module := range append(modules, tested...) {
 				if strings.HasPrefix(module, "labs/") {
 					continue
 				}
@@ -47,6 +52,24 @@ func testCommand() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// testedPrograms are the modules of programs for images that have tests. The others are not compiled for nothing: some of
+// them are huge.
+func testedPrograms(here *checkout.Checkout) ([]string, error) {
+	tests, err := filepath.Glob(filepath.Join(here.Root, "clusters", "images", "programs", "*", "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	var modules []string
+	for _, test := range tests {
+		module, err := filepath.Rel(here.Root, filepath.Dir(test))
+		if err != nil {
+			return nil, err
+		}
+		modules = append(modules, filepath.ToSlash(module))
+	}
+	return slices.Compact(modules), nil
 }
 
 func benchCommand() *cobra.Command {
