@@ -92,8 +92,8 @@ unit: $(LAB) ## Unit tests
 certify: $(LAB) ## Prove the graders: skeleton, solution and every mutant get the grade they must
 	@$(LAB) certify --parallel 2
 
-soak: $(LAB) ## The solutions pass twenty times in a row while all cores are busy
-	@$(LAB) certify --only solution --repeat 20 --parallel 2 --busy
+soak: $(LAB) ## The solutions pass twenty times in a row while all cores are busy (TIMES=5: five)
+	@$(LAB) certify --only solution --repeat $(or $(TIMES),20) --parallel 2 --busy
 
 e2e-kind: $(LAB) $(INSTRUCTOR) ## All of the course on a kind cluster of its own, from nothing to nothing (FLAGS= as for cluster e2e)
 	@$(INSTRUCTOR) e2e $(FLAGS)

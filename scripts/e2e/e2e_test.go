@@ -114,6 +114,27 @@ func TestWhatDoesNotFitIsNamedAndNotBegun(t *testing.T) {
 	}
 }
 
+func TestWhatTakesLongerThanThoughtIsEndedWhenTheTimeIsUp(t *testing.T) {
+	t.Parallel()
+	for _, resumable := range []bool{true, false} {
+		var played []string
+		steps := recorded(&played, "slow", "after")
+		steps[0].resumable, steps[0].limit = resumable, 200*time.Millisecond
+		steps[0].do = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		options := Options{Out: io.Discard, Within: 20 * time.Millisecond}
+		result, err := play(t.Context(), options, steps, func(context.Context) {}, recorded(&played, "delete")[0])
+		if (err == nil) != resumable {
+			t.Errorf("resumable %v: the error is %v", resumable, err)
+		}
+		if resumable && !cmp.Equal(result.NotRun, []string{"slow", "after"}) {
+			t.Errorf("not run: %q", result.NotRun)
+		}
+		if diff := cmp.Diff([]string{"delete"}, played); diff != "" {
+			t.Errorf("resumable %v: played (-want +got):\n%s", resumable, diff)
+		}
+	}
+}
+
 func TestAWrongSubmissionMustFallForItsReason(t *testing.T) {
 	t.Parallel()
 	graded := func(status report.Status, observed string) *report.Report {

@@ -105,28 +105,21 @@ func (r *runner) build(ctx context.Context) error {
 	return r.command(ctx, r.Cluster, "images", "--build")
 }
 
-// again is what a second run may take, on a machine that does something else as well.
-const again = 30 * time.Second
-
+// createAgain finds nothing to do. How long that takes stands in the table: a time is measured here, and not judged.
 func (r *runner) createAgain(ctx context.Context) error {
 	before, err := docker.Output(ctx, "ps", "--no-trunc", "--quiet", "--filter", "label="+clusterLabel+r.Name)
 	if err != nil {
 		return err
 	}
-	started := time.Now()
 	if err := r.create(ctx); err != nil {
 		return err
 	}
-	took := time.Since(started)
 	after, err := docker.Output(ctx, "ps", "--no-trunc", "--quiet", "--filter", "label="+clusterLabel+r.Name)
 	if err != nil {
 		return err
 	}
 	if before != after {
 		return fmt.Errorf("the second run made other nodes: %s, and there were %s", strings.Fields(after), strings.Fields(before))
-	}
-	if took > again {
-		return fmt.Errorf("the second run took %s", took.Round(time.Second))
 	}
 	return r.cluster(ctx, "status")
 }
