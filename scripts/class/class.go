@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -216,8 +217,6 @@ func label(object *unstructured.Unstructured, labels map[string]string) {
 	if all == nil {
 		all = map[string]string{}
 	}
-	for key, value := range labels {
-		all[key] = value
-	}
+	maps.Copy(all, labels)
 	object.SetLabels(all)
 }

@@ -50,56 +50,56 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func root(t testing.TB) string {
-	t.Helper()
+func root(tb testing.TB) string {
+	tb.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return root
 }
 
 // admin is the administrator of a real API server, on which the course's kind is installed.
-func admin(t testing.TB) *rest.Config {
-	t.Helper()
+func admin(tb testing.TB) *rest.Config {
+	tb.Helper()
 	cluster.Lock()
 	defer cluster.Unlock()
 	if cluster.Cluster != nil {
 		return cluster.Config()
 	}
-	program, err := embedded.NewProgram(root(t))
+	program, err := embedded.NewProgram(root(tb))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := program.Ensure(t.Context(), nil); err != nil {
-		t.Fatal(err)
+	if err := program.Ensure(tb.Context(), nil); err != nil {
+		tb.Fatal(err)
 	}
 	started, err := embedded.Start(context.Background(), program) // not the test's: it outlives the test
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cluster.Cluster = started
-	installIcecreams(t, started.Config())
+	installIcecreams(tb, started.Config())
 	return started.Config()
 }
 
-func installIcecreams(t testing.TB, config *rest.Config) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root(t), "solutions/02-reconciler/config/crd/bases/demo.lva.io_icecreams.yaml"))
+func installIcecreams(tb testing.TB, config *rest.Config) {
+	tb.Helper()
+	content, err := os.ReadFile(filepath.Join(root(tb), "solutions/02-reconciler/config/crd/bases/demo.lva.io_icecreams.yaml"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	definition := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(content, &definition.Object); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	client := dynamicClient(t, config)
+	client := dynamicClient(tb, config)
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	if _, err := definitions.Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	if _, err := definitions.Create(tb.Context(), definition, metav1.CreateOptions{}); err != nil {
+		tb.Fatal(err)
 	}
-	eventually(t, "icecreams are served", func() error {
-		_, err := client.Resource(icecreams).List(t.Context(), metav1.ListOptions{})
+	eventually(tb, "icecreams are served", func() error {
+		_, err := client.Resource(icecreams).List(tb.Context(), metav1.ListOptions{})
 		return err
 	})
 }
@@ -122,18 +122,18 @@ func client(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	return client
 }
 
-func dynamicClient(t testing.TB, config *rest.Config) *dynamic.DynamicClient {
-	t.Helper()
+func dynamicClient(tb testing.TB, config *rest.Config) *dynamic.DynamicClient {
+	tb.Helper()
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return client
 }
 
 // eventually tries until there is no error.
-func eventually(t testing.TB, what string, try func() error) {
-	t.Helper()
+func eventually(tb testing.TB, what string, try func() error) {
+	tb.Helper()
 	deadline, tick := time.After(time.Minute), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -144,7 +144,7 @@ func eventually(t testing.TB, what string, try func() error) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within a minute: %s: %v", what, err)
+			tb.Fatalf("not within a minute: %s: %v", what, err)
 		}
 	}
 }

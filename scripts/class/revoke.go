@@ -207,19 +207,19 @@ func (c *clients) waitGone(ctx context.Context, names []string, tell func(left i
 			return fmt.Errorf("waiting for the end of namespaces: %w", err)
 		}
 		var left []corev1.Namespace
-		state := ""
+		var state strings.Builder
 		for _, namespace := range list.Items {
 			if slices.Contains(names, namespace.Name) {
 				left = append(left, namespace)
-				state += namespace.Name + " " + namespace.ResourceVersion + "\n"
+				fmt.Fprintln(&state, namespace.Name, namespace.ResourceVersion)
 			}
 		}
 		tell(len(left))
 		if len(left) == 0 {
 			return nil
 		}
-		if state != last {
-			last, since = state, time.Now()
+		if state.String() != last {
+			last, since = state.String(), time.Now()
 		}
 		if time.Since(since) > goneTimeout {
 			return fmt.Errorf("the namespace %s does not go: %s", left[0].Name, whyStuck(&left[0]))

@@ -19,8 +19,10 @@ func TestARosterIsReadAsPeopleWriteIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Student{
-		{Name: "ada", Email: "ada@example.org", Line: 3}, {Name: "bob", Line: 5},
-		{Name: "grace-h", Email: "grace@example.org", Line: 6}, {Name: "name2", Line: 7},
+		{Name: "ada", Email: "ada@example.org", Line: 3},
+		{Name: "bob", Line: 5},
+		{Name: "grace-h", Email: "grace@example.org", Line: 6},
+		{Name: "name2", Line: 7},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

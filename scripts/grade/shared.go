@@ -208,7 +208,7 @@ func (o *Opened) copyAudit(ctx context.Context, c *Cluster) error {
 	go func() { ended <- docker.Follow(copying, o.shared.Node, docker.AuditLog, copied) }()
 	o.closers = append(o.closers, func() error {
 		cancel()
-		<-ended
+		<-ended //nolint:errcheck // it says that we have ended it
 		return file.Close()
 	})
 	select {

@@ -58,7 +58,7 @@ func imageCommand() *cobra.Command {
 		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab", Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return load.inWorkshop(command.Context(), func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
-				_, name, err := load.kind()
+				name, err := load.kind()
 				if err != nil {
 					return err
 				}
@@ -103,12 +103,13 @@ func undeployCommand() *cobra.Command {
 	return command
 }
 
-// kind is the kubeconfig and the name of the kind cluster.
-func (f *deployFlags) kind() (on, name string, err error) {
-	if on, name, err = f.where.parse(); err == nil && on != onKind {
+// kind is the name of the kind cluster.
+func (f *deployFlags) kind() (string, error) {
+	on, name, err := f.where.parse()
+	if err == nil && on != onKind {
 		err = fmt.Errorf("--cluster %s is no kind cluster: only there an image can be brought to the nodes without a registry", f.where.cluster)
 	}
-	return on, name, err
+	return name, err
 }
 
 // inWorkshop builds what is in the folder, for Linux, and does something with it.
@@ -146,7 +147,7 @@ func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string)
 	if err != nil {
 		return err
 	}
-	if _, _, err := f.kind(); err != nil {
+	if _, err := f.kind(); err != nil {
 		return err
 	}
 	opened, err := submission.Open(f.dir)
