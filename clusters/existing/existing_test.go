@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -187,6 +188,37 @@ func TestTheTurnOfOneWhoWasKilledPasses(t *testing.T) {
 	}
 	if err := next.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The answer to a renewal can be lost, and the renewal not: the Lease is then newer than its holder knows.
+func TestARenewalWithoutAnAnswerCounts(t *testing.T) {
+	c := opened(t)
+	leases := kubernetes.NewForConfigOrDie(c.Config()).CoordinationV1().Leases(leaseNamespace)
+	renewUnseen := func() {
+		patch := []byte(`{"metadata":{"annotations":{"renewed":"` + time.Now().Format(time.RFC3339Nano) + `"}}}`)
+		if _, err := leases.Patch(t.Context(), leaseName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := c.Hold(t.Context(), "Ada", func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewUnseen()
+	select {
+	case <-h.Lost():
+		t.Error("it counts as lost")
+	case <-time.After(4 * leaseRenewal):
+	}
+	h.cancel()
+	h.done.Wait()
+	renewUnseen()
+	if err := h.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Lease is left: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -25,8 +26,8 @@ const (
 
 // How long a Lease is good for that nobody renews, how often it is renewed, and how often one looks who has it.
 var (
-	leaseDuration = 15 * time.Second
-	leaseRenewal  = 3 * time.Second
+	leaseDuration = 30 * time.Second
+	leaseRenewal  = 5 * time.Second
 	leasePoll     = 500 * time.Millisecond
 )
 
@@ -40,7 +41,7 @@ type Hold struct {
 }
 
 // Hold waits for its turn to work on the cluster, as long as the context allows. who is told to others that wait meanwhile,
-// and waits whom this one waits for. One who was killed holds it for a quarter of a minute more.
+// and waits whom this one waits for. One who was killed holds it for half a minute more.
 func (c *Cluster) Hold(ctx context.Context, who string, waits func(reason string)) (*Hold, error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -153,8 +154,11 @@ func (h *Hold) renew(ctx context.Context) {
 		}
 		next := h.lease.DeepCopy()
 		next.Spec.RenewTime = new(metav1.NowMicro())
-		attempt, cancel := context.WithTimeout(ctx, leaseRenewal)
+		attempt, cancel := context.WithTimeout(ctx, leaseDuration/2)
 		made, err := h.leases.Update(attempt, next, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			made, err = h.stillOurs(attempt, err)
+		}
 		cancel()
 		switch {
 		case err == nil:
@@ -168,6 +172,20 @@ func (h *Hold) renew(ctx context.Context) {
 	}
 }
 
+// stillOurs is the Lease as it is now, if it was ourselves who wrote it: a renewal of which no answer came has been done all
+// the same. Otherwise the error is the one that was given.
+func (h *Hold) stillOurs(ctx context.Context, otherwise error) (*coordinationv1.Lease, error) {
+	now, err := h.leases.Get(ctx, leaseName, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	ours := h.lease
+	if now.UID != ours.UID || !now.Spec.AcquireTime.Equal(ours.Spec.AcquireTime) || !reflect.DeepEqual(now.Spec.HolderIdentity, ours.Spec.HolderIdentity) {
+		return nil, otherwise
+	}
+	return now, nil
+}
+
 // Lost is closed when the cluster is somebody else's turn, although it was not released: it could not be renewed in time.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
@@ -179,11 +197,22 @@ var ErrLost = errors.New("the Lease could not be renewed in time, and another ru
 func (h *Hold) Release(ctx context.Context) error {
 	h.cancel()
 	h.done.Wait()
-	// Only as it was left: when it was lost it is another's.
-	as := metav1.Preconditions{UID: &h.lease.UID, ResourceVersion: &h.lease.ResourceVersion}
-	err := h.leases.Delete(ctx, leaseName, metav1.DeleteOptions{Preconditions: &as})
+	err := h.delete(ctx)
+	if apierrors.IsConflict(err) {
+		ours, problem := h.stillOurs(ctx, err)
+		if err = problem; err == nil {
+			h.lease = ours
+			err = h.delete(ctx)
+		}
+	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("releasing the Lease %s/%s: %w", leaseNamespace, leaseName, err)
 	}
 	return nil
+}
+
+// delete deletes the Lease as it was left: when it was lost it is another's.
+func (h *Hold) delete(ctx context.Context) error {
+	as := metav1.Preconditions{UID: &h.lease.UID, ResourceVersion: &h.lease.ResourceVersion}
+	return h.leases.Delete(ctx, leaseName, metav1.DeleteOptions{Preconditions: &as})
 }
