@@ -78,7 +78,7 @@ func (c *certManager) Install(ctx context.Context, target Target, say func(strin
 	if err := clearLeftovers(ctx, release, chart, values, say); err != nil {
 		return err
 	}
-	if _, err := release.ensure(ctx, chart, values, say); err != nil {
+	if err := release.ensure(ctx, chart, values, say); err != nil {
 		return err
 	}
 	if !target.Pods {

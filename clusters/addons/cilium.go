@@ -67,7 +67,7 @@ func (c *cilium) Install(ctx context.Context, target Target, say func(string)) e
 	if err != nil {
 		return err
 	}
-	if _, err := release.ensure(ctx, chart, values, say); err != nil {
+	if err := release.ensure(ctx, chart, values, say); err != nil {
 		return err
 	}
 	if !target.Pods {

@@ -75,7 +75,7 @@ var store struct {
 
 func charts(t *testing.T) *images.Store {
 	t.Helper()
-	store.once.Do(func() { store.dir, store.err = os.MkdirTemp("", "addons-test-") })
+	store.once.Do(func() { store.dir, store.err = os.MkdirTemp("", "addons-test-") }) //nolint:usetesting // it outlives the test that makes it
 	if store.err != nil {
 		t.Fatal(store.err)
 	}

@@ -123,30 +123,30 @@ func (h *helm) deployed() (*release.Release, error) {
 	return nil, nil
 }
 
-// ensure makes the cluster hold this chart with these values, and reports whether anything had to be changed.
-func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[string]any, say func(string)) (changed bool, err error) {
+// ensure makes the cluster hold this chart with these values. Where it does, nothing is changed.
+func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[string]any, say func(string)) error {
 	last, err := h.last()
 	if err != nil {
-		return false, err
+		return err
 	}
 	if last != nil && last.Info.Status == release.StatusDeployed {
 		missing, err := h.missing(last)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if missing == "" && same(last, wanted, values) {
-			return false, nil
+			return nil
 		}
 		if missing != "" {
 			say(fmt.Sprintf("%s is gone: putting it back", missing))
 		}
 	}
 	if err := h.namespaceReady(ctx, say); err != nil {
-		return false, err
+		return err
 	}
 	last, err = h.recover(last, say)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if last == nil {
 		say(fmt.Sprintf("installing %s %s from its chart", h.name, wanted.Metadata.Version))
@@ -157,9 +157,9 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 		install.Replace = true // also where `helm uninstall --keep-history` left a record
 		install.TakeOwnership = !h.target.Shared
 		if _, err := install.RunWithContext(ctx, wanted, values); err != nil {
-			return false, fmt.Errorf("installing %s by its chart: %w", h.name, err)
+			return fmt.Errorf("installing %s by its chart: %w", h.name, err)
 		}
-		return true, nil
+		return nil
 	}
 	say(fmt.Sprintf("bringing %s from chart %s to %s", h.name, last.Chart.Metadata.Version, wanted.Metadata.Version))
 	upgrade := action.NewUpgrade(h.config)
@@ -168,9 +168,9 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 	upgrade.ResetValues = true // what the values say counts, and not what an earlier revision had
 	upgrade.TakeOwnership = !h.target.Shared
 	if _, err := upgrade.RunWithContext(ctx, h.name, wanted, values); err != nil {
-		return false, fmt.Errorf("upgrading %s by its chart: %w", h.name, err)
+		return fmt.Errorf("upgrading %s by its chart: %w", h.name, err)
 	}
-	return true, nil
+	return nil
 }
 
 // same reports whether a revision was made from this chart and these values.

@@ -179,7 +179,7 @@ func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
 		},
 		{
 			"a configuration without a name", strings.Replace(webhookFile, "  name: validating-webhook-configuration", "  labels: {app: shop}", 1),
-			"a ValidatingWebhookConfiguration in config/webhook has no name: give it one under metadata",
+			"a ValidatingWebhookConfiguration of the submission has no name: give it one under metadata",
 		},
 		{
 			"a port that is none", webhookFile + strings.Replace(serviceFile, "port: 443\n", "port: 443443\n", 1),
