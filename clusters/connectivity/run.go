@@ -138,6 +138,7 @@ func Child() {
 	}
 	os.Args = []string{os.Args[0]}
 	test := func(t *testing.T) {
+		t.Helper()
 		written := json.NewEncoder(os.Stdout)
 		run(t, options, func(result Result) { _ = written.Encode(event{&result}) })
 		_ = written.Encode(event{})
@@ -151,7 +152,7 @@ func Child() {
 func Network(ctx context.Context, kubeconfig string, workers int, out *os.File) (there bool, err error) {
 	cilium, err := exec.LookPath("cilium")
 	if err != nil {
-		return false, nil //nolint:nilerr // not everybody has it
+		return false, nil // not everybody has it
 	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {

@@ -376,7 +376,7 @@ func (c *Cluster) guarded(ctx context.Context, say func(string), work func() err
 	for range 50 {
 		process.KillMarked(scope.ID)
 		select {
-		case <-done:
+		case <-done: //nolint:errcheck // it ended because we ended it
 			return context.Cause(ctx)
 		case <-ticker.C:
 		}
@@ -476,8 +476,10 @@ func (c *Cluster) Remove(ctx context.Context) error { return c.removeNodes(ctx) 
 
 func (c *Cluster) removeNetwork(ctx context.Context) error {
 	note := filepath.Join(filepath.Dir(c.Folder), networkFile)
-	if _, err := os.Stat(note); err != nil {
+	if _, err := os.Stat(note); errors.Is(err, os.ErrNotExist) {
 		return nil
+	} else if err != nil {
+		return fmt.Errorf("looking whether Docker's network is ours: %w", err)
 	}
 	others, err := c.provider.List()
 	if err != nil {

@@ -60,8 +60,12 @@ func TestAProcessWithoutMemoryOfItsProgramIsInExec(t *testing.T) {
 		stat string
 		want bool
 	}{
-		{stat("R", 0x400000, 0), true}, {stat("D", 0x400000, 0), true}, {stat("S", 0x400000, 4096), false},
-		{stat("I", 0x208040, 0), false}, {stat("Z", 0x400000, 0), false}, {"", false},
+		{stat("R", 0x400000, 0), true},
+		{stat("D", 0x400000, 0), true},
+		{stat("S", 0x400000, 4096), false},
+		{stat("I", 0x208040, 0), false},
+		{stat("Z", 0x400000, 0), false},
+		{"", false},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(test.stat), 0o600); err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func killMarked(id string) {
 			none = 0
 		}
 		if none == 0 {
-			time.Sleep(time.Millisecond) // what is dying or becoming another program needs the processor more than we do
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody; what is dying or becoming another program needs the processor more than we do
 		}
 	}
 }
@@ -64,11 +64,11 @@ func inExec(process string) bool {
 	if err != nil {
 		return false
 	}
-	// The fields after the program's name, which may hold anything: the first of them is number 3.
+	// The fields after the program's name, which may hold anything: the first of them is number 3 of the manual's.
 	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	const (
-		state, flags, environmentEnd = 3 - 3, 9 - 3, 51 - 3
+		state, flags, environmentEnd = 0, 6, 48
 		kernelThread                 = 0x00200000 // PF_KTHREAD
 	)
 	if len(fields) <= environmentEnd || strings.ContainsAny(fields[state], "ZX") || fields[environmentEnd] != "0" {
