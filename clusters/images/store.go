@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -30,6 +31,11 @@ type Store struct {
 	// Made, where it is set, is called once for each thing that was made, with its size in bytes. It may be called from
 	// several goroutines.
 	Made func(what string, took time.Duration, size int64)
+}
+
+// StoreOf is the store of a checkout, given its root.
+func StoreOf(root string) *Store {
+	return &Store{Dir: filepath.Join(root, ".cache", "images"), Programs: filepath.Join(root, "clusters", "images", "programs")}
 }
 
 // Progress is called while something is made or written: done of total packages or bytes. A total of 0 is unknown. It may

@@ -7,12 +7,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,31 +16,14 @@ import (
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
-	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/report/terminal"
 )
 
-// errSaid ends a command that has already said what is wrong.
-var errSaid = errors.New("said")
-
 func main() {
 	connectivity.Child()
-	if os.Getenv("MAKELEVEL") != "" {
-		// make does not end its recipes when it is killed.
-		process.EndWithParent()
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	// After the first signal everything is being ended; a second one need not wait for that.
-	context.AfterFunc(ctx, stop)
-	if err := root().ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, errSaid) {
-			fmt.Fprintln(os.Stderr, "cluster:", err)
-		}
-		stop()
-		os.Exit(1)
-	}
+	cli.Main(root())
 }
 
 const (
@@ -104,10 +83,9 @@ func find(name string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &place{root: here.Root, cluster: cluster, steps: newSteps(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), store: &images.Store{
-		Dir:      filepath.Join(here.Root, ".cache", "images"),
-		Programs: filepath.Join(here.Root, "clusters", "images", "programs"),
-	}}, nil
+	return &place{
+		root: here.Root, cluster: cluster, steps: newSteps(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), store: images.StoreOf(here.Root),
+	}, nil
 }
 
 // lock makes sure that no other command works on the cluster.

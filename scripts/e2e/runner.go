@@ -85,7 +85,7 @@ func (r *runner) building() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	found, err := imageStore(r.Root).Find(catalogue.Images)
+	found, err := images.StoreOf(r.Root).Find(catalogue.Images)
 	if err != nil {
 		return 0, err
 	}
@@ -93,12 +93,6 @@ func (r *runner) building() (time.Duration, error) {
 		return 0, nil
 	}
 	return buildTime, nil
-}
-
-func imageStore(root string) *images.Store {
-	return &images.Store{
-		Dir: filepath.Join(root, ".cache", "images"), Programs: filepath.Join(root, "clusters", "images", "programs"),
-	}
 }
 
 func (r *runner) build(ctx context.Context) error {

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,14 +115,7 @@ func (f *clusterFlags) shared(ctx context.Context, here *checkout.Checkout) (sha
 	}
 	shared.Address = cmp.Or(shared.Address, gateway)
 	if !f.local {
-		shared.Pods = &grade.Pods{Cluster: name, Gateway: shared.Address, Store: imageStore(here)}
+		shared.Pods = &grade.Pods{Cluster: name, Gateway: shared.Address, Store: images.StoreOf(here.Root)}
 	}
 	return shared, on, nil
-}
-
-// imageStore is where the checkout keeps images.
-func imageStore(here *checkout.Checkout) *images.Store {
-	return &images.Store{
-		Dir: filepath.Join(here.Root, ".cache", "images"), Programs: filepath.Join(here.Root, "clusters", "images", "programs"),
-	}
 }

@@ -15,8 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/submission"
 )
@@ -44,7 +46,7 @@ func imageCommand() *cobra.Command {
 		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab", Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return build.inWorkshop(command.Context(), func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
-				built, err := imageStore(here).FromProgram(ctx, args[0], w.Program())
+				built, err := images.StoreOf(here.Root).FromProgram(ctx, args[0], w.Program())
 				if err != nil {
 					return err
 				}
@@ -62,7 +64,7 @@ func imageCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				pods := &grade.Pods{Cluster: name, Store: imageStore(here)}
+				pods := &grade.Pods{Cluster: name, Store: images.StoreOf(here.Root)}
 				if err := pods.Load(ctx, args[0], w.Program()); err != nil {
 					return err
 				}
@@ -194,7 +196,7 @@ func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string)
 	}
 	if err := p.Wait(ctx); err != nil {
 		if mistakes.Len() > 0 && ctx.Err() == nil {
-			return errSaid
+			return cli.ErrSaid
 		}
 		return fmt.Errorf("kubectl %s: %w", args[0], err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/terminal"
@@ -75,7 +76,7 @@ func gradeCommand() *cobra.Command {
 
 func verdict(result *report.Report, err error) error {
 	if err == nil && !result.FullMarks() {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return err
 }
@@ -177,7 +178,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 		reports = append(reports, result)
 		full = full && result.FullMarks()
 		if ctx.Err() != nil {
-			return errSaid
+			return cli.ErrSaid
 		}
 		fmt.Println()
 	}
@@ -188,7 +189,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 		fmt.Println(result.Summary())
 	}
 	if !full {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return nil
 }

@@ -6,38 +6,12 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
 
-	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/cli"
 )
 
-// errSaid ends a command that has already said what is wrong: a verdict, a list of problems.
-var errSaid = errors.New("said")
-
-func main() {
-	if os.Getenv("MAKELEVEL") != "" {
-		// make does not end its recipes when it is killed.
-		process.EndWithParent()
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	// After the first signal everything is being ended; a second one need not wait for that.
-	context.AfterFunc(ctx, stop)
-	if err := root().ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, errSaid) {
-			fmt.Fprintln(os.Stderr, "lab:", err)
-		}
-		stop()
-		os.Exit(1)
-	}
-}
+func main() { cli.Main(root()) }
 
 const (
 	groupStudents    = "students"

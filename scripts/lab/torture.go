@@ -18,6 +18,7 @@ import (
 
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/terminal"
@@ -85,7 +86,7 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, fetch bool
 	}
 	printTrials(os.Stdout, trials, c.command("torture"), random)
 	if !trials.Survived() {
-		return errSaid
+		return cli.ErrSaid
 	}
 	return nil
 }

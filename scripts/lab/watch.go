@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
 )
 
@@ -66,7 +67,7 @@ func watch(ctx context.Context, c *choice) error {
 		case file := <-saves:
 			fmt.Printf("%s was saved: grading again\n", file)
 		case <-ctx.Done():
-			return errSaid
+			return cli.ErrSaid
 		}
 	}
 }
@@ -86,7 +87,7 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 	select {
 	case err := <-done:
 		if ctx.Err() != nil {
-			return false, errSaid
+			return false, cli.ErrSaid
 		}
 		return false, err
 	case file := <-saves:

@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -136,23 +135,17 @@ func (w *Workshop) layOut(config string) error {
 
 func newDeployment(rendered io.Reader, manifests *Manifests) (*Deployment, error) {
 	d := &Deployment{}
-	documents := yaml.NewYAMLOrJSONDecoder(rendered, 4096)
+	objects, err := decodeYAML(rendered)
+	if err != nil {
+		return nil, fmt.Errorf("reading what kustomize made: %w", err)
+	}
 	var deployments []*appsv1.Deployment
 	bringsWebhooks := false
-	for {
-		object := &unstructured.Unstructured{}
-		err := documents.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading what kustomize made: %w", err)
-		}
+	for _, object := range objects {
 		if _, is := configurations[object.GetKind()]; is {
 			bringsWebhooks = true
 		}
 		switch {
-		case len(object.Object) == 0:
 		case object.GetKind() == "Deployment":
 			deployment := &appsv1.Deployment{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {

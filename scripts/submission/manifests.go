@@ -212,22 +212,31 @@ func readYAML(pattern string) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
-		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			err := documents.Decode(&object.Object)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
-			}
-			if len(object.Object) > 0 {
-				objects = append(objects, object)
-			}
+		read, err := decodeYAML(bytes.NewReader(content))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
 		}
+		objects = append(objects, read...)
 	}
 	return objects, nil
+}
+
+// decodeYAML reads documents until the end. Empty ones are left out.
+func decodeYAML(reader io.Reader) (objects []*unstructured.Unstructured, err error) {
+	documents := yaml.NewYAMLOrJSONDecoder(reader, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := documents.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
 }
 
 func firstLine(text string) string {

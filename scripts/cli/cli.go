@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package cli is how our commands begin and end: what a signal does to them, how they say what is wrong, and with which exit
+// code they end.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/process"
+)
+
+// ErrSaid ends a command that has already said what is wrong: a verdict, a list of problems.
+var ErrSaid = errors.New("said")
+
+// Main runs a command until it ends, or a signal ends its context. When it fails, the program ends with 1, after the error
+// was written to standard error behind the command's name.
+func Main(root *cobra.Command) {
+	if os.Getenv("MAKELEVEL") != "" {
+		// make does not end its recipes when it is killed.
+		process.EndWithParent()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	// After the first signal everything is being ended; a second one need not wait for that.
+	context.AfterFunc(ctx, stop)
+	if err := root.ExecuteContext(ctx); err != nil {
+		if !errors.Is(err, ErrSaid) {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+		}
+		stop()
+		os.Exit(1)
+	}
+}
