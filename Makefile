@@ -107,7 +107,7 @@ fix: $(LAB) ## Mend what verify finds, as far as a program can
 bench: $(LAB) ## Measure the budgets; figures go to docs/benchmarks.md
 	@$(LAB) bench
 
-clean: ## Remove what was built, but no work of yours
+clean: ## Remove what was built, but no work of yours, and no images: .cache/images took long
 	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions
 
 # The lab command builds all else by itself. What builds it imports so little that it is there within seconds.

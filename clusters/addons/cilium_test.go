@@ -6,6 +6,7 @@ package addons
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,6 +107,23 @@ func TestCertManagersImagesAreInTheCatalogue(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestTheNetworkOfSomebodyElseIsLeftAlone(t *testing.T) {
+	s := newScene(t)
+	s.target.Shared = true
+	addon := &cilium{charts: charts(t).Chart, patience: time.Second}
+	err := addon.Install(t.Context(), s.target, s.say)
+	if err == nil || !strings.Contains(err.Error(), "no node has joined the cluster") {
+		t.Errorf("error: %v", err)
+	}
+	if !s.heard("the cluster has a network of its own: leaving it as it is") {
+		t.Error("it does not say that it leaves the network alone")
+	}
+	sets, err := s.client.AppsV1().DaemonSets(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(sets.Items) > 0 {
+		t.Errorf("DaemonSets: %v, error %v; want none", sets.Items, err)
 	}
 }
 

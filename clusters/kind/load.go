@@ -18,8 +18,9 @@ import (
 
 // EnsureNodeImage gives Docker a node image of the store, unless it has it. It reports whether it had not.
 func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Built, progress func(done, total int64)) (loaded bool, err error) {
-	id, err := docker.Output(ctx, "image", "inspect", "--format", "{{.Id}}", image.Reference)
-	if err == nil && strings.TrimSpace(id) == image.ID {
+	output, err := docker.Output(ctx, "image", "inspect", "--format", "{{.Id}} {{len .RepoTags}}", image.Reference)
+	old, names, _ := strings.Cut(strings.TrimSpace(output), " ")
+	if err == nil && old == image.ID {
 		return false, nil
 	}
 	read, write := io.Pipe()
@@ -40,6 +41,13 @@ func EnsureNodeImage(ctx context.Context, store *images.Store, image images.Buil
 	}
 	if err != nil {
 		return false, fmt.Errorf("giving Docker the node image %s: %w", image.Reference, err)
+	}
+	if names == "1" {
+		// What lost its only name to this one would lie in Docker for ever. A cluster that still runs it keeps it.
+		var used *docker.Error
+		if _, err := docker.Output(ctx, "image", "rm", old); err != nil && !errors.As(err, &used) {
+			return true, err
+		}
 	}
 	return true, nil
 }

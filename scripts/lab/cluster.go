@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/grade"
@@ -79,6 +80,10 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout) (star
 		return coldStart(here), onEmbedded, nil
 	}
 	shared, on, err := f.shared(ctx, here)
+	if err == nil {
+		// Whoever wrote the wrong name, or is not let in, hears it before anything is built.
+		_, err = existing.Open(ctx, shared.File, shared.Context)
+	}
 	return shared.Start, on, err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
@@ -46,6 +47,9 @@ func imageCommand() *cobra.Command {
 		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab", Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return build.inWorkshop(command.Context(), func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
+				if err := w.Build(ctx); err != nil {
+					return err
+				}
 				built, err := images.StoreOf(here.Root).FromProgram(ctx, args[0], w.Program())
 				if err != nil {
 					return err
@@ -59,9 +63,15 @@ func imageCommand() *cobra.Command {
 	loading := &cobra.Command{
 		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab", Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
+			name, err := load.kind()
+			if err != nil {
+				return err
+			}
+			if _, err := docker.Nodes(command.Context(), name); err != nil {
+				return err
+			}
 			return load.inWorkshop(command.Context(), func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
-				name, err := load.kind()
-				if err != nil {
+				if err := w.Build(ctx); err != nil {
 					return err
 				}
 				pods := &grade.Pods{Cluster: name, Store: images.StoreOf(here.Root)}
@@ -114,7 +124,7 @@ func (f *deployFlags) kind() (string, error) {
 	return name, err
 }
 
-// inWorkshop builds what is in the folder, for Linux, and does something with it.
+// inWorkshop does something with what is in the folder. What it builds is for Linux.
 func (f *deployFlags) inWorkshop(ctx context.Context, do func(context.Context, *checkout.Checkout, *submission.Workshop) error) (err error) {
 	here, err := checkout.Find()
 	if err != nil {
@@ -133,72 +143,58 @@ func (f *deployFlags) inWorkshop(ctx context.Context, do func(context.Context, *
 	if w.ControllerGen, err = here.ControllerGen(ctx); err != nil {
 		return err
 	}
-	if err := w.Build(ctx); err != nil {
-		return err
-	}
 	return do(ctx, here, w)
 }
 
 // kubectl hands what config/default comes to to kubectl at the kind cluster.
-func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string) (err error) {
+func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string) error {
 	here, err := checkout.Find()
-	if err != nil {
-		return err
-	}
-	shared, _, err := f.where.shared(ctx, here)
 	if err != nil {
 		return err
 	}
 	if _, err := f.kind(); err != nil {
 		return err
 	}
-	opened, err := submission.Open(f.dir)
+	shared, _, err := f.where.shared(ctx, here)
 	if err != nil {
 		return err
 	}
-	scope, err := process.NewScope(process.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, scope.Close()) }()
-	w := &submission.Workshop{Submission: opened, Scope: scope}
-	if w.ControllerGen, err = here.ControllerGen(ctx); err != nil {
-		return err
-	}
-	if err := here.EnsureControlPlane(ctx); err != nil { // kubectl is part of it
-		return err
-	}
-	manifests, err := w.Generate(ctx)
-	if err != nil {
-		return err
-	}
-	deployment, err := w.Render(ctx, here.ControlPlane.Path, manifests)
-	if err != nil {
-		return err
-	}
-	content, err := deployment.Content(image)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(scope.Dir, "deploy.yaml")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		return fmt.Errorf("writing the manifests: %w", err)
-	}
-	args[len(args)-1] = file
-	var mistakes bytes.Buffer
-	p, err := scope.Start(process.Spec{
-		Name: "kubectl", Path: here.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
-		Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + scope.Dir, "KUBECONFIG=" + shared.File, "KUBECACHEDIR=" + os.DevNull},
-		Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &mistakes),
-	})
-	if err != nil {
-		return err
-	}
-	if err := p.Wait(ctx); err != nil {
-		if mistakes.Len() > 0 && ctx.Err() == nil {
-			return cli.ErrSaid
+	return f.inWorkshop(ctx, func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
+		if err := here.EnsureControlPlane(ctx); err != nil { // kubectl is part of it
+			return err
 		}
-		return fmt.Errorf("kubectl %s: %w", args[0], err)
-	}
-	return nil
+		manifests, err := w.Generate(ctx)
+		if err != nil {
+			return err
+		}
+		deployment, err := w.Render(ctx, here.ControlPlane.Path, manifests)
+		if err != nil {
+			return err
+		}
+		content, err := deployment.Content(image)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(w.Scope.Dir, "deploy.yaml")
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			return fmt.Errorf("writing the manifests: %w", err)
+		}
+		args[len(args)-1] = file
+		var mistakes bytes.Buffer
+		p, err := w.Scope.Start(process.Spec{
+			Name: "kubectl", Path: here.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
+			Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + shared.File, "KUBECACHEDIR=" + os.DevNull},
+			Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &mistakes),
+		})
+		if err != nil {
+			return err
+		}
+		if err := p.Wait(ctx); err != nil {
+			if mistakes.Len() > 0 && ctx.Err() == nil {
+				return cli.ErrSaid
+			}
+			return fmt.Errorf("kubectl %s: %w", args[0], err)
+		}
+		return nil
+	})
 }

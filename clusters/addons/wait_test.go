@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestATimeOutExplainsItself(t *testing.T) {
+	s := newScene(t)
+	s.install(t)
+	// No node is there for its Pods. The patience begins when that can be seen, so that a slow machine sees it, too.
+	if err := until(t.Context(), time.Minute, "an Event of the scheduler", func(ctx context.Context) (string, error) {
+		events, err := s.client.CoreV1().Events(certManagerNamespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedScheduling"})
+		if err != nil {
+			return "", err
+		}
+		if len(events.Items) < 3 {
+			return fmt.Sprintf("%d of 3 Pods have one", len(events.Items)), nil
+		}
+		return "", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.target.Pods = true
+	addon := &certManager{charts: charts(t).Chart, patience: time.Second}
+	err := addon.Install(t.Context(), s.target, s.say)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, words := range []string{
+		"cert-manager: not within 1s: ", " is not ready\n", "Pod cert-manager/cert-manager-", " on no node: Pending\n",
+		"not scheduled: no nodes available to schedule pods", "Event Pod cert-manager-", "FailedScheduling: ",
+	} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("the error does not say %q:\n%v", words, err)
+		}
+	}
+}
