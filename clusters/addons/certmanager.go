@@ -110,25 +110,12 @@ func (c *certManager) foreign(ctx context.Context, release *helm) (*appsv1.Deplo
 
 // wait waits until a certificate is issued.
 func (c *certManager) wait(ctx context.Context, target Target, namespace string, say func(string)) error {
-	said := ""
-	report := func(objection string) {
-		if objection != "" && objection != said {
-			say(objection)
-			said = objection
-		}
+	if err := await(ctx, target, namespace, c.patience, "cert-manager", say, func(ctx context.Context) (string, error) {
+		return certManagerObjection(ctx, target, namespace)
+	}); err != nil {
+		return err
 	}
-	err := until(ctx, c.patience, "cert-manager", func(ctx context.Context) (string, error) {
-		objection, err := certManagerObjection(ctx, target, namespace)
-		report(objection)
-		return objection, err
-	})
-	if err == nil {
-		err = c.prove(ctx, target, namespace, report)
-	}
-	if timeout, ok := errors.AsType[*TimeoutError](err); ok {
-		timeout.Explanation = Explain(ctx, target, namespace)
-	}
-	return err
+	return c.prove(ctx, target, namespace, say)
 }
 
 // certManagerObjection says what is missing until cert-manager's webhook admits: that its Deployments are available says
@@ -181,7 +168,7 @@ func webhookObjection(ctx context.Context, target Target, namespace string) (str
 }
 
 // prove has a certificate issued, and removes it.
-func (c *certManager) prove(ctx context.Context, target Target, namespace string, report func(string)) (err error) {
+func (c *certManager) prove(ctx context.Context, target Target, namespace string, say func(string)) (err error) {
 	client, err := kubernetes.NewForConfig(target.Config)
 	if err != nil {
 		return err
@@ -222,14 +209,12 @@ func (c *certManager) prove(ctx context.Context, target Target, namespace string
 			return fmt.Errorf("asking cert-manager for a certificate: %w", err)
 		}
 	}
-	return until(ctx, c.patience, "a certificate of cert-manager's", func(ctx context.Context) (string, error) {
+	return await(ctx, target, namespace, c.patience, "a certificate of cert-manager's", say, func(ctx context.Context) (string, error) {
 		issued, err := objects.Resource(certificates).Namespace(namespace).Get(ctx, proofName, metav1.GetOptions{})
 		if err != nil {
 			return "", err
 		}
-		objection := certificateObjection(issued)
-		report(objection)
-		return objection, nil
+		return certificateObjection(issued), nil
 	})
 }
 

@@ -5,7 +5,6 @@ package addons
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,21 +105,11 @@ func readValues(names ...string) (map[string]any, error) {
 	return mergeValues(files...)
 }
 
-// wait waits until the network works, and says when something changes.
+// wait waits until the network works.
 func (c *cilium) wait(ctx context.Context, target Target, say func(string)) error {
-	said := ""
-	err := until(ctx, c.patience, "Cilium", func(ctx context.Context) (string, error) {
-		objection, err := ciliumObjection(ctx, target)
-		if objection != "" && objection != said {
-			say(objection)
-			said = objection
-		}
-		return objection, err
+	return await(ctx, target, ciliumNamespace, c.patience, "Cilium", say, func(ctx context.Context) (string, error) {
+		return ciliumObjection(ctx, target)
 	})
-	if timeout, ok := errors.AsType[*TimeoutError](err); ok {
-		timeout.Explanation = Explain(ctx, target, ciliumNamespace)
-	}
-	return err
 }
 
 // ciliumObjection says what is missing until Cilium is usable: every agent and the operator ready, a CiliumNode with

@@ -5,6 +5,7 @@ package addons
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -38,6 +39,24 @@ func until(ctx context.Context, patience time.Duration, what string, look func(c
 		case <-ticks.C:
 		}
 	}
+}
+
+// await is until for a thing of an add-on: it says each objection that is another than the one before, and its time-out
+// explains itself by what is in the namespace.
+func await(ctx context.Context, target Target, namespace string, patience time.Duration, what string, say func(string), look func(context.Context) (objection string, err error)) error {
+	said := ""
+	err := until(ctx, patience, what, func(ctx context.Context) (string, error) {
+		objection, err := look(ctx)
+		if objection != "" && objection != said {
+			say(objection)
+			said = objection
+		}
+		return objection, err
+	})
+	if timeout, ok := errors.AsType[*TimeoutError](err); ok {
+		timeout.Explanation = Explain(ctx, target, namespace)
+	}
+	return err
 }
 
 // TimeoutError says that something did not become what it should within its time.
