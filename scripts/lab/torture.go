@@ -183,7 +183,7 @@ func printTimeline(w io.Writer, failure *grade.Failure) {
 	began := failure.Timeline[0].Time
 	shown := failure.Timeline
 	if skipped := len(shown) - most; skipped > 0 {
-		fmt.Fprintf(w, "           (%d earlier requests; all are in %s)\n", skipped, tortureFile)
+		fmt.Fprintf(w, "           (earlier requests: %d; all are in %s)\n", skipped, tortureFile)
 		shown = shown[skipped:]
 	}
 	for _, entry := range shown {

@@ -265,7 +265,7 @@ func (v visit) evidence() []string {
 		return []string{"the operator has written nothing and has not asked the freezer since this check began"}
 	}
 	if skipped := len(lines) - evidenceLines; skipped > 0 {
-		lines = append([]string{fmt.Sprintf("(%d earlier requests)", skipped)}, lines[skipped:]...)
+		lines = append([]string{fmt.Sprintf("(earlier requests: %d)", skipped)}, lines[skipped:]...)
 	}
 	return lines
 }

@@ -128,7 +128,7 @@ func (c *Check) faultLines() []string {
 // lastLines are the last of a list of requests, as evidence.
 func lastLines[Request fmt.Stringer](requests []Request) (lines []string) {
 	if skipped := len(requests) - evidenceLines; skipped > 0 {
-		lines = append(lines, fmt.Sprintf("(%d earlier requests)", skipped))
+		lines = append(lines, fmt.Sprintf("(earlier requests: %d)", skipped))
 		requests = requests[skipped:]
 	}
 	for _, request := range requests {

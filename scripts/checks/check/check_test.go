@@ -241,7 +241,7 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("of a silent operator: %q", got)
 	}
 	got := r.ended("busy").Evidence
-	if len(got) != 9 || got[0] != "(2 earlier requests)" || !strings.HasSuffix(got[8], " update icecreams sundae-10 → 200 OK") {
+	if len(got) != 9 || got[0] != "(earlier requests: 2)" || !strings.HasSuffix(got[8], " update icecreams sundae-10 → 200 OK") {
 		t.Errorf("of an operator with ten requests: %q", got)
 	}
 	if got := r.ended("own").Evidence; !slices.Equal(got, []string{"seen by me"}) {

@@ -301,7 +301,7 @@ func TestEvidenceOfABadDay(t *testing.T) {
 	if got.Status != "failed" || got.Observed != "it is wrong" || len(got.Evidence) != 2+8 {
 		t.Fatalf("it ended so: %+v", got)
 	}
-	if got.Evidence[0] != "what went wrong: "+schedule || got.Evidence[1] != "(1 earlier requests)" ||
+	if got.Evidence[0] != "what went wrong: "+schedule || got.Evidence[1] != "(earlier requests: 1)" ||
 		!strings.Contains(got.Evidence[5], "update icecreams sundae → 200 OK (write 1, lost-answer)") {
 		t.Errorf("the evidence is %q", got.Evidence)
 	}
