@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"lva.io/operators/clusters/embedded"
 )
@@ -89,6 +90,7 @@ func startEmbedded(b *testing.B, p *embedded.Program) float64 {
 
 func startEnvtest(b *testing.B, assets string) float64 {
 	b.Helper()
+	log.SetLogger(log.Log.WithSink(log.NullLogSink{})) // without one it complains, at length
 	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
 	began := time.Now()
 	config, err := environment.Start()
