@@ -218,12 +218,16 @@ func InstallPackages(ctx context.Context, packages ...string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%s: these Debian packages are needed: run `sudo apt-get install --no-install-recommends %s`", list, list)
 	}
-	install := append([]string{"install", "-y", "-qq", "--no-install-recommends"}, packages...)
+	// Another apt may be at work: of the machine's own updates, or one that outlives a command of ours that was killed.
+	install := append([]string{"install", "-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"}, packages...)
 	for attempt := range 2 {
 		var out []byte
 		command := exec.CommandContext(ctx, apt, install...)
 		command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		command.WaitDelay = 10 * time.Second
+		// Interrupted, it ends at once while it downloads, and brings to its end what dpkg has begun: half a package would
+		// be the machine's trouble, and not only ours.
+		command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+		command.WaitDelay = time.Minute
 		if out, err = command.CombinedOutput(); err == nil {
 			return nil
 		}
