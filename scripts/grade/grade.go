@@ -341,12 +341,15 @@ func (r *run) step(ctx context.Context, name string, do func(context.Context) (n
 // conclude turns what ended the run into its outcome, and adds up the points.
 func (r *run) conclude(ctx context.Context, err error) {
 	var v *verdict
+	var inTheWay *submission.InTheWayError
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		r.report.Outcome, r.report.Reason = report.Interrupted, "the run was interrupted before all checks had run"
 	case errors.As(err, &v):
 		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
+	case errors.As(err, &inTheWay):
+		r.report.Outcome, r.report.Reason = report.Error, inTheWay.Error()
 	default:
 		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
 	}

@@ -202,7 +202,7 @@ func TestWhatIsInTheWayIsNotTouched(t *testing.T) {
 	if result.Outcome != report.Error || result.Score != 0 {
 		t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
 	}
-	match(t, "the reason", result.Reason, "the CustomResourceDefinition icecreams.demo.lva.io is in the cluster already, .* remove it")
+	match(t, "the reason", result.Reason, "^the CustomResourceDefinition icecreams.demo.lva.io is in the cluster already, .* remove it")
 	if after := e.snapshot(t); !maps.Equal(before, after) {
 		t.Errorf("before there was\n%v\nand after\n%v", before, after)
 	}

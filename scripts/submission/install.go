@@ -62,14 +62,20 @@ func (a Access) let(what string, err error) error {
 		return err
 	}
 	if a.Shared {
-		return inTheWay(what)
+		return &InTheWayError{what}
 	}
 	return nil
 }
 
-func inTheWay(what string) error {
-	return fmt.Errorf("%s is in the cluster already, and was not made by a run of ours, so it is not touched: "+
-		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster", what)
+// InTheWayError says that a cluster of others has something already that the submission would bring.
+type InTheWayError struct {
+	// What it is, with its name.
+	What string
+}
+
+func (e *InTheWayError) Error() string {
+	return e.What + " is in the cluster already, and was not made by a run of ours, so it is not touched: " +
+		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster"
 }
 
 // Install brings the submission's API and its account into a cluster with one API server: its

@@ -143,7 +143,7 @@ func apply(ctx context.Context, client dynamic.ResourceInterface, object *unstru
 	if shared {
 		made, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) {
-			return nil, inTheWay("the " + nameOf(object))
+			return nil, &InTheWayError{"the " + nameOf(object)}
 		}
 	} else {
 		made, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
