@@ -39,7 +39,13 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 		return err
 	}
 	defer scope.Close()
-	mmdebstrap, err := exec.LookPath("mmdebstrap")
+	// dpkg waits for the disk after each file, unless it is told that a root which is only half there is worth nothing.
+	command := []string{"mmdebstrap", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"}
+	if os.Geteuid() == 0 {
+		// What it mounts in the root, as /proc, goes with it, also when it is killed. Without root it does that by itself.
+		command = append([]string{"unshare", "--mount", "--"}, command...)
+	}
+	program, err := exec.LookPath(command[0])
 	if err != nil {
 		return err
 	}
@@ -55,9 +61,7 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 	}
 	environment := append(os.Environ(), "TMPDIR="+scope.Dir, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", Epoch.Unix()), "LC_ALL=C.UTF-8")
 	p, err := scope.Start(process.Spec{
-		Path: mmdebstrap, Env: environment, Stdout: layerWrite, Stderr: messagesWrite,
-		// dpkg waits for the disk after each file, unless it is told that a root which is only half there is worth nothing.
-		Args: []string{"--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"},
+		Path: program, Args: command[1:], Env: environment, Stdout: layerWrite, Stderr: messagesWrite,
 	})
 	layerWrite.Close()
 	messagesWrite.Close()
