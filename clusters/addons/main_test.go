@@ -63,7 +63,9 @@ func checkout() string {
 }
 
 func storeIn(dir string) *images.Store {
-	return &images.Store{Dir: dir, Programs: filepath.Join(checkout(), "clusters", "images", "programs")}
+	s := images.StoreOf(checkout())
+	s.Dir = dir
+	return s
 }
 
 // store is where the charts are, for all tests.

@@ -258,10 +258,14 @@ func (r *run) fetch(ctx context.Context) (string, error) {
 	return "", asVerdict(r.workshop.Fetch(ctx), report.NotBuilt)
 }
 
-// asVerdict makes what is wrong with the submission the outcome of the run.
+// asVerdict makes what is wrong with the submission the outcome of the run, and the reason of one that could not be graded
+// what its user can clear away.
 func asVerdict(err error, outcome report.Outcome) error {
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
+	}
+	if inTheWay, ok := errors.AsType[*submission.InTheWayError](err); ok {
+		return &verdict{outcome: report.Error, reason: inTheWay.Error()}
 	}
 	return err
 }
@@ -341,15 +345,12 @@ func (r *run) step(ctx context.Context, name string, do func(context.Context) (n
 // conclude turns what ended the run into its outcome, and adds up the points.
 func (r *run) conclude(ctx context.Context, err error) {
 	var v *verdict
-	var inTheWay *submission.InTheWayError
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		r.report.Outcome, r.report.Reason = report.Interrupted, "the run was interrupted before all checks had run"
 	case errors.As(err, &v):
 		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
-	case errors.As(err, &inTheWay):
-		r.report.Outcome, r.report.Reason = report.Error, inTheWay.Error()
 	default:
 		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
 	}

@@ -46,7 +46,11 @@ func imageCommand() *cobra.Command {
 	building := &cobra.Command{
 		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab", Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			return build.inWorkshop(command.Context(), func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			return build.inWorkshop(command.Context(), here, func(ctx context.Context, w *submission.Workshop) error {
 				if err := w.Build(ctx); err != nil {
 					return err
 				}
@@ -70,7 +74,11 @@ func imageCommand() *cobra.Command {
 			if _, err := docker.Nodes(command.Context(), name); err != nil {
 				return err
 			}
-			return load.inWorkshop(command.Context(), func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			return load.inWorkshop(command.Context(), here, func(ctx context.Context, w *submission.Workshop) error {
 				if err := w.Build(ctx); err != nil {
 					return err
 				}
@@ -125,11 +133,7 @@ func (f *deployFlags) kind() (string, error) {
 }
 
 // inWorkshop does something with what is in the folder. What it builds is for Linux.
-func (f *deployFlags) inWorkshop(ctx context.Context, do func(context.Context, *checkout.Checkout, *submission.Workshop) error) (err error) {
-	here, err := checkout.Find()
-	if err != nil {
-		return err
-	}
+func (f *deployFlags) inWorkshop(ctx context.Context, here *checkout.Checkout, do func(context.Context, *submission.Workshop) error) (err error) {
 	opened, err := submission.Open(f.dir)
 	if err != nil {
 		return err
@@ -143,7 +147,7 @@ func (f *deployFlags) inWorkshop(ctx context.Context, do func(context.Context, *
 	if w.ControllerGen, err = here.ControllerGen(ctx); err != nil {
 		return err
 	}
-	return do(ctx, here, w)
+	return do(ctx, w)
 }
 
 // kubectl hands what config/default comes to to kubectl at the kind cluster.
@@ -159,7 +163,7 @@ func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string)
 	if err != nil {
 		return err
 	}
-	return f.inWorkshop(ctx, func(ctx context.Context, here *checkout.Checkout, w *submission.Workshop) error {
+	return f.inWorkshop(ctx, here, func(ctx context.Context, w *submission.Workshop) error {
 		if err := here.EnsureControlPlane(ctx); err != nil { // kubectl is part of it
 			return err
 		}
