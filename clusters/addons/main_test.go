@@ -22,6 +22,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/multicall"
 )
 
 // kubeconfigVariable makes this test binary somebody who installs cert-manager and is killed meanwhile; in storeVariable is
@@ -95,7 +96,7 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	program, err := embedded.NewProgram(checkout())
+	program, err := multicall.New(checkout())
 	if err != nil {
 		t.Fatal(err)
 	}

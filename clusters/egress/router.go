@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"lva.io/operators/clusters/socket"
 )
 
 const (
@@ -27,7 +29,7 @@ var ErrTaken = errors.New("another process serves this cluster's Services alread
 
 // Router leads connections to Services. All methods are safe for concurrent use.
 type Router struct {
-	socket string
+	path   string
 	lock   *os.File
 	server *http.Server
 
@@ -41,35 +43,35 @@ type Router struct {
 
 // Listen listens on a Unix socket. The file that a Router left which was killed is replaced; where another one listens, the
 // error is ErrTaken. The path may be longer than the name of a socket may be.
-func Listen(socket string) (*Router, error) {
+func Listen(path string) (*Router, error) {
 	// The lock says whether somebody listens: unlike the socket's file it goes with its process, whatever ends that.
-	lock, err := os.OpenFile(socket+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking the API server's way out: %w", err)
 	}
-	listener, err := listenLocked(socket, lock)
+	listener, err := listenLocked(path, lock)
 	if err != nil {
 		lock.Close()
 		return nil, err
 	}
-	r := &Router{socket: socket, lock: lock, routes: map[string]string{}, open: map[net.Conn]struct{}{}}
+	r := &Router{path: path, lock: lock, routes: map[string]string{}, open: map[net.Conn]struct{}{}}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: askTimeout}
 	r.tunnels.Go(func() { _ = r.server.Serve(listener) }) // ends with Close
 	return r, nil
 }
 
-func listenLocked(socket string, lock *os.File) (net.Listener, error) {
+func listenLocked(path string, lock *os.File) (net.Listener, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, ErrTaken
 	} else if err != nil {
 		return nil, fmt.Errorf("locking the API server's way out: %w", err)
 	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("removing the socket of an earlier run: %w", err)
 	}
-	listener, err := listen(socket)
+	listener, err := socket.Listen(path)
 	if err != nil {
-		return nil, fmt.Errorf("listening for the API server at %s: %w", socket, err)
+		return nil, fmt.Errorf("waiting for the API server: %w", err)
 	}
 	return listener, nil
 }
@@ -96,7 +98,7 @@ func (r *Router) Close() error {
 	r.mutex.Unlock()
 	err := r.server.Close()
 	r.tunnels.Wait()
-	if removed := os.Remove(r.socket); !errors.Is(removed, os.ErrNotExist) {
+	if removed := os.Remove(r.path); !errors.Is(removed, os.ErrNotExist) {
 		err = errors.Join(err, removed)
 	}
 	return errors.Join(err, r.lock.Close()) // last: from here on another may listen

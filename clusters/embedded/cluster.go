@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/process"
 )
 
@@ -40,7 +41,7 @@ type Cluster struct {
 // Start starts a fresh cluster and returns when it is ready: the API answers, the controllers work, and the
 // ServiceAccount default exists. It ends with Stop, or with this process, whatever ends that. Cancelling the context
 // ends the start, not a started cluster.
-func Start(ctx context.Context, program *Program) (*Cluster, error) {
+func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func Start(ctx context.Context, program *Program) (*Cluster, error) {
 
 // start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one. What a durable
 // one holds survives a power failure.
-func start(ctx context.Context, program *Program, scope *process.Scope, durable bool) (*Cluster, error) {
+func start(ctx context.Context, program *multicall.Program, scope *process.Scope, durable bool) (*Cluster, error) {
 	c := &Cluster{
 		Dir: scope.Dir, Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig), AuditLog: filepath.Join(scope.Dir, "audit.log"),
 		Egress: filepath.Join(scope.Dir, egressSocket), Version: program.Version, scope: scope,
@@ -62,7 +63,7 @@ func start(ctx context.Context, program *Program, scope *process.Scope, durable 
 	return c, nil
 }
 
-func (c *Cluster) start(ctx context.Context, program *Program, durable bool) (err error) {
+func (c *Cluster) start(ctx context.Context, program *multicall.Program, durable bool) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("it was not ready within %s", startTimeout))
 	defer cancel()
 	port, err := portOf(c.Kubeconfig)
@@ -100,7 +101,7 @@ func (c *Cluster) start(ctx context.Context, program *Program, durable bool) (er
 }
 
 // launch starts one program of the control plane, its output in a log file of its name.
-func (c *Cluster) launch(program *Program, component component) error {
+func (c *Cluster) launch(program *multicall.Program, component component) error {
 	log, err := os.OpenFile(c.log(component.name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("making the log of %s: %w", component.name, err)

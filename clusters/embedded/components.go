@@ -58,7 +58,9 @@ func etcd(durable bool) component {
 func apiServer(port int, durable bool) component {
 	flags := []string{
 		"--etcd-servers=unix://etcd-client:0",
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
+		// Where it listens is what it says of itself, too. By default it asks the default route for an address, and ends on a
+		// machine that has none. Nobody goes there by it: no endpoints are made (see below), and kubeconfigs name an address.
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
 		"--anonymous-auth=false", "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",

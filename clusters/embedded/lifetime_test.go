@@ -18,6 +18,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/clusters/multicall"
 )
 
 func TestClustersSideBySideDoNotMeet(t *testing.T) {
@@ -201,7 +203,7 @@ func TestAStartThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			tmp := t.TempDir()
 			t.Setenv("TMPDIR", tmp)
-			program := &Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: "v1.2.3"}
+			program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: "v1.2.3"}
 			if err := os.WriteFile(program.Path, []byte("#!/bin/sh\n"+test.script), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +219,7 @@ func TestAStartThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 func TestAStartWithoutAProgramSaysSoAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	_, err := Start(t.Context(), &Program{Path: filepath.Join(tmp, "missing")})
+	_, err := Start(t.Context(), &multicall.Program{Path: filepath.Join(tmp, "missing")})
 	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "starting a cluster: starting etcd: ") {
 		t.Errorf("the error is %v", err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/progress"
 )
 
@@ -38,7 +39,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
-		if err := roles[role](&Program{Path: os.Getenv(programVariable), Version: os.Getenv(versionVariable)}); err != nil {
+		if err := roles[role](&multicall.Program{Path: os.Getenv(programVariable), Version: os.Getenv(versionVariable)}); err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
 		}
@@ -53,8 +54,8 @@ func TestMain(m *testing.M) {
 }
 
 // roles print a line of JSON when they have done something, and end when a line comes on standard input.
-var roles = map[string]func(*Program) error{
-	"owner": func(program *Program) error {
+var roles = map[string]func(*multicall.Program) error{
+	"owner": func(program *multicall.Program) error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		cluster, err := Start(ctx, program)
@@ -69,7 +70,7 @@ var roles = map[string]func(*Program) error{
 		say(owned{})
 		return nil
 	},
-	"up": func(program *Program) error {
+	"up": func(program *multicall.Program) error {
 		playground := &Playground{Dir: os.Getenv(dirVariable)}
 		if _, err := playground.Up(context.Background(), program); err != nil {
 			return err
@@ -105,7 +106,7 @@ type actor struct {
 }
 
 // newActor prepares the test binary for a role, with a TMPDIR of its own.
-func newActor(t *testing.T, role, executable string, program *Program, tmp string, variables ...string) *actor {
+func newActor(t *testing.T, role, executable string, program *multicall.Program, tmp string, variables ...string) *actor {
 	t.Helper()
 	a := &actor{Cmd: exec.Command(executable)}
 	a.Dir = "/"
@@ -161,12 +162,12 @@ func testExecutable(t *testing.T) string {
 }
 
 // ensureProgram builds the control plane of this checkout, which takes minutes in a fresh clone.
-var ensureProgram = sync.OnceValues(func() (*Program, error) {
+var ensureProgram = sync.OnceValues(func() (*multicall.Program, error) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		return nil, err
 	}
-	program, err := NewProgram(root)
+	program, err := multicall.New(root)
 	if err != nil || program.Fresh() {
 		return program, err
 	}
@@ -179,7 +180,7 @@ var ensureProgram = sync.OnceValues(func() (*Program, error) {
 	return program, nil
 })
 
-func controlPlane(t *testing.T) *Program {
+func controlPlane(t *testing.T) *multicall.Program {
 	t.Helper()
 	program, err := ensureProgram()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/process"
 )
 
@@ -67,7 +68,7 @@ func (p *Playground) Config() (*rest.Config, error) {
 }
 
 // Up starts the playground unless it runs. It says whether it had to.
-func (p *Playground) Up(ctx context.Context, program *Program) (started bool, err error) {
+func (p *Playground) Up(ctx context.Context, program *multicall.Program) (started bool, err error) {
 	unlock, err := p.lock()
 	if err != nil {
 		return false, err

@@ -18,6 +18,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/multicall"
 )
 
 func newPlayground(t *testing.T) *Playground {
@@ -106,7 +108,7 @@ func TestOneCommandAtATimeStartsOrEndsThePlayground(t *testing.T) {
 	}
 	defer unlock()
 	const want = "another command is starting or ending the playground: wait for it"
-	if _, err := playground.Up(t.Context(), &Program{}); err == nil || err.Error() != want {
+	if _, err := playground.Up(t.Context(), &multicall.Program{}); err == nil || err.Error() != want {
 		t.Errorf("Up says %v, want %s", err, want)
 	}
 	if _, err := playground.Down(); err == nil || err.Error() != want {
@@ -227,7 +229,7 @@ func portIn(t *testing.T, host string) int {
 func TestAPlaygroundThatCannotStartLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	playground := newPlayground(t)
-	program := &Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: "v1.2.3"}
+	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: "v1.2.3"}
 	const script = "#!/bin/sh\n[ $1 = etcd ] && exec sleep 1000\necho 'unknown flag'\nexit 1\n"
 	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -253,7 +255,7 @@ func TestAPlaygroundWithABrokenStateSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("remove %s, and", playground.Dir)
-	if _, err := playground.Up(t.Context(), &Program{}); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := playground.Up(t.Context(), &multicall.Program{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Up says %v", err)
 	}
 	if _, err := playground.Down(); err == nil || !strings.Contains(err.Error(), want) {

@@ -6,7 +6,10 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,8 +41,27 @@ func reservePort(port int) (*reservation, error) {
 		}
 		return nil, fmt.Errorf("reserving a port on 127.0.0.1: %w", err)
 	}
+	if err := r.reach(); err != nil {
+		r.Release()
+		return nil, err
+	}
 	return r, nil
 }
+
+// reach makes sure that a client would get to the port. Nobody listens yet, so a refusal is what we hope for.
+func (r *reservation) reach() error {
+	connection, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)), reachTimeout)
+	if err == nil {
+		return connection.Close()
+	}
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EADDRNOTAVAIL) {
+		return errors.New("this machine does not reach itself at 127.0.0.1: its loopback interface is down; let root bring it up: ip link set lo up")
+	}
+	return nil
+}
+
+// reachTimeout is for what takes microseconds, unless a firewall throws it away.
+const reachTimeout = time.Second
 
 func (r *reservation) bind(port int) error {
 	if err := unix.SetsockoptInt(r.descriptor, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {

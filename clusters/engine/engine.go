@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"time"
 
+	"lva.io/operators/clusters/debian"
 	"lva.io/operators/clusters/gobuild"
-	"lva.io/operators/clusters/images"
 )
 
 const (
@@ -115,13 +115,13 @@ func Start(ctx context.Context, root string, say func(string)) (string, error) {
 	var done []string
 	if _, err := exec.LookPath("dockerd"); err != nil {
 		say("installing docker.io with apt")
-		if err := images.InstallPackages(ctx, "docker.io"); err != nil {
+		if err := debian.Install(ctx, "docker.io"); err != nil {
 			return "", err
 		}
 		done = append(done, "installed docker.io")
 	}
 	if _, err := exec.LookPath("docker"); err != nil {
-		if err := images.InstallPackages(ctx, "docker-cli"); err != nil { // a package of its own since Debian 13
+		if err := debian.Install(ctx, "docker-cli"); err != nil { // a package of its own since Debian 13
 			return "", err
 		}
 	}

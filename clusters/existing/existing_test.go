@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/progress"
 )
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		program, err := embedded.NewProgram(root)
+		program, err := multicall.New(root)
 		if err != nil {
 			panic(err)
 		}

@@ -9,12 +9,10 @@ package gobuild
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,56 +32,34 @@ var Flags = []string{"-trimpath", "-buildvcs=false"}
 type Target struct {
 	// Package is what to build, as seen from Module: "." or an import path.
 	Package string
-	// Module is the folder of the module in which it is built.
+	// Module is the folder of the module in which it is built, absolute.
 	Module string
 	// Output is the program's file.
 	Output string
-	// Sources are folders whose Go files and embedded files decide whether the program is built anew, together with
-	// the module's go.mod and go.sum. Modules nested in them do not count. Default: Module.
-	Sources []string
 	// LinkFlags are given to the linker besides -s -w.
 	LinkFlags []string
 	// Tags are build tags.
 	Tags []string
 	// C lets the program have parts in C. Default: there are none, so that it is linked statically without a C compiler.
 	C bool
-	// Test builds a package's test binary instead of a program. What is compiled for it is not counted for Progress.
+	// Test builds a package's test binary instead of a program.
 	Test bool
 }
 
-// Progress is called while building. phase is "modules" (downloaded; the total is unknown: 0) or "packages" (compiled).
-type Progress func(phase string, done, total int)
+// Progress is called while building. unit is "modules" (downloaded; the total is unknown: 0) or "packages" (compiled).
+type Progress func(unit string, done, total int)
 
-// Environment is the environment in which this project builds Go code: no workspace, no C, no other toolchain than
-// the one that is there.
-func Environment() []string {
-	return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly")
-}
-
-// Fresh reports whether the program is there and fits its sources.
-func (t Target) Fresh() bool {
-	stamp, err := t.stamp()
-	return err == nil && t.fresh(stamp)
-}
-
-func (t Target) fresh(stamp string) bool {
-	have, err := os.ReadFile(t.Output + ".stamp")
-	if err != nil || string(have) != stamp {
-		return false
-	}
-	_, err = os.Stat(t.Output)
-	return err == nil
-}
+// ErrNoGo says that there is no go command.
+var ErrNoGo = errors.New("Go is not installed or not on PATH: install it from go.dev/dl or your system's packages") //nolint:staticcheck // Go is a name
 
 // Ensure builds the program unless it is there and fits its sources. A second Ensure of the same program, in this
 // process or another, waits for the first.
 func (t Target) Ensure(ctx context.Context, progress Progress) error {
-	stamp, err := t.stamp()
-	if err != nil {
-		return err
-	}
-	if t.fresh(stamp) {
+	if t.Fresh() {
 		return nil
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return fmt.Errorf("building %s: %w", filepath.Base(t.Output), ErrNoGo)
 	}
 	if err := os.MkdirAll(filepath.Dir(t.Output), 0o755); err != nil {
 		return fmt.Errorf("making the folder for %s: %w", filepath.Base(t.Output), err)
@@ -93,54 +69,131 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 		return fmt.Errorf("waiting for another build of %s: %w", filepath.Base(t.Output), err)
 	}
 	defer unlock()
-	if t.fresh(stamp) {
+	if t.Fresh() {
 		return nil
 	}
-	// We hold the lock, so a temporary file beside the program is that of a build that was killed. The old stamp goes,
-	// too: if we are killed between the new program and its stamp, it must not vouch for a program that it does not fit.
-	abandoned, _ := filepath.Glob(t.Output + ".[0-9]*")
-	for _, file := range append(abandoned, t.Output+".stamp") {
-		_ = os.Remove(file)
+	// We hold the lock, so a temporary file beside the program is that of a build that was killed.
+	for _, pattern := range []string{".[0-9]*", ".stamp.[0-9]*"} {
+		abandoned, _ := filepath.Glob(t.Output + pattern)
+		for _, file := range abandoned {
+			_ = os.Remove(file)
+		}
+	}
+	if progress == nil {
+		progress = func(string, int, int) {}
 	}
 	if err := t.build(ctx, progress); err != nil {
 		return fmt.Errorf("building %s: %w", filepath.Base(t.Output), err)
 	}
-	return os.WriteFile(t.Output+".stamp", []byte(stamp), 0o644)
+	return nil
 }
 
-func (t Target) build(ctx context.Context, progress Progress) error {
-	if _, err := exec.LookPath("go"); err != nil {
-		return errors.New("Go is not installed or not on PATH: install it from go.dev/dl or your system's packages") //nolint:staticcheck // Go is a name
-	}
+func (t Target) build(ctx context.Context, progress Progress) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
-	defer scope.Close()
+	defer func() { err = errors.Join(err, scope.Close()) }()
 
-	total := 0
-	if !t.Test {
-		// What is stale is what will be compiled: that is the whole that progress is a part of.
-		stale, err := t.goCommand(ctx, scope, progress, 0, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", t.Package)
-		if err != nil {
-			return err
-		}
-		total = len(strings.Fields(stale))
-	}
-	temporary := filepath.Join(scope.Dir, filepath.Base(t.Output))
-	args := []string{"build", "-v", "-o", temporary}
-	if t.Test {
-		args = []string{"test", "-c", "-o", temporary}
-	}
-	args = append(args, "-ldflags", strings.Join(append([]string{"-s", "-w"}, t.LinkFlags...), " "))
-	if _, err := t.goCommand(ctx, scope, progress, total, append(args, t.Package)...); err != nil {
+	made := stamp{Go: goProgram(), Recipe: t.recipe()}
+	listed, err := t.list(ctx, scope, progress)
+	if err != nil {
 		return err
 	}
-	return Install(temporary, t.Output)
+	made.Packages = listed.own
+	// Before it is built: what is changed meanwhile may not be in it.
+	if made.Sources, err = t.digest(made.Packages); err != nil {
+		return fmt.Errorf("reading its sources: %w", err)
+	}
+	temporary := filepath.Join(scope.Dir, filepath.Base(t.Output))
+	link := []string{"-o", temporary, "-ldflags", strings.Join(append([]string{"-s", "-w"}, t.LinkFlags...), " "), t.Package}
+	count := follow{unit: "packages", total: listed.stale, progress: progress}
+	args := append([]string{"build", "-v"}, link...)
+	if t.Test {
+		// `go test -c` does not say what it compiles. What is to be compiled besides the tests is compiled before.
+		if len(listed.imports) > 0 {
+			if _, err := t.goCommand(ctx, scope, &count, append([]string{"build", "-v"}, listed.imports...)...); err != nil {
+				return err
+			}
+		}
+		args = append([]string{"test", "-c"}, link...)
+	}
+	if _, err := t.goCommand(ctx, scope, &count, args...); err != nil {
+		return err
+	}
+	if err := Install(temporary, t.Output); err != nil {
+		return err
+	}
+	return t.seal(made)
 }
 
-// goCommand runs the go command and returns what it prints. Its messages are counted for progress, or kept for the error.
-func (t Target) goCommand(ctx context.Context, scope *process.Scope, progress Progress, total int, args ...string) (string, error) {
+// listing is what the go command says of the packages that a program is made of.
+type listing struct {
+	own []sourcePackage
+	// stale is how many packages will be compiled, and imports are those of them that are no tests.
+	stale   int
+	imports []string
+}
+
+// list asks the go command what the program is made of. It downloads the modules that are missing.
+func (t Target) list(ctx context.Context, scope *process.Scope, progress Progress) (l listing, err error) {
+	// Without the files that packages embed, all packages that embed any would be stale.
+	args := []string{"list", "-deps", "-json=Dir,ImportPath,ForTest,Name,Stale,Standard,Module," +
+		"EmbedPatterns,TestEmbedPatterns,XTestEmbedPatterns,EmbedFiles,TestEmbedFiles,XTestEmbedFiles"}
+	if t.Test {
+		args = append(args, "-test")
+	}
+	out, err := t.goCommand(ctx, scope, &follow{unit: "modules", progress: progress}, append(args, t.Package)...)
+	if err != nil {
+		return l, err
+	}
+	for decoder := json.NewDecoder(strings.NewReader(out)); ; {
+		var p struct {
+			Dir, ImportPath, ForTest, Name                       string
+			Stale, Standard                                      bool
+			EmbedPatterns, TestEmbedPatterns, XTestEmbedPatterns []string
+			Module                                               *struct {
+				Dir     string
+				Main    bool
+				Replace *struct{ Version string }
+			}
+		}
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return l, nil
+		} else if err != nil {
+			return l, fmt.Errorf("reading what go list says: %w", err)
+		}
+		isTest := p.ForTest != "" || strings.HasSuffix(p.ImportPath, ".test")
+		if p.Stale {
+			l.stale++
+			if !isTest && p.Name != "main" {
+				l.imports = append(l.imports, p.ImportPath)
+			}
+		}
+		// Packages of this project are those of the module itself, and of modules that a replace directive takes from a
+		// folder beside it. All others are fixed by go.sum.
+		if p.Standard || p.Module == nil {
+			continue
+		}
+		if beside := p.Module.Replace != nil && p.Module.Replace.Version == ""; !p.Module.Main && !beside {
+			continue
+		}
+		own := sourcePackage{Embeds: p.EmbedPatterns, Tests: p.ForTest != ""}
+		if own.Tests {
+			own.Embeds = slices.Concat(p.EmbedPatterns, p.TestEmbedPatterns, p.XTestEmbedPatterns)
+		}
+		if own.Folder, err = filepath.Rel(t.Module, p.Dir); err != nil {
+			return l, err
+		}
+		if own.Module, err = filepath.Rel(t.Module, p.Module.Dir); err != nil {
+			return l, err
+		}
+		l.own = append(l.own, own)
+	}
+}
+
+// goCommand runs the go command and returns what it prints. Its messages are counted, or kept for the error.
+func (t Target) goCommand(ctx context.Context, scope *process.Scope, follow *follow, args ...string) (string, error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
 		return "", err
@@ -150,7 +203,9 @@ func (t Target) goCommand(ctx context.Context, scope *process.Scope, progress Pr
 		flags = append(flags, "-tags="+strings.Join(t.Tags, ","))
 	}
 	args = append([]string{args[0]}, append(flags, args[1:]...)...)
-	environment := Environment()
+	// Its temporary files are in the run's folder, which goes with the run whatever ends that.
+	// Paths that it prints begin with the module's as we know it, whatever links are on the way there.
+	environment := append(Environment(), "GOTMPDIR="+scope.Dir, "PWD="+t.Module)
 	if t.C {
 		environment = append(environment, "CGO_ENABLED=1")
 	}
@@ -170,7 +225,7 @@ func (t Target) goCommand(ctx context.Context, scope *process.Scope, progress Pr
 	go func() {
 		defer close(read)
 		defer messagesRead.Close()
-		problems = follow(messagesRead, total, progress)
+		problems = follow.read(messagesRead)
 	}()
 	select {
 	case <-p.Done():
@@ -180,109 +235,55 @@ func (t Target) goCommand(ctx context.Context, scope *process.Scope, progress Pr
 		return "", context.Cause(ctx)
 	}
 	<-read
-	if p.Err() != nil {
+	if err := p.Err(); err != nil {
+		reason, fault := MachineFault(strings.Join(append(problems, err.Error()), "\n"))
 		if len(problems) > 20 {
 			problems = append(problems[:20], "…")
 		}
-		return "", fmt.Errorf("go %s: %w\n%s", args[0], p.Err(), strings.Join(problems, "\n"))
+		err = fmt.Errorf("go %s: %w\n%s", args[0], err, strings.Join(problems, "\n"))
+		if fault {
+			err = fmt.Errorf("%s\n%w", reason, err)
+		}
+		return "", err
 	}
 	return out.String(), nil
 }
 
-// follow reads the messages of the go command: downloads, import paths (with -v), and everything else: problems.
-func follow(messages io.Reader, total int, progress Progress) (problems []string) {
-	modules, packages := 0, 0
+// follow counts what the go command says that it does. Several commands may be followed one after the other.
+type follow struct {
+	unit        string
+	done, total int
+	progress    Progress
+}
+
+func (f *follow) count(unit string) {
+	if unit != f.unit {
+		return
+	}
+	f.done++
+	if f.total > 0 {
+		f.done = min(f.done, f.total)
+	}
+	f.progress(f.unit, f.done, f.total)
+}
+
+// read reads the messages of the go command: downloads, import paths (with -v), and everything else: problems.
+func (f *follow) read(messages io.Reader) (problems []string) {
+	f.progress(f.unit, f.done, f.total)
 	lines := bufio.NewScanner(messages)
 	lines.Buffer(nil, 1<<20) // a linker that fails repeats its whole command line
 	for lines.Scan() {
 		line := lines.Text()
 		switch {
 		case strings.HasPrefix(line, "go: downloading "):
-			modules++
-			if progress != nil {
-				progress("modules", modules, 0)
-			}
+			f.count("modules")
 		case line != "" && !strings.ContainsAny(line, " \t:"):
-			packages++
-			if progress != nil {
-				progress("packages", min(packages, total), total)
-			}
+			f.count("packages")
 		case line != "":
 			problems = append(problems, line)
 		}
 	}
 	return problems
-}
-
-// stamp is a digest of all that the program is made from.
-func (t Target) stamp() (string, error) {
-	digest := sha256.New()
-	goProgram, err := exec.LookPath("go")
-	if err == nil {
-		if info, err := os.Stat(goProgram); err == nil {
-			fmt.Fprintln(digest, goProgram, info.Size(), info.ModTime().UnixNano())
-		}
-	}
-	fmt.Fprintln(digest, t.Package, t.LinkFlags, t.Test, Flags)
-	if len(t.Tags) > 0 || t.C {
-		fmt.Fprintln(digest, t.Tags, t.C)
-	}
-	sources := t.Sources
-	if len(sources) == 0 {
-		sources = []string{t.Module}
-	} else {
-		for _, name := range []string{"go.mod", "go.sum"} {
-			content, err := os.ReadFile(filepath.Join(t.Module, name))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", fmt.Errorf("reading the sources of %s: %w", filepath.Base(t.Output), err)
-			}
-			fmt.Fprintf(digest, "%s %d\n%s", name, len(content), content)
-		}
-	}
-	for _, folder := range sources {
-		if err := addFolder(digest, folder, t.Test); err != nil {
-			return "", fmt.Errorf("reading the sources of %s: %w", filepath.Base(t.Output), err)
-		}
-	}
-	return hex.EncodeToString(digest.Sum(nil)), nil
-}
-
-func addFolder(digest io.Writer, folder string, tests bool) error {
-	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := entry.Name()
-		if entry.IsDir() {
-			if path == folder {
-				return nil
-			}
-			_, nested := os.Stat(filepath.Join(path, "go.mod"))
-			if nested == nil || strings.HasPrefix(name, ".") || name == "testdata" {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if strings.HasSuffix(name, "_test.go") && !tests {
-			return nil
-		}
-		switch filepath.Ext(name) {
-		case ".go", ".mod", ".sum", ".yaml", ".json", ".html", ".css", ".js", ".tmpl":
-		default:
-			return nil
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(folder, path)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(digest, relative, len(content))
-		_, err = digest.Write(content)
-		return err
-	})
 }
 
 // Install puts a built file in its place at once, though the place may be on another disk or in use.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +91,9 @@ func TestAProgramIsBuiltOnceForEachStateOfItsSources(t *testing.T) {
 		{"testdata/broken.go", "not Go"},
 		{"nested/go.mod", "module example.test/nested\n"},
 		{"nested/nested.go", "package nested\n"},
+		{"page.html", "which nothing embeds"},
+		{"shop/shop.go", "package shop // which nothing imports\n"},
+		{"shop/pages/menu.txt", "nothing embeds it"},
 	} {
 		write(t, target, unimportant.name, unimportant.content)
 		if !target.Fresh() {
@@ -104,7 +108,11 @@ func TestAProgramIsBuiltOnceForEachStateOfItsSources(t *testing.T) {
 		{"main.go", goodby},
 		{"go.mod", module + "\n// changed\n"},
 		{"another.go", "package main\n"},
-		{"page.html", "embedded, perhaps"},
+		{"imports.go", "package main\n\nimport _ \"example.test/greeting/shop\"\n"},
+		{"shop/shop.go", "package shop\n\n// Open is new.\nconst Open = true\n"},
+		{"shop/pages.go", "package shop\n\nimport \"embed\"\n\n//go:embed pages\nvar pages embed.FS\n"},
+		{"shop/pages/menu.txt", "vanilla"},
+		{"shop/pages/nested/cone.txt", "new"},
 	} {
 		write(t, target, important.name, important.content)
 		if target.Fresh() {
@@ -127,11 +135,34 @@ func TestAProgramIsBuiltOnceForEachStateOfItsSources(t *testing.T) {
 	}
 }
 
+// What is in Go's cache is not compiled again, and does not count.
+func TestOnlyWhatIsNotCompiledYetIsCounted(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t)
+	write(t, target, "page.html", target.Output)
+	write(t, target, "page.go", "package main\n\nimport _ \"embed\"\n\n//go:embed page.html\nvar page string\n")
+	write(t, target, "shop/shop.go", "package shop\n\nimport _ \"embed\"\n\n//go:embed menu.txt\nvar menu string\n")
+	write(t, target, "shop/menu.txt", target.Output)
+	write(t, target, "imports.go", "package main\n\nimport _ \"example.test/greeting/shop\"\n")
+	count := func() (total int) {
+		if err := target.Ensure(t.Context(), func(_ string, _, n int) { total = n }); err != nil {
+			t.Fatal(err)
+		}
+		return total
+	}
+	if total := count(); total != 2 {
+		t.Errorf("of nothing compiled, %d packages were to be compiled, want 2", total)
+	}
+	target.LinkFlags = []string{"-X", "main.version=v2"}
+	if total := count(); total > 1 {
+		t.Errorf("%d packages were to be compiled, want the program's at most", total)
+	}
+}
+
 func TestATestBinaryIsAlsoMadeFromTests(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	target.Test = true
-	target.Sources = []string{filepath.Join(target.Module, "tests")}
 	target.Package = "./tests"
 	write(t, target, "tests/one_test.go", strings.Replace(aTest, "main", "tests", 1))
 	built := ensure(t, target)
@@ -140,7 +171,7 @@ func TestATestBinaryIsAlsoMadeFromTests(t *testing.T) {
 	}
 	write(t, target, "main.go", goodby)
 	if !os.SameFile(built, ensure(t, target)) {
-		t.Error("it was built again though none of the folders that were named has changed")
+		t.Error("it was built again though nothing that the test imports has changed")
 	}
 	write(t, target, "tests/one_test.go", strings.Replace(aTest, "main", "tests", 1)+"\n// changed\n")
 	again := ensure(t, target)
@@ -149,7 +180,7 @@ func TestATestBinaryIsAlsoMadeFromTests(t *testing.T) {
 	}
 	write(t, target, "go.mod", module+"\n// a requirement, perhaps\n")
 	if target.Fresh() {
-		t.Error("a change of go.mod goes unnoticed when the sources are other folders")
+		t.Error("a change of go.mod goes unnoticed")
 	}
 }
 
@@ -219,18 +250,21 @@ func TestWhoeverWaitsForABuildCanGiveUp(t *testing.T) {
 func TestACompileErrorIsReportedWithItsPlace(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
-	ensure(t, target)
+	built := ensure(t, target)
 	write(t, target, "main.go", "package main\n\nfunc main() {\n\tundefinedName()\n}\n")
 	err := target.Ensure(t.Context(), nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "building greeting: go build: exit status 1\n") ||
 		!strings.Contains(err.Error(), "main.go:4:2: undefined: undefinedName") {
 		t.Errorf("the error is %v", err)
 	}
-	write(t, target, "main.go", hello)
 	if target.Fresh() {
 		t.Error("after a build that failed the program is fresh")
 	}
-	ensure(t, target)
+	// The program is still that of the sources as they were.
+	write(t, target, "main.go", hello)
+	if !os.SameFile(built, ensure(t, target)) {
+		t.Error("it was built again")
+	}
 }
 
 func TestWithoutGoOnePlainSentenceSaysSo(t *testing.T) {
@@ -243,13 +277,90 @@ func TestWithoutGoOnePlainSentenceSaysSo(t *testing.T) {
 	}
 }
 
+func TestAProgramThatWasChangedIsBuiltAgain(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t)
+	ensure(t, target)
+	program, err := os.ReadFile(target.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(target.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func([]byte) []byte{
+		"cut short":   func(p []byte) []byte { return p[:len(p)/2] },
+		"one byte":    func(p []byte) []byte { p[len(p)/2] ^= 1; return p },
+		"another one": func([]byte) []byte { return []byte("#!/bin/sh\necho 100 points\n") },
+	} {
+		if err := os.WriteFile(target.Output, damage(bytes.Clone(program)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// Whoever changes a program can also set its time back.
+		if err := os.Chtimes(target.Output, info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		if target.Fresh() {
+			t.Errorf("%s: it is fresh", name)
+		}
+		ensure(t, target)
+		if again, err := os.ReadFile(target.Output); err != nil || !bytes.Equal(again, program) {
+			t.Errorf("%s: it was not built again: %v", name, err)
+		}
+	}
+}
+
+// A cache that was copied or unpacked has other times and numbers of files.
+func TestAProgramThatWasCopiedIsFresh(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t)
+	ensure(t, target)
+	content, err := os.ReadFile(target.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(target.Output), os.WriteFile(target.Output, content, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(target.Output + ".stamp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !target.Fresh() {
+		t.Error("a copy is not fresh")
+	}
+	if after, err := os.ReadFile(target.Output + ".stamp"); err != nil || bytes.Equal(after, before) {
+		t.Errorf("its digest will be computed again each time: %v", err)
+	}
+}
+
+// Whoever has no Go on PATH for once keeps what took minutes to build, and can use it.
+func TestWithoutGoWhatIsBuiltStays(t *testing.T) {
+	target := newTarget(t)
+	built := ensure(t, target)
+	t.Setenv("PATH", t.TempDir())
+	if !target.Fresh() || !os.SameFile(built, ensure(t, target)) {
+		t.Error("without Go the program is not fresh")
+	}
+	write(t, target, "main.go", goodby)
+	if err := target.Ensure(t.Context(), nil); !errors.Is(err, ErrNoGo) {
+		t.Errorf("the error is %v", err)
+	}
+	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
+	write(t, target, "main.go", hello)
+	if !os.SameFile(built, ensure(t, target)) {
+		t.Error("the call that failed threw the program away")
+	}
+}
+
 func TestAKilledBuildsFilesGo(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
 	if err := os.MkdirAll(filepath.Dir(target.Output), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, suffix := range []string{".4711", ".stamp"} {
+	for _, suffix := range []string{".4711", ".stamp", ".stamp.4711"} {
 		if err := os.WriteFile(target.Output+suffix, []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -285,14 +396,17 @@ func TestACancelledBuildLeavesNothingAndTheNextOneCountsToTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNoRun(t, temporary)
-	if len(steps) == 0 {
-		t.Fatal("no progress was shown")
+	if len(steps) < 2 {
+		t.Fatalf("the progress was %v", steps)
 	}
-	total := steps[0].total
-	for i, s := range steps {
-		if s.phase != "packages" || s.total != total || s.done != min(i+1, total) {
-			t.Errorf("step %d is %+v", i+1, s)
-		}
+	// Before anything is downloaded or compiled, it says so.
+	total := steps[1].total
+	want := []step{{"modules", 0, 0}}
+	for n := range total + 1 {
+		want = append(want, step{"packages", n, total})
+	}
+	if !slices.Equal(steps, want) {
+		t.Errorf("the steps are %v, want %v", steps, want)
 	}
 	if last := steps[len(steps)-1]; last.done != total || total < 10 {
 		t.Errorf("it ended at %d of %d packages", last.done, total)

@@ -17,8 +17,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
+	"lva.io/operators/clusters/debian"
 	"lva.io/operators/clusters/process"
 )
 
@@ -31,7 +31,7 @@ var fleeting = []string{
 
 // writeDebian writes a root of Debian packages as a layer.
 func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.Writer, progress Progress) error {
-	if err := needPackages(ctx, map[string]string{"mmdebstrap": "mmdebstrap"}); err != nil {
+	if err := debian.Need(ctx, map[string]string{"mmdebstrap": "mmdebstrap"}); err != nil {
 		return err
 	}
 	scope, err := process.NewScope(process.Options{})
@@ -184,71 +184,4 @@ func (s *Store) fromLayer(layer blob, name string) ([]byte, error) {
 			return io.ReadAll(archive)
 		}
 	}
-}
-
-// needPackages installs Debian packages for which no program or file is here: by package, the program's name or the
-// file's path. Somebody who may not install them is told which they are.
-func needPackages(ctx context.Context, needed map[string]string) error {
-	var missing []string
-	for pkg, proof := range needed {
-		_, err := exec.LookPath(proof)
-		if path.IsAbs(proof) {
-			_, err = os.Stat(proof)
-		}
-		if err != nil {
-			missing = append(missing, pkg)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	slices.Sort(missing)
-	return InstallPackages(ctx, missing...)
-}
-
-// installing is held while apt runs: there can be only one.
-var installing sync.Mutex
-
-// InstallPackages installs Debian packages of this machine. Without root, or elsewhere than on Debian, the error says
-// what to do instead.
-func InstallPackages(ctx context.Context, packages ...string) error {
-	installing.Lock()
-	defer installing.Unlock()
-	list := strings.Join(packages, " ")
-	apt, err := exec.LookPath("apt-get")
-	if err != nil {
-		return fmt.Errorf("%s: these Debian packages are needed, and this machine has no apt: do this on Debian as root, and carry the result here with `cluster bundle`", list)
-	}
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("%s: these Debian packages are needed: run `sudo apt-get install --no-install-recommends %s`", list, list)
-	}
-	// Another apt may be at work: of the machine's own updates, or one that outlives a command of ours that was killed.
-	install := append([]string{"install", "-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"}, packages...)
-	for attempt := range 2 {
-		var out []byte
-		command := exec.CommandContext(ctx, apt, install...)
-		command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		// Interrupted, it ends at once while it downloads, and brings to its end what dpkg has begun: half a package would
-		// be the machine's trouble, and not only ours.
-		command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-		command.WaitDelay = time.Minute
-		if out, err = command.CombinedOutput(); err == nil {
-			return nil
-		}
-		if attempt == 0 {
-			update := exec.CommandContext(ctx, apt, "update", "-qq")
-			update.WaitDelay = 10 * time.Second
-			if out, err := update.CombinedOutput(); err != nil {
-				return fmt.Errorf("asking Debian's mirror for its packages: %w\n%s", err, tail(out))
-			}
-			continue
-		}
-		err = fmt.Errorf("installing the Debian packages %s: %w\n%s", list, err, tail(out))
-	}
-	return err
-}
-
-func tail(output []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	return strings.Join(lines[max(0, len(lines)-12):], "\n")
 }

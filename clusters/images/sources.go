@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"lva.io/operators/clusters/debian"
 	"lva.io/operators/clusters/gobuild"
 )
 
@@ -140,7 +141,7 @@ func (s *Store) ensureProgram(ctx context.Context, c *Catalogue, name string, pr
 				proofs[pkg] = found[0]
 			}
 		}
-		if err := needPackages(ctx, proofs); err != nil {
+		if err := debian.Need(ctx, proofs); err != nil {
 			return "", err
 		}
 	}
@@ -186,7 +187,7 @@ func (s *Store) moduleFolder(ctx context.Context, m Module) (folder, version str
 		err = errors.New(answer.Error)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("downloading the module %s: %w\n%s", m.Path, err, tail(problems.Bytes()))
+		return "", "", fmt.Errorf("downloading the module %s: %w\n%s", m.Path, err, bytes.TrimSpace(problems.Bytes()))
 	}
 	return answer.Dir, answer.Version, nil
 }

@@ -5,14 +5,11 @@ package images
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,6 +17,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
+
+	"lva.io/operators/clusters/gobuild"
 )
 
 // Store is a folder with images and what they are made from, by content. Several programs may use it at once.
@@ -495,7 +494,7 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 	if err := checkProgram(program); err != nil {
 		return Built{}, fmt.Errorf("making the image %s of %s: %w", reference, program, err)
 	}
-	digest, err := digestOf(program)
+	digest, err := gobuild.Digest(program)
 	if err != nil {
 		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
 	}
@@ -523,19 +522,6 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
 	}
 	return made.built(reference), nil
-}
-
-func digestOf(file string) (string, error) {
-	opened, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer opened.Close()
-	digest := sha256.New()
-	if _, err := io.Copy(digest, opened); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
 var errNotStatic = errors.New("it is linked with libraries that the image does not have: build it with CGO_ENABLED=0")

@@ -4,8 +4,10 @@
 package process
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +19,52 @@ import (
 )
 
 // These tests have processes that leave their group, which only Linux lets us find again.
+
+func init() {
+	roles["make that dies early"] = func() error { return startCommandThatEndsWithUs("late command") }
+	roles["late command"] = func() error {
+		parent := os.Getppid()
+		fmt.Println(os.Getpid())
+		for tick := time.Tick(time.Millisecond); os.Getppid() == parent; {
+			<-tick
+		}
+		EndWithParent()
+		waitForLine()
+		return nil
+	}
+	roles["adopter"] = adopt
+}
+
+// adopt adopts orphans in the session that it shares with them, as the first process of a container does. It says the
+// numbers of a make that dies early, which it starts, and of its command.
+func adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	executable, err := ourselves()
+	if err != nil {
+		return err
+	}
+	command := exec.Command(executable)
+	command.Env = append(os.Environ(), roleVariable+"=make that dies early")
+	if _, err = command.StdinPipe(); err != nil {
+		return err
+	}
+	says, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(says).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	fmt.Println(command.Process.Pid, line)
+	waitForLine()
+	return nil
+}
 
 // household is an owner in a process of its own, and what it started.
 type household struct {
@@ -166,8 +214,8 @@ func TestASweepLeavesAloneWhatHasAnOwner(t *testing.T) {
 		}
 		return dir
 	}
-	owned, beingMade, other := folder("run-owned"), folder(".new-run-being-made"), folder("notes")
-	lock, err := os.Create(filepath.Join(owned, lockName))
+	owned, beingMade, other := folder("scope-owned"), folder(".new-scope-being-made"), folder("notes")
+	lock, err := openFolder(owned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +223,7 @@ func TestASweepLeavesAloneWhatHasAnOwner(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	neverFinished := folder(".new-run-never-finished")
+	neverFinished := folder(".new-scope-never-finished")
 	if err := os.Chtimes(neverFinished, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +258,7 @@ func TestReleasedProcessesOutliveTheirOwnerAndCanBeFound(t *testing.T) {
 		}
 		// For a moment in the middle of an exec, a process has no environment.
 		eventually(t, fmt.Sprintf("process %d belongs to its scope", pid), func() bool { return Belongs(pid, h.id) })
-		if Belongs(pid, "run-another") || Belongs(os.Getpid(), h.id) {
+		if Belongs(pid, "scope-another") || Belongs(os.Getpid(), h.id) {
 			t.Error("a process belongs to a scope that is not its own")
 		}
 	}
@@ -223,13 +271,29 @@ func TestReleasedProcessesOutliveTheirOwnerAndCanBeFound(t *testing.T) {
 
 func TestACommandEndsWithTheOneThatStartedIt(t *testing.T) {
 	t.Parallel()
-	parent := play(t, "make", t.TempDir())
-	command := number(t, parent.line(t)[0])
-	t.Cleanup(func() { _ = syscall.Kill(command, syscall.SIGKILL) })
-	if !runs(command) {
-		t.Fatal("the command does not run")
+	for _, role := range []string{"make", "make that dies early"} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			parent := play(t, role, t.TempDir())
+			command := number(t, parent.line(t)[0])
+			t.Cleanup(func() { _ = syscall.Kill(command, syscall.SIGKILL) })
+			if !runs(command) {
+				t.Fatal("the command does not run")
+			}
+			parent.kill()
+			eventuallyEnded(t, command)
+		})
 	}
-	parent.kill()
+}
+
+func TestACommandDoesNotStayWithWhoeverAdoptsIt(t *testing.T) {
+	t.Parallel()
+	said := play(t, "adopter", t.TempDir()).line(t)
+	parent, command := number(t, said[0]), number(t, said[1])
+	t.Cleanup(func() { _ = syscall.Kill(command, syscall.SIGKILL) })
+	if err := syscall.Kill(parent, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	eventuallyEnded(t, command)
 }
 
@@ -241,7 +305,7 @@ func TestABackgroundProcessGivesWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	priority, err := unix.Getpriority(unix.PRIO_PROCESS, p.PID())
-	if want := 20 - backgroundNice; err != nil || priority != want {
+	if want := 20 - min(niceness()+backgroundNice, greatestNice); err != nil || priority != want {
 		t.Errorf("the kernel's priority is %d (%v), want %d", priority, err, want)
 	}
 }

@@ -13,8 +13,9 @@
 //   - Sweep, called when the next scope begins, removes what is left when owner and guard were both killed: a folder
 //     whose lock nobody holds is abandoned.
 //
-// Processes that leave their group (setsid) are found by the marker that every process of a scope has in its
-// environment (on Linux, through /proc).
+// Processes that leave their group (setsid) are found by the marker that every process of a scope has in its environment
+// (on Linux, through /proc). A program that we don't trust may clear its environment; it is started contained, below a
+// supervisor that nothing gets away from.
 //
 // The package knows nothing of what the programs are; it builds nothing (gobuild does) and reads no output.
 package process

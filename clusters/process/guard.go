@@ -55,7 +55,7 @@ func guard(pipe io.Reader, id, dir string) {
 }
 
 func (s *Scope) startGuard() error {
-	executable, err := os.Executable()
+	executable, err := ourselves()
 	if err != nil {
 		return fmt.Errorf("finding our own program: %w", err)
 	}

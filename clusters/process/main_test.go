@@ -37,7 +37,8 @@ var roles = map[string]func() error{
 	"owner":     own,
 	"panicking": func() error { return errors.Join(own(), panicNow()) },
 	"releasing": releaseAndExit,
-	"make":      startCommandThatEndsWithUs,
+	"make":      func() error { return startCommandThatEndsWithUs("command") },
+	"removing":  removeWithFewDescriptors,
 	"command": func() error {
 		EndWithParent()
 		fmt.Println(os.Getpid())
@@ -81,8 +82,8 @@ func releaseAndExit() error {
 	return nil
 }
 
-func startCommandThatEndsWithUs() error {
-	executable, err := os.Executable()
+func startCommandThatEndsWithUs(role string) error {
+	executable, err := ourselves()
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func startCommandThatEndsWithUs() error {
 	}
 	defer write.Close()
 	command := exec.Command(executable)
-	command.Env, command.Stdin, command.Stdout = append(os.Environ(), roleVariable+"=command"), read, os.Stdout
+	command.Env, command.Stdin, command.Stdout = append(os.Environ(), roleVariable+"="+role), read, os.Stdout
 	command.ExtraFiles = []*os.File{write}
 	if err := command.Start(); err != nil {
 		return err
@@ -114,12 +115,25 @@ type actor struct {
 // play starts the test binary in a role, with a TMPDIR of its own.
 func play(t *testing.T, role, tmp string) *actor {
 	t.Helper()
-	executable, err := os.Executable()
+	a := newActor(t, role, tmp)
+	a.start(t)
+	return a
+}
+
+func newActor(t *testing.T, role, tmp string) *actor {
+	t.Helper()
+	executable, err := ourselves()
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &actor{Cmd: exec.Command(executable)}
 	a.Env = append(os.Environ(), roleVariable+"="+role, "TMPDIR="+tmp)
+	a.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return a
+}
+
+func (a *actor) start(t *testing.T) {
+	t.Helper()
 	stdout, err := a.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +146,6 @@ func play(t *testing.T, role, tmp string) *actor {
 	}
 	a.says = bufio.NewReader(stdout)
 	t.Cleanup(a.kill)
-	return a
 }
 
 // line is the next line that it says, in words.

@@ -5,7 +5,9 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/process/supervisor"
 )
 
 func groupAttributes(detachable bool) *syscall.SysProcAttr {
@@ -27,10 +31,49 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	return attributes
 }
 
+// ourselves is the file of this program, though its name may be another file's by now: make builds the lab command anew.
+func ourselves() (string, error) {
+	const running = "/proc/self/exe"
+	if _, err := os.Stat(running); err == nil {
+		return running, nil
+	}
+	return os.Executable()
+}
+
+// niceness is our own. The system call counts it down from 20.
+func niceness() int {
+	priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return 0
+	}
+	return 20 - priority
+}
+
+// whyNot says more of an error of starting a program: a hardened system lets nobody run programs from /tmp.
+func whyNot(path string, err error) string {
+	var system unix.Statfs_t
+	if errors.Is(err, unix.EACCES) && unix.Statfs(path, &system) == nil && system.Flags&unix.ST_NOEXEC != 0 {
+		return ": no program may run from there (noexec): set TMPDIR to a folder on another file system"
+	}
+	return ""
+}
+
+// await waits until the program has ended, then ends what it left in its group, and only then waits for the end of its
+// output, which somebody in the group may hold open. A program that nobody has waited for keeps its number.
+func await(cmd *exec.Cmd) error {
+	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+	return cmd.Wait()
+}
+
 // killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec it has
 // no environment for a moment. One that the kernel can't end (it waits for a disk) is left to its fate after two seconds.
+// A reaper is asked to end what is below it, some of which has no marker, and has longer for that.
 func killMarked(id string) {
-	giveUp := time.Now().Add(2 * time.Second)
+	const patience = 2 * time.Second
+	started := time.Now()
+	giveUp := started.Add(patience)
 	for none := 0; none < 2 && time.Now().Before(giveUp); {
 		none++
 		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -39,14 +82,20 @@ func killMarked(id string) {
 			if err != nil {
 				continue
 			}
-			if len(environment) == 0 && inExec(filepath.Dir(file)) {
+			process := filepath.Dir(file)
+			if len(environment) == 0 && inExec(process) {
 				none = 0
 			}
 			if !marked(environment, id) {
 				continue
 			}
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if pid == os.Getpid() || unix.Kill(pid, unix.SIGKILL) != nil {
+			pid, _ := strconv.Atoi(filepath.Base(process))
+			signals := []unix.Signal{unix.SIGKILL}
+			if isReaper(process) && time.Since(started) < reaperTimeout {
+				signals = []unix.Signal{supervisor.End, unix.SIGCONT}
+				giveUp = started.Add(reaperTimeout + patience)
+			}
+			if pid == os.Getpid() || !send(pid, signals) {
 				continue
 			}
 			none = 0
@@ -55,6 +104,22 @@ func killMarked(id string) {
 			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody; what is dying or becoming another program needs the processor more than we do
 		}
 	}
+}
+
+func send(pid int, signals []unix.Signal) bool {
+	for _, signal := range signals {
+		if unix.Kill(pid, signal) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// isReaper reports whether a process is a supervisor that must not be killed before it has ended what is below it. Who only
+// calls itself so gains seconds.
+func isReaper(process string) bool {
+	arguments, err := os.ReadFile(filepath.Join(process, "cmdline"))
+	return err == nil && bytes.HasPrefix(arguments, []byte(supervisor.Reaper+"\x00"))
 }
 
 // inExec reports whether a process is between two programs: it has left the memory of the one, and the kernel has not yet
@@ -84,8 +149,22 @@ func Belongs(pid int, id string) bool {
 	return err == nil && marked(environment, id)
 }
 
+// parentAtStart is the process that started us, unless it died before our packages were initialised.
+var parentAtStart = unix.Getppid()
+
 // EndWithParent asks for a SIGTERM when the process that started us dies, for commands that are part of a larger one
 // (make): kill -9 of that must end them, too.
 func EndWithParent() {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
+	if unix.Getppid() != parentAtStart || adopted() {
+		_ = unix.Kill(os.Getpid(), unix.SIGTERM)
+	}
+}
+
+// adopted reports whether our parent adopts orphans: it is in another session, though we did not begin one. An adopter
+// in our own session (the first process of a container) can't be told from the one that started us.
+func adopted() bool {
+	ours, err := unix.Getsid(0)
+	parents, parentErr := unix.Getsid(unix.Getppid())
+	return errors.Join(err, parentErr) == nil && parents != ours && ours != os.Getpid()
 }

@@ -7,6 +7,7 @@ package process
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,42 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	}
 	return &syscall.SysProcAttr{Setpgid: true}
 }
+
+// ourselves is the file of this program.
+func ourselves() (string, error) { return os.Executable() }
+
+// niceness is our own.
+func niceness() int {
+	niceness, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	if err != nil {
+		return 0
+	}
+	return niceness
+}
+
+// whyNot says more of an error of starting a program.
+func whyNot(string, error) string { return "" }
+
+// await waits until the program and its output have ended, and ends what it left in its group.
+func await(cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	return err
+}
+
+// supervision is for systems where a program can be contained.
+type supervision struct{}
+
+// startContained starts a program like any other: what leaves its group is not found.
+func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
+	cmd, err := s.startFree(spec)
+	return cmd, nil, err
+}
+
+func (*supervision) ending(err error) error             { return err }
+func (*supervision) kill(*os.Process)                   {}
+func (*supervision) signal(*os.Process, syscall.Signal) {}
+func (*supervision) byKernel() bool                     { return false }
 
 // killMarked does nothing: without /proc no process's environment can be read. Groups are ended all the same.
 func killMarked(string) {}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,8 @@ type Options struct {
 	Dir string
 	// Detachable makes processes that survive their parent once Release was called.
 	Detachable bool
+
+	withoutNamespaces bool // for tests of how programs are contained without them
 }
 
 // Scope is a folder and the processes that were started in it. All methods are safe for concurrent use.
@@ -51,18 +54,29 @@ type Scope struct {
 
 // Root is the folder below which temporary scopes have theirs. It belongs to the current user alone.
 func Root() (string, error) {
-	root := filepath.Join(os.TempDir(), fmt.Sprintf("operator-labs-%d", os.Getuid()))
-	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("making the folder of running clusters: %w", err)
+	temporary := os.TempDir()
+	if !filepath.IsAbs(temporary) {
+		return "", fmt.Errorf("TMPDIR is %q, which is no absolute path: set it to the path of a folder, beginning with a slash", temporary)
+	}
+	root := filepath.Join(temporary, fmt.Sprintf("operator-labs-%d", os.Getuid()))
+	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("no folder can be made in %s, which is for temporary files (%w): set TMPDIR to a folder that exists and that you may write to",
+			temporary, errors.Unwrap(err))
 	}
 	// In a shared temporary folder somebody else could have made it first, to read our keys.
 	info, err := os.Lstat(root)
 	if err != nil {
-		return "", fmt.Errorf("looking at the folder of running clusters: %w", err)
+		return "", fmt.Errorf("looking at the folder for runs: %w", err)
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() || info.Mode().Perm() != 0o700 {
-		return "", fmt.Errorf("%s is not a folder that only you can enter: remove it, or set TMPDIR to a folder of yours", root)
+	if !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() {
+		return "", fmt.Errorf("%s is not a folder of yours, so others could read what is in it: remove it, or set TMPDIR to a folder of yours", root)
+	}
+	// A submission runs as the same user, and may have let others in.
+	if info.Mode().Perm() != 0o700 {
+		if err := os.Chmod(root, 0o700); err != nil {
+			return "", fmt.Errorf("keeping others out of the folder for runs: %w", err)
+		}
 	}
 	return root, nil
 }
@@ -80,7 +94,7 @@ func NewScope(options Options) (*Scope, error) {
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, err
 	}
-	s := &Scope{ID: "run-" + hex.EncodeToString(random[:]), options: options, processes: map[*Process]struct{}{}}
+	s := &Scope{ID: "scope-" + hex.EncodeToString(random[:]), options: options, processes: map[*Process]struct{}{}}
 	s.Dir = options.Dir
 	if s.Dir == "" {
 		s.Dir = filepath.Join(root, s.ID)
@@ -98,21 +112,22 @@ func NewScope(options Options) (*Scope, error) {
 	return s, nil
 }
 
-// makeLocked makes a folder that never exists without its lock: a sweep at the wrong moment would take it for abandoned.
+// makeLocked makes a folder that its owner holds locked (flock(2)) as long as it lives. The folder never exists without its
+// lock, since a sweep at the wrong moment would take it for abandoned.
 func makeLocked(dir string) (*os.File, error) {
 	hidden := unfinished(dir)
 	if err := os.Mkdir(hidden, 0o700); err != nil {
 		return nil, fmt.Errorf("making a run folder: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(hidden, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := openFolder(hidden)
 	if err != nil {
-		return nil, fmt.Errorf("making a run folder's lock: %w", err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("locking a run folder: %w", err)
 	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking a run folder: %w", err), lock.Close())
+	}
 	if err := os.Rename(hidden, dir); err != nil {
-		return nil, fmt.Errorf("making a run folder: %w", err)
+		return nil, errors.Join(fmt.Errorf("making a run folder: %w", err), lock.Close())
 	}
 	return lock, nil
 }
@@ -138,19 +153,63 @@ type Spec struct {
 	Files []*os.File
 	// Background makes it give way to others when the processor is wanted.
 	Background bool
+	// Contained makes everything that it starts end with it, whatever that does to get away: it leaves its group and its
+	// session, clears its environment, forks while it is killed. It is for programs that we don't trust. They don't survive
+	// Release. It works on Linux; elsewhere only a process's group ends with it.
+	Contained bool
 }
 
-// backgroundNice is the niceness of processes in the background: they get what is left.
-const backgroundNice = 10
+const (
+	// backgroundNice is added to our own niceness for processes in the background: they get what is left.
+	backgroundNice = 10
+	greatestNice   = 19
+)
+
+// niceInBackground is the niceness of processes in the background. We may be nice ourselves, and then they must be nicer:
+// nobody but root may lower a niceness.
+func niceInBackground() int { return min(niceness()+backgroundNice, greatestNice) }
 
 // Process is a program started in a scope, in a process group of its own.
 type Process struct {
 	Name string
 
-	scope *Scope
-	cmd   *exec.Cmd
-	done  chan struct{}
-	err   error
+	scope       *Scope
+	cmd         *exec.Cmd
+	supervision *supervision // of a contained program
+	done        chan struct{}
+	err         error
+}
+
+// ExitError is the error of a program that ran, and did not end with exit code 0. An *exec.ExitError is one.
+type ExitError interface {
+	error
+	// ExitCode is -1 if a signal ended the program.
+	ExitCode() int
+}
+
+// exitStatus is the ExitError of a contained program, in the words of exec.ExitError.
+type exitStatus syscall.WaitStatus
+
+// statusError is nil for exit code 0.
+func statusError(status uint32) error {
+	if status == 0 {
+		return nil
+	}
+	return exitStatus(status)
+}
+
+func (s exitStatus) ExitCode() int { return syscall.WaitStatus(s).ExitStatus() }
+
+func (s exitStatus) Error() string {
+	status := syscall.WaitStatus(s)
+	switch {
+	case !status.Signaled():
+		return fmt.Sprintf("exit status %d", status.ExitStatus())
+	case status.CoreDump():
+		return fmt.Sprintf("signal: %s (core dumped)", status.Signal())
+	default:
+		return fmt.Sprintf("signal: %s", status.Signal())
+	}
 }
 
 // Start starts a program. It ends at the latest with the scope.
@@ -164,38 +223,58 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 	if spec.Dir == "" {
 		spec.Dir = s.Dir
 	}
-	cmd := &exec.Cmd{
-		Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir,
-		Env: append(slices.Clip(spec.Env), markerVariable+"="+s.ID), Stdout: spec.Stdout, Stderr: spec.Stderr,
-		ExtraFiles: spec.Files, SysProcAttr: groupAttributes(s.options.Detachable),
-		// A grandchild that keeps the output open must not keep us waiting for it.
-		WaitDelay: time.Second,
-	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.closed {
 		return nil, fmt.Errorf("starting %s: its run has ended", spec.Name)
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", spec.Name, err)
+	p := &Process{Name: spec.Name, scope: s, done: make(chan struct{})}
+	var err error
+	if spec.Contained {
+		p.cmd, p.supervision, err = s.startContained(spec)
+	} else {
+		p.cmd, err = s.startFree(spec)
 	}
-	s.tellGuard("group", cmd.Process.Pid)
-	if spec.Background {
-		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, backgroundNice) // it only would be slower
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w%s", spec.Name, err, whyNot(spec.Path, err))
 	}
-	p := &Process{Name: spec.Name, scope: s, cmd: cmd, done: make(chan struct{})}
+	if p.supervision == nil || p.supervision.byKernel() {
+		s.tellGuard("group", p.PID())
+	}
 	s.processes[p] = struct{}{}
 	go p.wait()
 	return p, nil
 }
 
-func (p *Process) wait() {
-	p.err = p.cmd.Wait()
-	if errors.Is(p.err, exec.ErrWaitDelay) {
-		p.err = nil // It ended well; what it left in its group, which keeps its output open, ends below.
+func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
+	cmd := s.command(spec)
+	if err := cmd.Start(); err != nil {
+		return nil, err
 	}
-	// What it left in its group ends with it; after that the number may belong to somebody else.
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+	if spec.Background {
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, niceInBackground()) // it only would be slower
+	}
+	return cmd, nil
+}
+
+func (s *Scope) command(spec Spec) *exec.Cmd {
+	return &exec.Cmd{
+		Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir,
+		Env: append(slices.Clip(spec.Env), markerVariable+"="+s.ID), Stdout: spec.Stdout, Stderr: spec.Stderr,
+		ExtraFiles: spec.Files, SysProcAttr: groupAttributes(s.options.Detachable),
+		// A grandchild that has left the group and keeps the output open must not keep us waiting for it.
+		WaitDelay: time.Second,
+	}
+}
+
+func (p *Process) wait() {
+	p.err = await(p.cmd)
+	if errors.Is(p.err, exec.ErrWaitDelay) {
+		p.err = nil // It ended well.
+	}
+	if p.supervision != nil {
+		p.err = p.supervision.ending(p.err)
+	}
 	p.scope.mutex.Lock()
 	delete(p.scope.processes, p)
 	if !p.scope.closed {
@@ -205,13 +284,13 @@ func (p *Process) wait() {
 	close(p.done)
 }
 
-// PID is the process's number, and that of its group.
+// PID is the process's number, and that of its group. That of a contained program is its supervisor's.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how the process ended: nil for exit code 0. Call it only after Done.
+// Err is how the process ended: nil for exit code 0, an ExitError for another one or a signal. Call it only after Done.
 func (p *Process) Err() error { return p.err }
 
 // Wait waits until the process has ended and says how. When the context ends first, the process is killed, and the error
@@ -226,7 +305,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Kill ends the process's group at once and waits for it.
+// Kill ends the process's group at once, and all that a contained program has started, and waits for it.
 func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
@@ -236,8 +315,16 @@ func (p *Process) Kill() {
 func (p *Process) signal(signal syscall.Signal) {
 	select {
 	case <-p.done:
+		return
 	default:
+	}
+	switch {
+	case p.supervision == nil:
 		_ = syscall.Kill(-p.PID(), signal)
+	case signal == syscall.SIGKILL:
+		p.supervision.kill(p.cmd.Process)
+	default:
+		p.supervision.signal(p.cmd.Process, signal)
 	}
 }
 
@@ -261,7 +348,7 @@ func (s *Scope) Close() error {
 	s.closed = true
 	var ending []*Process
 	for p := range s.processes {
-		_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+		p.signal(syscall.SIGKILL)
 		ending = append(ending, p)
 	}
 	s.mutex.Unlock()
@@ -299,17 +386,6 @@ func (s *Scope) removeDir() error {
 		defer s.lock.Close()
 	}
 	return removeAll(s.Dir)
-}
-
-// removeAll removes a folder in which a dying process may still be making files.
-func removeAll(dir string) error {
-	var err error
-	for range 3 {
-		if err = os.RemoveAll(dir); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("removing the run folder: %w", err)
 }
 
 // KillMarked ends all processes of the scope with this ID, wherever they were started. It is for scopes that were

@@ -5,6 +5,7 @@ package process
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -67,19 +68,16 @@ func TestOnlyItsUserCanEnterAScopesFolder(t *testing.T) {
 	}
 }
 
-func TestAScopeBeginsOnlyBelowAFolderThatIsOursAlone(t *testing.T) {
+func TestAScopeBeginsOnlyBelowAFolderThatIsOurs(t *testing.T) {
 	tests := []struct {
 		name string
 		make func(root string) error
 	}{
-		{"others can enter it", func(root string) error {
-			if err := os.Mkdir(root, 0o700); err != nil {
-				return err
-			}
-			return os.Chmod(root, 0o711)
-		}},
 		{"it is somebody's link", func(root string) error { return os.Symlink(filepath.Dir(root), root) }},
 		{"it is a file", func(root string) error { return os.WriteFile(root, nil, 0o700) }},
+		{"it is somebody else's", func(root string) error {
+			return errors.Join(os.Mkdir(root, 0o700), os.Chown(root, os.Getuid()+1, -1))
+		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -92,14 +90,55 @@ func TestAScopeBeginsOnlyBelowAFolderThatIsOursAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := test.make(root); err != nil {
-				t.Fatal(err)
+				t.Skipf("only root can give a folder away: %v", err)
 			}
 			_, err = NewScope(Options{})
-			want := root + " is not a folder that only you can enter: remove it, or set TMPDIR to a folder of yours"
+			want := root + " is not a folder of yours, so others could read what is in it: remove it, or set TMPDIR to a folder of yours"
 			if err == nil || err.Error() != want {
 				t.Errorf("the error is %v, want %s", err, want)
 			}
 		})
+	}
+}
+
+func TestAFolderThatASubmissionOpenedOrShutIsPutRight(t *testing.T) {
+	for _, mode := range []os.FileMode{0o777, 0o711, 0o500, 0} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			root, err := Root()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(root, mode); err != nil {
+				t.Fatal(err)
+			}
+			newScope(t, Options{})
+			if info, err := os.Stat(root); err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("the folder's mode is %v (%v), want 0700", info.Mode(), err)
+			}
+		})
+	}
+}
+
+func TestAFolderForTemporaryFilesThatCannotBeUsedIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cannot := func(tmp, why string) string {
+		return "no folder can be made in " + tmp + ", which is for temporary files (" + why + "): set TMPDIR to a folder that exists and that you may write to"
+	}
+	for tmp, want := range map[string]string{
+		dir + "/nowhere": cannot(dir+"/nowhere", "no such file or directory"),
+		file:             cannot(file, "not a directory"),
+		"/proc":          cannot("/proc", "no such file or directory"),
+		"here":           `TMPDIR is "here", which is no absolute path: set it to the path of a folder, beginning with a slash`,
+	} {
+		t.Setenv("TMPDIR", tmp)
+		if _, err := NewScope(Options{}); err == nil || err.Error() != want {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
 	}
 }
 

@@ -6,15 +6,13 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 )
-
-// lockName is the file in a run folder that its owner holds locked as long as it lives.
-const lockName = "lock"
 
 // sweep ends and removes the scopes below root whose owner is dead. A guard may be at it, too: that does no harm.
 func sweep(root string) error {
@@ -25,7 +23,7 @@ func sweep(root string) error {
 	for _, entry := range entries {
 		dir := filepath.Join(root, entry.Name())
 		switch {
-		case strings.HasPrefix(entry.Name(), "run-"):
+		case strings.HasPrefix(entry.Name(), "scope-"):
 			if abandoned(dir) {
 				killMarked(entry.Name())
 				_ = removeAll(dir)
@@ -40,12 +38,22 @@ func sweep(root string) error {
 	return nil
 }
 
+// abandoned reports whether nobody holds the lock of a run folder. Where a folder forbids that one looks, what a program did
+// there is undone first.
 func abandoned(dir string) bool {
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+	lock, err := openFolder(dir)
+	if errors.Is(err, fs.ErrPermission) && os.Chmod(dir, 0o700) == nil {
+		lock, err = openFolder(dir)
+	}
 	if err != nil {
-		// Somebody is removing it; without its lock it is nobody's.
-		return errors.Is(err, os.ErrNotExist)
+		// Somebody else is removing it; or it is none, so a run can't have made it.
+		return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 	}
 	defer lock.Close()
 	return syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}
+
+// openFolder opens a folder, and nothing that only leads to one.
+func openFolder(dir string) (*os.File, error) {
+	return os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 }

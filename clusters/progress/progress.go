@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package progress shows on a terminal, or in a log, how far a long piece of work is. It imports the standard library
-// only, because it is part of the program that builds all others. It does not measure or plan the work.
+// Package progress shows on a terminal, or in a log, how far a long piece of work is, which of several it is, and how long
+// they will take. It imports the standard library only, because it is part of the program that builds all others. It does
+// none of the work.
 package progress
 
 import (
@@ -29,6 +30,7 @@ type Bar struct {
 	started  time.Time
 	stop     chan struct{}
 	stopped  sync.WaitGroup
+	estimate *estimate // nil: nothing is known
 
 	mutex       sync.Mutex
 	detail      string
@@ -44,8 +46,13 @@ func IsTerminal(file *os.File) bool {
 
 // Start shows a bar. A log, which can't redraw a line, gets its first one after two seconds; work that takes less has
 // only the line with which Done or Fail end it. One of them must be called, once.
-func Start(out *os.File, what string) *Bar {
-	b := &Bar{out: out, terminal: IsTerminal(out), what: what, started: time.Now(), stop: make(chan struct{})}
+func Start(out *os.File, what string) *Bar { return start(out, what, nil) }
+
+func start(out *os.File, what string, estimate *estimate) *Bar {
+	b := &Bar{out: out, terminal: IsTerminal(out), what: what, started: time.Now(), stop: make(chan struct{}), estimate: estimate}
+	if estimate != nil {
+		estimate.started = b.started
+	}
 	b.reported = b.started.Add(patience - report)
 	b.stopped.Go(b.run)
 	return b
@@ -56,6 +63,9 @@ func (b *Bar) Set(detail string, done, total int) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.detail, b.done, b.total = detail, done, total
+	if b.estimate != nil {
+		b.estimate.note(detail, done, total, time.Now())
+	}
 }
 
 // Done ends the bar with a line that says how long the work took.
@@ -92,18 +102,26 @@ func (b *Bar) draw(frame int) {
 	elapsed := time.Since(b.started).Round(time.Second)
 	if b.terminal {
 		spinner := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-		fmt.Fprintf(b.out, "\r\x1b[K%c %s %s%s (%s)", spinner[frame%len(spinner)], b.what, b.gauge(), b.count(), elapsed)
+		fmt.Fprintf(b.out, "\r\x1b[K%c %s %s%s (%s%s)", spinner[frame%len(spinner)], b.what, b.gauge(), b.count(), elapsed, b.left())
 		return
 	}
 	if time.Since(b.reported) >= report {
 		b.reported = time.Now()
-		fmt.Fprintf(b.out, "%s:%s (%s)\n", b.what, b.count(), elapsed)
+		fmt.Fprintf(b.out, "%s:%s (%s%s)\n", b.what, b.count(), elapsed, b.left())
 	}
+}
+
+// left says how long all of it will still take, if that is known.
+func (b *Bar) left() string {
+	if b.estimate == nil {
+		return ""
+	}
+	return ", about " + approximate(b.estimate.left(b.done, b.total, time.Now())) + " left"
 }
 
 func (b *Bar) count() string {
 	switch {
-	case b.detail == "":
+	case b.detail == "", b.done == 0 && b.total == 0:
 		return ""
 	case b.total == 0:
 		return fmt.Sprintf(" %d %s", b.done, b.detail)

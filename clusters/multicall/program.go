@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package embedded
+// Package multicall is the one program that is etcd, kube-apiserver, the controllers and kubectl of a checkout: which release
+// of Kubernetes it is, and how it is built. It runs nothing, and imports so little that the bootstrap can know it.
+package multicall
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,12 +21,12 @@ type Program struct {
 	Path string
 	// Version is the Kubernetes release it is, such as v1.36.3.
 	Version string
-	target  gobuild.Target
+	gobuild.Target
 }
 
-// NewProgram describes the control plane of the checkout at root. Its version is that of k8s.io/kubernetes in
+// New describes the control plane of the checkout at root. Its version is that of k8s.io/kubernetes in
 // clusters/controlplane/go.mod, and nowhere else.
-func NewProgram(root string) (*Program, error) {
+func New(root string) (*Program, error) {
 	module := filepath.Join(root, "clusters", "controlplane")
 	version, err := requiredVersion(filepath.Join(module, "go.mod"), "k8s.io/kubernetes")
 	if err != nil {
@@ -38,21 +39,13 @@ func NewProgram(root string) (*Program, error) {
 	}
 	// Without these the server calls itself v0.0.0-master, and clients and charts refuse to work with it.
 	const variables = "k8s.io/component-base/version."
-	return &Program{Path: path, Version: version, target: gobuild.Target{
+	return &Program{Path: path, Version: version, Target: gobuild.Target{
 		Package: ".", Module: module, Output: path,
 		LinkFlags: []string{
 			"-X", variables + "gitVersion=" + version, "-X", variables + "gitMajor=" + parts[0],
 			"-X", variables + "gitMinor=" + parts[1],
 		},
 	}}, nil
-}
-
-// Fresh reports whether the program is there and fits its sources.
-func (p *Program) Fresh() bool { return p.target.Fresh() }
-
-// Ensure builds the program unless it is there already. The first build takes minutes.
-func (p *Program) Ensure(ctx context.Context, progress gobuild.Progress) error {
-	return p.target.Ensure(ctx, progress)
 }
 
 // requiredVersion reads one requirement of a go.mod.

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package gobuild
+
+import (
+	"bufio"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lva.io/operators/clusters/process"
+)
+
+// keptVariables are the variables by which a user or a company says where modules come from and where caches are. They stay what
+// the environment or `go env -w` made them. All other variables of the go command are the project's to set: with the same
+// settings, what is compiled once serves every program here.
+var keptVariables = []string{
+	"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOVCS", "GOAUTH",
+	"GOPATH", "GOMODCACHE", "GOCACHE", "GOCACHEPROG",
+}
+
+// runtimeVariables are variables that every Go program reads. They change how fast the compiler is, and not what it makes.
+var runtimeVariables = []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK"}
+
+// Environment is the environment in which this project builds Go code: no workspace, no C, no toolchain but the one that is
+// there, and none of the user's settings except for where modules come from and where caches are. HOME is always set, because
+// the go command has no caches without it.
+func Environment() []string {
+	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, value, _ := strings.Cut(variable, "=")
+		switch {
+		case slices.Contains(keptVariables, name):
+			return !usable(name, value)
+		case name == "GOROOT":
+			return !isInstallation(value)
+		case name == "XDG_CACHE_HOME":
+			return !filepath.IsAbs(value)
+		}
+		// GOOGLE_APPLICATION_CREDENTIALS and the like are no variables of the go command; those have no underscore.
+		return strings.HasPrefix(name, "GO") && !strings.Contains(name, "_") && !slices.Contains(runtimeVariables, name)
+	})
+	for name, value := range written() {
+		if os.Getenv(name) == "" && usable(name, value) {
+			environment = append(environment, name+"="+value)
+		}
+	}
+	if !filepath.IsAbs(os.Getenv("HOME")) {
+		environment = append(environment, "HOME="+home())
+	}
+	// The file of `go env -w` was read above. What else is in it is for other work, or breaks the go command.
+	return append(environment, "GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly")
+}
+
+// ModuleCache is the folder of the module cache, in the environment in which this project builds Go code.
+func ModuleCache() string {
+	set := map[string]string{}
+	for _, variable := range Environment() {
+		name, value, _ := strings.Cut(variable, "=")
+		set[name] = value
+	}
+	if cache := set["GOMODCACHE"]; cache != "" {
+		return cache
+	}
+	if paths := filepath.SplitList(set["GOPATH"]); len(paths) > 0 {
+		return filepath.Join(paths[0], "pkg", "mod")
+	}
+	return filepath.Join(set["HOME"], "go", "pkg", "mod")
+}
+
+// usable reports whether the go command takes a value. A folder of a cache must be absolute.
+func usable(name, value string) bool {
+	switch name {
+	case "GOPATH", "GOMODCACHE", "GOCACHE":
+		return filepath.IsAbs(value)
+	}
+	return value != ""
+}
+
+// isInstallation reports whether a folder holds an installation of Go: otherwise the go command finds its own.
+func isInstallation(dir string) bool {
+	for _, part := range []string{"pkg/tool", "src/runtime"} {
+		if info, err := os.Stat(filepath.Join(dir, part)); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return filepath.IsAbs(dir)
+}
+
+// written reads what `go env -w` wrote of keptVariables. The go command ignores lines that it does not
+// understand, and so does this.
+func written() map[string]string {
+	name := os.Getenv("GOENV")
+	if name == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return nil
+		}
+		name = filepath.Join(dir, "go", "env")
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil // also GOENV=off
+	}
+	defer file.Close()
+	settings := map[string]string{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), "="); ok && slices.Contains(keptVariables, name) {
+			settings[name] = value
+		}
+	}
+	return settings
+}
+
+// home is the folder for the go command's caches when HOME is not set: the user's own, or one that only the user can enter.
+func home() string {
+	if current, err := user.Current(); err == nil && filepath.IsAbs(current.HomeDir) {
+		if info, err := os.Stat(current.HomeDir); err == nil && info.IsDir() {
+			return current.HomeDir
+		}
+	}
+	root, err := process.Root()
+	if err != nil {
+		return "" // the go command says that it is missing
+	}
+	return filepath.Join(root, "home")
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package gobuild
+
+import (
+	"regexp"
+	"strings"
+)
+
+// fault is something that a machine does to the go command. It is recognised from one line of what the go command printed.
+type fault struct {
+	line *regexp.Regexp
+	// loading is true if the fault happens before anything is compiled. A line that comes later is the compiler's, and a
+	// directive such as `//line go: creating work dir` can give it any beginning. Its end is always the compiler's own, so
+	// expressions for all other faults end in $.
+	loading bool
+	// happened and todo are the halves of a sentence. Between them stands what the go command said.
+	happened, todo string
+}
+
+// faults are tried in this order.
+var faults = []fault{
+	{
+		line:     regexp.MustCompile(`(no space left on device|disk quota exceeded|file too large)$`),
+		happened: "the disk is full",
+		todo:     "free some space, or set TMPDIR and GOCACHE to folders on another disk",
+	},
+	{
+		line:     regexp.MustCompile(`(input/output error|read-only file system|stale (NFS )?file handle)$`),
+		happened: "the disk can't be read or written",
+		todo:     "look at `dmesg`, or set TMPDIR and GOCACHE to folders on another disk",
+	},
+	{
+		line: regexp.MustCompile(`(^|: )signal: killed$|(: cannot allocate memory|errno=12\))$|` +
+			`^(fatal error|runtime): .*(out of memory|page summary memory)$`),
+		happened: "a program of Go was killed or had no memory left",
+		todo:     "close other programs, or give this machine or container more memory",
+	},
+	{
+		line:     regexp.MustCompile(`(: resource temporarily unavailable|errno=11\)|: too many open files)$`),
+		happened: "the system allows no more processes or open files",
+		todo:     "end other programs, or raise the limits (`ulimit -u`, `ulimit -n`)",
+	},
+	{
+		line:     regexp.MustCompile(`: exec format error$`),
+		happened: "the installation of Go is damaged",
+		todo:     "install Go again, from go.dev/dl or your system's packages",
+	},
+	{
+		line: regexp.MustCompile(`(^|: )(build cache is (required|disabled)|failed to initialize build cache|module cache not found|` +
+			`could not create module cache|(GOPATH|GOMODCACHE) entry is relative)|` +
+			`(go-build\S*|pkg/mod/\S*|cache/download/\S*|cache/lock): permission denied$`),
+		loading:  true,
+		happened: "Go can't use the folders of its caches",
+		todo:     "set HOME, or GOCACHE and GOMODCACHE, to folders that you can write to",
+	},
+	{
+		line:     regexp.MustCompile(`(^|: )creating work dir: `),
+		loading:  true,
+		happened: "Go can't make its temporary files",
+		todo:     "set TMPDIR to a folder that you can write to",
+	},
+	{
+		line: regexp.MustCompile(`(^|: )(parsing \$GOFLAGS|unsupported GOOS/GOARCH|unknown GOEXPERIMENT|unknown environment setting|` +
+			`invalid GOTOOLCHAIN|invalid proxy URL|invalid GOSUMDB|missing GOSUMDB|malformed GOMEMLIMIT)`),
+		loading:  true,
+		happened: "Go is set up wrong",
+		todo:     "correct the variable in your environment, or in the file that `go env GOENV` names",
+	},
+	{
+		line: regexp.MustCompile(`(^|: )(cannot find GOROOT directory|no such tool "|` +
+			`package (bytes|context|errors|fmt|io|os|runtime|strconv|strings|sync|time|unicode/utf8) is not in std)`),
+		loading:  true,
+		happened: "the installation of Go is damaged",
+		todo:     "install Go again, from go.dev/dl or your system's packages",
+	},
+	{
+		line:     regexp.MustCompile(`"(git|hg|svn|bzr|fossil)": executable file not found`),
+		loading:  true,
+		happened: "a module has to be downloaded from its repository",
+		todo:     "install the program that is missing, or set GOPROXY to a module proxy that has the module",
+	},
+	{
+		line:     regexp.MustCompile(`verifying \S+: checksum mismatch$`),
+		loading:  true,
+		happened: "a module is not the one that go.sum names",
+		todo:     "if you edited go.sum, restore it; otherwise the module proxy changed the module: try another GOPROXY",
+	},
+	{
+		// A proxy that answers 404 or 410 works: there is no such module.
+		line: regexp.MustCompile(`\b(Get|Head|read) "https?://\S+": |reading https?://\S+: (40[1378]|429|5\d\d)\b|: dial tcp|` +
+			`proxyconnect tcp: |Could not resolve (host|proxy)|unable to access 'https?://|ssh: connect to host |` +
+			`[Tt]imed out|(TLS handshake|i/o) timeout`),
+		loading:  true,
+		happened: "modules could not be downloaded, because the network or the module proxy failed",
+		todo:     "check the connection, or set GOPROXY to a module proxy that answers",
+	},
+}
+
+var (
+	// codePosition begins a message about a line of code or of go.mod.
+	codePosition = regexp.MustCompile(`^\S*(\.go|go\.mod|go\.sum|go\.work|modules\.txt):\d+(:\d+)?: `)
+	// unloaded begins what the go command says of an import that it could not load, behind the position of the import.
+	unloaded = regexp.MustCompile(`^(\S+@v\S+: |unrecognized import path |verifying \S+@v|invalid proxy URL|package \S+ is not in std|` +
+		`(read|write|open|mkdir|stat|create) ["/])`)
+)
+
+// MachineFault reports whether the machine, the network or the user's settings are why the go command failed, as opposed to
+// the code that it was to build. output is what the go command printed, and how it ended. reason is one sentence that says
+// what is wrong and what to do.
+func MachineFault(output string) (reason string, is bool) {
+	for _, fault := range faults {
+		for line := range strings.Lines(output) {
+			line = strings.TrimRight(line, "\r\n")
+			if strings.HasPrefix(line, "# ") && fault.loading {
+				break // from here on the compiler speaks
+			}
+			if at := codePosition.FindString(line); at != "" {
+				if line = line[len(at):]; !unloaded.MatchString(line) {
+					continue
+				}
+			}
+			if fault.line.MatchString(line) {
+				return fault.happened + " (" + detail(line) + "): " + fault.todo, true
+			}
+		}
+	}
+	return "", false
+}
+
+// detail is what the go command said. Of a long line it is the end, which has the cause.
+func detail(line string) string {
+	const most = 200
+	line = strings.TrimPrefix(strings.TrimSpace(line), "go: ")
+	if letters := []rune(line); len(letters) > most {
+		return "…" + string(letters[len(letters)-most:])
+	}
+	return line
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/process/supervisor"
+)
+
+// reaperTimeout is how long a supervisor without a namespace may take to end what is below it. It gives up a little earlier.
+const reaperTimeout = 10 * time.Second
+
+// supervision is the owner's side of a supervisor.
+type supervision struct {
+	mode       supervisor.Mode
+	connection *os.File
+	// program is a descriptor of the program (pidfd_open(2)), or nil where the kernel has no such.
+	program *os.File
+}
+
+// startContained starts a program below a supervisor, in the strongest mode that can be had here.
+func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
+	ours, theirs, err := connection()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirs.Close()
+	c := &supervision{connection: ours}
+	program := supervisor.Program{
+		Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir, Files: 3 + len(spec.Files),
+	}
+	if spec.Background {
+		program.Nice = niceInBackground()
+	}
+	spec.Files = append(slices.Clip(spec.Files), theirs)
+	start := func(mode supervisor.Mode, attributes *syscall.SysProcAttr) (cmd *exec.Cmd, err error) {
+		cmd, c.mode = s.command(spec), mode
+		if cmd.Path, err = ourselves(); err != nil {
+			return nil, err
+		}
+		cmd.Args, cmd.Dir, cmd.SysProcAttr = program.CommandLine(mode), "/", attributes
+		return cmd, cmd.Start()
+	}
+	var cmd *exec.Cmd
+	err = errors.ErrUnsupported
+	if !s.options.withoutNamespaces {
+		for _, attributes := range newNamespaces() {
+			if cmd, err = start(supervisor.Namespace, attributes); err == nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		cmd, err = start(supervisor.Reaper, &syscall.SysProcAttr{Setpgid: true})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, ours.Close())
+	}
+	theirs.Close() // so that we notice when the supervisor ends
+	if err := c.awaitStart(spec.Path); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return nil, nil, errors.Join(err, ours.Close())
+	}
+	return cmd, c, nil
+}
+
+// connection is a pair of connected sockets. Ours takes no thread while it is read.
+func connection() (ours, theirs *os.File, err error) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs = os.NewFile(uintptr(ends[1]), "owner")
+	if err := syscall.SetNonblock(ends[0], true); err != nil {
+		return nil, nil, errors.Join(err, syscall.Close(ends[0]), theirs.Close())
+	}
+	return os.NewFile(uintptr(ends[0]), "supervisor"), theirs, nil
+}
+
+// newNamespaces are the ways into a PID namespace, the first one for root. Everybody else needs a user namespace, too, which
+// maps the user to the user. There, nobody can trace or change a process outside by /proc, and the capability that mounting
+// /proc takes is dropped before the program starts.
+func newNamespaces() []*syscall.SysProcAttr {
+	identity := func(id int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
+	}
+	ways := []*syscall.SysProcAttr{
+		{Cloneflags: syscall.CLONE_NEWPID},
+		{
+			Cloneflags:  syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER,
+			UidMappings: identity(os.Getuid()), GidMappings: identity(os.Getgid()),
+		},
+	}
+	if os.Getuid() != 0 {
+		ways[1].AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	}
+	for _, attributes := range ways {
+		attributes.Unshareflags, attributes.Setpgid = syscall.CLONE_NEWNS, true
+		// The supervisor notices that we died, unless the program has stopped it by ptrace.
+		attributes.Pdeathsig = syscall.SIGKILL
+	}
+	return ways
+}
+
+// awaitStart waits until the supervisor has started the program.
+func (c *supervision) awaitStart(path string) error {
+	message, err := c.receive()
+	switch {
+	case err != nil:
+		return fmt.Errorf("waiting for its supervisor: %w", err)
+	case message.Kind == supervisor.Failed:
+		return &fs.PathError{Op: "fork/exec", Path: path, Err: syscall.Errno(message.Value)}
+	}
+	return nil
+}
+
+// receive reads a message and the descriptor that may come with it.
+func (c *supervision) receive() (supervisor.Message, error) {
+	var content [supervisor.Size]byte
+	rights := make([]byte, unix.CmsgSpace(4))
+	raw, err := c.connection.SyscallConn()
+	if err != nil {
+		return supervisor.Message{}, err
+	}
+	var read, control int
+	if waitErr := raw.Read(func(descriptor uintptr) bool {
+		read, control, _, _, err = unix.Recvmsg(int(descriptor), content[:], rights, unix.MSG_CMSG_CLOEXEC)
+		return !errors.Is(err, unix.EAGAIN)
+	}); waitErr != nil {
+		return supervisor.Message{}, waitErr
+	}
+	switch {
+	case err != nil:
+		return supervisor.Message{}, err
+	case read < supervisor.Size:
+		return supervisor.Message{}, errors.New("it ended at once")
+	}
+	if messages, err := unix.ParseSocketControlMessage(rights[:control]); err == nil && len(messages) == 1 {
+		if descriptors, err := unix.ParseUnixRights(&messages[0]); err == nil && len(descriptors) == 1 {
+			c.program = os.NewFile(uintptr(descriptors[0]), "program")
+		}
+	}
+	return supervisor.Decode(content), nil
+}
+
+// ending is how the program ended, which its supervisor said before it ended itself, as the error says.
+func (c *supervision) ending(supervisorEnding error) error {
+	defer c.connection.Close()
+	defer c.program.Close()
+	// It has said all. Were a program to get hold of the other end, it could have us wait for more.
+	_ = c.connection.SetReadDeadline(time.Now().Add(time.Second))
+	for {
+		message, err := supervisor.Read(c.connection)
+		var killed *exec.ExitError
+		switch {
+		case err == nil && message.Kind == supervisor.Ended:
+			return statusError(message.Value)
+		case err == nil:
+		case errors.As(supervisorEnding, &killed):
+			return supervisorEnding
+		default:
+			return errors.New("its supervisor ended before it")
+		}
+	}
+}
+
+// kill ends the program and everything that it started. The program ends at once, and not when its supervisor has noticed.
+func (c *supervision) kill(s *os.Process) {
+	if raw, err := c.program.SyscallConn(); err == nil {
+		_ = raw.Control(func(descriptor uintptr) { _ = unix.PidfdSendSignal(int(descriptor), unix.SIGKILL, nil, 0) })
+	}
+	if c.mode == supervisor.Namespace {
+		_ = s.Kill()
+		return
+	}
+	_ = s.Signal(supervisor.End)
+	_ = s.Signal(syscall.SIGCONT) // the program may have stopped it
+	time.AfterFunc(reaperTimeout, func() { _ = s.Kill() })
+}
+
+// signal gives a signal to the program's process group.
+func (c *supervision) signal(s *os.Process, signal syscall.Signal) { _ = s.Signal(signal) }
+
+// byKernel reports whether it is the kernel that ends everything when the supervisor is killed.
+func (c *supervision) byKernel() bool { return c.mode == supervisor.Namespace }

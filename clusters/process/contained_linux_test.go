@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// modes are the two ways to contain a program.
+var modes = []struct {
+	name    string
+	role    string // of an owner
+	options Options
+}{
+	{"in a namespace", "containing", Options{}},
+	{"without namespaces", "reaping", Options{withoutNamespaces: true}},
+}
+
+func inEachMode(t *testing.T, test func(*testing.T, *Scope)) {
+	t.Helper()
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
+			if !mode.options.withoutNamespaces {
+				needNamespaces(t)
+			}
+			test(t, newScope(t, mode.options))
+		})
+	}
+}
+
+// namespacesVariable is "required" in CI.
+const namespacesVariable = "OPERATOR_LABS_NAMESPACES"
+
+// needNamespaces skips a test of what a namespace does where none can be had.
+func needNamespaces(t *testing.T) {
+	t.Helper()
+	p, err := newScope(t, Options{}).Start(Spec{Path: "/bin/true", Contained: true})
+	must(t, err)
+	switch {
+	case p.supervision.byKernel():
+	case os.Getenv(namespacesVariable) == "required":
+		t.Fatalf("%s=required, and this machine has no PID namespaces for us", namespacesVariable)
+	default:
+		t.Skipf("this machine has no PID namespaces for us: see CI, which sets %s=required", namespacesVariable)
+	}
+}
+
+// contain starts a contained script in a folder of its own.
+func contain(t *testing.T, scope *Scope, script string) (p *Process, output *bufio.Reader, dir string) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	t.Cleanup(func() { read.Close() })
+	dir = t.TempDir()
+	p, err = scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", script}, Dir: dir, Stdout: write, Contained: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, bufio.NewReader(read), dir
+}
+
+// A contained program is started as others are. Of descriptors, those do not count that other programs' user namespaces are
+// mapped by: the syscall package opens them without close-on-exec.
+func TestAContainedProgramFindsWhatOthersFind(t *testing.T) {
+	t.Parallel()
+	const look = `pwd; echo "$0" "$@"; env | sort; id -u; id -g; umask; nice; ulimit -n; ulimit -c
+for fd in /proc/$$/fd/*; do case $(readlink $fd) in *id_map) ;; *) echo $fd | sed s,.*/,, ;; esac; done
+[ $(ps -o pgid= -p $$) = $$ ] && echo leads its group
+grep -E "^(Sig(Blk|Ign|Cgt)|Cap(Prm|Eff|Amb))" /proc/self/status
+cat <&3`
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		dir := t.TempDir()
+		found := map[bool]string{}
+		for _, contained := range []bool{false, true} {
+			file, err := os.CreateTemp(t.TempDir(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if _, err := file.WriteString("its third descriptor\n"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := file.Seek(0, io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			var output, problems strings.Builder
+			p, err := scope.Start(Spec{
+				Path: "/bin/sh", Args: []string{"-c", look, "name", "an argument", ""}, Dir: dir, Contained: contained,
+				Env: []string{"PATH=" + os.Getenv("PATH"), "GREETING=good day", "EMPTY="}, Stdout: &output, Stderr: &problems,
+				Files: []*os.File{file},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-p.Done()
+			if p.Err() != nil || problems.String() != "" {
+				t.Fatalf("it ended with %v and said %q", p.Err(), problems.String())
+			}
+			found[contained] = output.String()
+		}
+		if found[true] != found[false] || !strings.Contains(found[true], "leads its group\n") ||
+			!strings.HasSuffix(found[true], "its third descriptor\n") {
+			t.Errorf("a contained program found\n%s\nanother\n%s", found[true], found[false])
+		}
+	})
+}
+
+func TestAContainedProgramIsNotTheFirstOfItsNamespaceAndFindsItselfInProc(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	scope := newScope(t, Options{})
+	_, output, _ := contain(t, scope, `echo $$ $(ls -d /proc/[0-9]* | wc -l); tr '\0' '\n' </proc/$$/cmdline | head -2 | tail -1`)
+	words := readLine(t, output)
+	if pid := number(t, words[0]); pid < 2 || pid > 20 {
+		t.Errorf("its number is %d, want the second or a little later of a namespace of its own", pid)
+	}
+	if seen := number(t, words[1]); seen > 6 {
+		t.Errorf("it sees %d processes, want those of its namespace", seen)
+	}
+	if words := readLine(t, output); words[0] != "-c" {
+		t.Errorf("under its number /proc has a program with the argument %q, want itself", words)
+	}
+}
+
+func TestAContainedProgramEndsAsItEnded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		script, want string
+		code         int
+	}{
+		{"exit 0", "", 0},
+		{"exit 3", "exit status 3", 3},
+		{"exit 255", "exit status 255", 255},
+		{"kill -KILL $$", "signal: killed", -1},
+		{"kill -TERM $$", "signal: terminated", -1},
+		{"ulimit -c 0; kill -SEGV $$", "signal: segmentation fault", -1},
+		{"kill -USR1 $$", "signal: user defined signal 1", -1},
+	} {
+		t.Run(test.script, func(t *testing.T) {
+			t.Parallel()
+			inEachMode(t, func(t *testing.T, scope *Scope) {
+				t.Helper()
+				p, _, _ := contain(t, scope, test.script)
+				<-p.Done()
+				if test.want == "" {
+					if p.Err() != nil {
+						t.Errorf("it ended with %v, want well", p.Err())
+					}
+					return
+				}
+				exit, ok := errors.AsType[ExitError](p.Err())
+				if !ok || exit.Error() != test.want || exit.ExitCode() != test.code {
+					t.Errorf("it ended with %v, want %s and code %d", p.Err(), test.want, test.code)
+				}
+			})
+		})
+	}
+}
+
+func TestAContainedProgramThatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		for spec, want := range map[*Spec]string{
+			{Path: "/nowhere/program"}:           "starting program: fork/exec /nowhere/program: no such file or directory",
+			{Path: "/etc/passwd"}:                "starting passwd: fork/exec /etc/passwd: permission denied",
+			{Path: "/bin/true", Dir: "/nirwana"}: "starting true: fork/exec /bin/true: no such file or directory",
+		} {
+			for _, spec.Contained = range []bool{false, true} {
+				if _, err := scope.Start(*spec); err == nil || err.Error() != want {
+					t.Errorf("the error is %v, want %s", err, want)
+				}
+			}
+		}
+	})
+}
+
+// startFromNoexec makes TMPDIR a file system from which no program may run, in a mount namespace.
+func startFromNoexec() error {
+	tmp := os.TempDir()
+	if err := unix.Mount("none", tmp, "tmpfs", unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	scope, err := NewScope(Options{})
+	if err != nil {
+		return err
+	}
+	defer scope.Close()
+	program := filepath.Join(scope.Dir, "operator")
+	if err := os.WriteFile(program, []byte("#!/bin/sh"), 0o700); err != nil {
+		return err
+	}
+	for _, contained := range []bool{true, false} {
+		_, err = scope.Start(Spec{Path: program, Contained: contained})
+		fmt.Println(err)
+	}
+	return nil
+}
+
+func TestWhereProgramsMayNotRunIsSaid(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	owner := newActor(t, "from noexec", t.TempDir())
+	owner.SysProcAttr = inUserNamespace(syscall.CLONE_NEWNS)
+	owner.start(t)
+	for range 2 {
+		if said := strings.Join(owner.line(t), " "); !strings.HasPrefix(said, "starting operator: fork/exec ") || !strings.HasSuffix(said,
+			"/operator: permission denied: no program may run from there (noexec): set TMPDIR to a folder on another file system") {
+			t.Errorf("the error is %s", said)
+		}
+	}
+}
+
+// inUserNamespace makes an actor root of a user namespace, and of others that it owns.
+func inUserNamespace(others uintptr) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Setpgid: true, Cloneflags: syscall.CLONE_NEWUSER | others,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+}
+
+func TestAContainedProgramIsAskedToEnd(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		p, output, _ := contain(t, scope,
+			`trap 'wait; echo bye; exit 7' TERM; (trap 'echo child; exit' TERM; echo ready; sleep 1000 & wait) & wait`)
+		readLine(t, output)
+		p.Stop(10 * time.Second)
+		if p.Err() == nil || p.Err().Error() != "exit status 7" {
+			t.Errorf("it ended with %v, want exit status 7", p.Err())
+		}
+		rest, _ := io.ReadAll(output)
+		for _, word := range []string{"bye", "child"} { // the whole group is asked
+			if !strings.Contains(string(rest), word) {
+				t.Errorf("it said %q, which is without %s", rest, word)
+			}
+		}
+	})
+}
+
+func TestAContainedProgramThatDoesNotEndIsKilled(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		p, output, dir := contain(t, scope, `trap '' TERM; setsid sleep 1000 & echo ready; wait; wait`)
+		readLine(t, output)
+		p.Stop(50 * time.Millisecond)
+		if p.Err() == nil || p.Err().Error() != "signal: killed" {
+			t.Errorf("it ended with %v, want killed", p.Err())
+		}
+		nothingLives(t, output, dir)
+	})
+}
+
+func TestASupervisorBuriesOrphansAndMindsNoSignal(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		p, output, _ := contain(t, scope, `for i in 1 2 3 4 5; do (sleep 0.01 &); done; kill -HUP $PPID; kill -INT $PPID; kill -USR1 $PPID; echo $PPID; sleep 1000`)
+		readLine(t, output)
+		eventually(t, "the supervisor has one child", func() bool {
+			children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID()))
+			return err == nil && len(strings.Fields(string(children))) == 1
+		})
+	})
+}
+
+func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
+	t.Parallel()
+	for _, mode := range modes {
+		for name, script := range map[string]string{
+			"in its group":       "sleep 1000 & exit 3",
+			"in another session": "setsid sleep 1000 & exit 3",
+		} {
+			for _, contained := range []bool{true, false} {
+				if !contained && (name != "in its group" || mode.options.withoutNamespaces) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/contained %v", mode.name, name, contained), func(t *testing.T) {
+					t.Parallel()
+					scope := newScope(t, mode.options)
+					// The delay that there was is a second. On a busy machine some of the attempts take as long without it.
+					const attempts, quick = 10, 900 * time.Millisecond
+					for attempt := 1; ; attempt++ {
+						var output strings.Builder
+						began := time.Now()
+						p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", script}, Stdout: &output, Contained: contained})
+						if err != nil {
+							t.Fatal(err)
+						}
+						<-p.Done()
+						if p.Err() == nil || p.Err().Error() != "exit status 3" {
+							t.Errorf("it ended with %v, want exit status 3", p.Err())
+						}
+						took := time.Since(began)
+						if took < quick {
+							break
+						}
+						if attempt == attempts {
+							t.Fatalf("its end came after %s, and no sooner in %d attempts", took, attempts)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestAContainedProgramInTheBackgroundGivesWay(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		var output strings.Builder
+		p, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "nice"}, Stdout: &output, Background: true, Contained: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Done()
+		if want := fmt.Sprintln(niceInBackground()); output.String() != want {
+			t.Errorf("its niceness is %q, want %q", output.String(), want)
+		}
+	})
+}

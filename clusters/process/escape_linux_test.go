@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// escapes try all that a process can do to stay: leave the group, the session, the parents, the environment, the output and
+// the name behind, ignore signals, and fork faster than one can look. What gets away writes into a file alive-N, again and
+// again. All but one hold the standard output open, so that its end says when they are gone. The script goes on when all of
+// them live.
+const escapes = `
+live() { echo "trap '' HUP INT QUIT TERM; while :; do echo >alive-$1; sleep 0.1; done"; }
+ln -s /bin/sh kworker
+sh -c "$(live 1)" &
+setsid sh -c "$(live 2)" &
+(setsid sh -c "$(live 3)" &)
+(env -i setsid sh -c "($(live 4)) &")
+(env -i setsid ./kworker -c "($(live 5)) &" >/dev/null 2>&1)
+# The chain ends by itself: a supervisor that fails must not take the machine with it.
+chain() { [ $1 -lt 3000 ] && (chain $(($1 + 1)) &); }
+chain 0 &
+until [ -e alive-1 -a -e alive-2 -a -e alive-3 -a -e alive-4 -a -e alive-5 ]; do sleep 0.01; done
+echo escaped
+`
+
+func init() {
+	roles["containing"] = func() error { return containing(Options{}) }
+	roles["reaping"] = func() error { return containing(Options{withoutNamespaces: true}) }
+	roles["forbidding"] = func() error { return errors.Join(forbidNamespaces(), containing(Options{})) }
+	roles["from noexec"] = startFromNoexec
+	roles["bombing in a namespace"] = func() error { return bomb(Options{}) }
+	roles["bombing without namespaces"] = func() error { return bomb(Options{withoutNamespaces: true}) }
+}
+
+// containing starts a contained program that tries to get away, in TMPDIR.
+func containing(options Options) error {
+	scope, err := NewScope(options)
+	if err != nil {
+		return err
+	}
+	gate, open, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	p, err := scope.Start(Spec{
+		Path: "/bin/sh", Args: []string{"-c", "read line <&3; exec 3>&-; " + escapes + "sleep 1000"}, Dir: os.TempDir(),
+		Stdout: os.Stdout, Files: []*os.File{gate}, Contained: true,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println(scope.ID, scope.Dir, scope.guard.Process.Pid, p.PID())
+	fmt.Fprintln(open)
+	waitForLine()
+	return nil
+}
+
+// nobodyHolds waits until nobody has the output open.
+func nobodyHolds(t *testing.T, output io.Reader) {
+	t.Helper()
+	const within = 30 * time.Second // a process that we fork at this moment may have it until it becomes another program
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, output)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(within):
+		t.Errorf("after %s something holds the output open", within)
+	}
+}
+
+// nothingLives waits until nobody has the output open, and longer than what escaped needs for a sign of life.
+func nothingLives(t *testing.T, output io.Reader, dir string) {
+	t.Helper()
+	nobodyHolds(t, output)
+	signs := func() []string {
+		signs, err := filepath.Glob(filepath.Join(dir, "alive-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signs
+	}
+	for _, sign := range signs() {
+		if err := os.Remove(sign); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-time.After(500 * time.Millisecond)
+	if signs := signs(); len(signs) > 0 {
+		t.Errorf("%q: something lives", signs)
+	}
+}
+
+func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		when string
+		end  func(*Scope, *Process)
+	}{
+		{"it ends", func(_ *Scope, p *Process) { <-p.Done() }},
+		{"it is killed", func(_ *Scope, p *Process) { p.Kill() }},
+		{"it is asked to end", func(_ *Scope, p *Process) { p.Stop(10 * time.Second) }},
+		{"its scope is closed", func(s *Scope, _ *Process) { _ = s.Close() }},
+		{"its supervisor is asked to end", func(_ *Scope, p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGQUIT); <-p.Done() }},
+	} {
+		t.Run(test.when, func(t *testing.T) {
+			t.Parallel()
+			inEachMode(t, func(t *testing.T, scope *Scope) {
+				t.Helper()
+				script := escapes
+				if test.when != "it ends" {
+					script += "sleep 1000"
+				}
+				p, output, dir := contain(t, scope, script)
+				if said := readLine(t, output)[0]; said != "escaped" {
+					t.Fatalf("it said %q", said)
+				}
+				test.end(scope, p)
+				nothingLives(t, output, dir)
+			})
+		})
+	}
+}
+
+// Whatever is killed with -9, together with the owner or without it. Without a namespace, the supervisor is what must not be
+// killed: the program can't, see TestAContainedProgramCannotEndWhatIsOutside.
+func TestAContainedProgramLeavesNothingBehindAfterKill9(t *testing.T) {
+	t.Parallel()
+	for _, mode := range modes {
+		for _, test := range []struct {
+			of   string
+			kill func(owner, guard, supervisor int) []int
+		}{
+			{"the owner", func(owner, _, _ int) []int { return []int{owner} }},
+			{"the guard, then the owner", func(owner, guard, _ int) []int { return []int{guard, owner} }},
+			{"the supervisor", func(_, _, supervisor int) []int { return []int{supervisor} }},
+			{"the owner's group", func(owner, _, _ int) []int { return []int{-owner} }},
+		} {
+			if test.of == "the supervisor" && mode.options.withoutNamespaces {
+				continue
+			}
+			t.Run(mode.name+"/"+test.of, func(t *testing.T) {
+				t.Parallel()
+				if !mode.options.withoutNamespaces {
+					needNamespaces(t)
+				}
+				dir := t.TempDir()
+				owner := play(t, mode.role, dir)
+				said := owner.line(t)
+				guard, supervisor := number(t, said[2]), number(t, said[3])
+				if said := owner.line(t)[0]; said != "escaped" {
+					t.Fatalf("it said %q", said)
+				}
+				for _, pid := range test.kill(owner.Process.Pid, guard, supervisor) {
+					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if test.of == "the supervisor" {
+					eventuallyEnded(t, supervisor)
+					owner.next(t) // it would hold the output open
+				}
+				nothingLives(t, owner.says, dir)
+			})
+		}
+	}
+}
+
+// bomb lets a contained program fork for as long as its user may have another process. The supervisor can't have another
+// either, and no thread.
+func bomb(options Options) error {
+	scope, err := NewScope(options)
+	if err != nil {
+		return err
+	}
+	have, err := filepath.Glob("/proc/[0-9]*/task/*")
+	if err != nil {
+		return err
+	}
+	const more = 300
+	var ours unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &ours); err != nil {
+		return err
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: min(ours.Cur, uint64(len(have)+more)), Max: ours.Max}); err != nil {
+		return err
+	}
+	_, err = scope.Start(Spec{
+		Path: "/bin/bash", Args: []string{"-c", "bomb() { bomb & bomb & wait; }; bomb"}, Stdout: os.Stdout, Stderr: os.Stdout, Contained: true,
+	})
+	if err := errors.Join(err, unix.Setrlimit(unix.RLIMIT_NPROC, &ours)); err != nil {
+		return err
+	}
+	waitForLine()
+	return nil
+}
+
+func TestAContainedForkBombIsEnded(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("nothing bounds what root forks: TestAnOrdinaryUserContainsProgramsToo does this")
+	}
+	for _, mode := range modes { // one after the other: what one takes, the other can't have
+		t.Run(mode.name, func(t *testing.T) {
+			owner := play(t, "bombing "+mode.name, t.TempDir())
+			for {
+				said, err := owner.says.ReadString('\n')
+				if err != nil {
+					t.Fatalf("it said %q: %v", said, err)
+				}
+				if strings.Contains(said, "Resource temporarily unavailable") {
+					break
+				}
+			}
+			must(t, owner.Process.Kill())
+			nobodyHolds(t, owner.says)
+		})
+	}
+}
+
+func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		const version, withSignals = 1, 6
+		abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version)
+		if scope.options.withoutNamespaces && int(abi) < withSignals {
+			t.Skipf("this kernel's Landlock has version %d, and signals need %d", int(abi), withSignals)
+		}
+		bystander := exec.Command("/bin/sleep", "1000")
+		must(t, bystander.Start())
+		t.Cleanup(func() { _ = bystander.Process.Kill(); _ = bystander.Wait() })
+		outside := []int{bystander.Process.Pid, scope.guard.Process.Pid}
+		p, output, dir := contain(t, scope, fmt.Sprintf(
+			`kill -KILL $PPID; kill -STOP $PPID; kill -KILL %d; kill -KILL %d; kill -CONT $PPID`, outside[0], outside[1])+escapes+"sleep 1000")
+		readLine(t, output)
+		for _, pid := range append(outside, p.PID()) {
+			if !runs(pid) {
+				t.Errorf("process %d was ended", pid)
+			}
+		}
+		p.Kill()
+		nothingLives(t, output, dir)
+	})
+}
+
+func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t *testing.T) {
+	t.Parallel()
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			t.Parallel()
+			for range 15 {
+				dir := t.TempDir()
+				owner := play(t, mode.role, dir)
+				// Before, while and after the guard, the supervisor and the program begin.
+				select {
+				case <-time.After(rand.N(40 * time.Millisecond)):
+				case <-t.Context().Done():
+				}
+				if err := owner.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				nobodyHolds(t, owner.says)
+			}
+		})
+	}
+}
+
+// A kernel, a container or an administrator may forbid namespaces. In a user namespace of ours we are that administrator.
+func TestWhereNamespacesAreForbiddenAReaperContains(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	dir := t.TempDir()
+	owner := newActor(t, "forbidding", dir)
+	owner.SysProcAttr = inUserNamespace(0)
+	owner.start(t)
+	said := owner.line(t)
+	arguments, err := os.ReadFile("/proc/" + said[3] + "/cmdline")
+	if name, _, _ := strings.Cut(string(arguments), "\x00"); err != nil || name != "operator-labs-reaper" {
+		t.Errorf("the supervisor is called %q (%v)", name, err)
+	}
+	if said := owner.line(t)[0]; said != "escaped" {
+		t.Fatalf("it said %q", said)
+	}
+	if err := owner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	nothingLives(t, owner.says, dir)
+}
+
+// forbidNamespaces takes effect in the user namespace in which it runs.
+func forbidNamespaces() error {
+	for _, kind := range []string{"pid", "user"} {
+		if err := os.WriteFile("/proc/sys/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What root may do, an ordinary user may do by a user namespace.
+func TestAnOrdinaryUserContainsProgramsToo(t *testing.T) {
+	t.Parallel()
+	const nobody = 65534
+	if os.Getuid() != 0 {
+		t.Skip("we are one: all the other tests are about this")
+	}
+	dir := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // it lies in a folder that nobody else can enter
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Skipf("we are root of one user only: %v", err)
+	}
+	var output strings.Builder
+	tests := exec.Command("/proc/self/exe", "-test.run=Contained|Supervisor|Nobody|Forbidden", "-test.v", "-test.parallel=16")
+	tests.Env, tests.Dir = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir), dir
+	tests.Stdout, tests.Stderr = &output, &output
+	tests.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
+	if err := tests.Run(); err != nil || !strings.Contains(output.String(), "--- PASS: TestAContainedProgramLeavesNothingBehind ") {
+		said := output.String()
+		if _, failed, ok := strings.Cut(said, "_test.go:"); ok {
+			said = failed[:min(len(failed), 2000)]
+		}
+		t.Errorf("as an ordinary user: %v\n%s", err, said)
+	}
+}

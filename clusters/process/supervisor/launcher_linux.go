@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package supervisor
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// From linux/landlock.h and linux/prctl.h. The system calls have these numbers on all architectures that Go knows.
+const (
+	sysLandlockCreateRuleset = 444
+	sysLandlockRestrictSelf  = 446
+	landlockScopeSignal      = 1 << 1
+	prSetNoNewPrivs          = 38
+)
+
+// launcher is the name of a process between a reaper and its program. It shuts itself in and becomes the program: what is shut
+// in can't signal or trace what is outside (landlock(7), Linux 6.12), so it can't kill its reaper, the owner or the guard. A
+// namespace does that by itself.
+const launcher Mode = "operator-labs-launcher"
+
+// ruleset makes the rules of a launcher. It fails where the kernel does not have them.
+func ruleset() (descriptor int, err error) {
+	attributes := struct{ files, network, scoped uint64 }{scoped: landlockScopeSignal}
+	made, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
+	if failed != 0 {
+		return -1, failed
+	}
+	return int(made), nil
+}
+
+// launch becomes the program, or writes the number of the error to the descriptor that comes after the program's.
+func launch(program Program) {
+	syscall.CloseOnExec(program.Files)
+	if rules, err := ruleset(); err == nil {
+		_ = control(prSetNoNewPrivs, 1)
+		_, _, _ = syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(rules), 0, 0)
+		_ = syscall.Close(rules)
+	}
+	err := syscall.Exec(program.Path, program.Args, syscall.Environ())
+	_, _ = syscall.Write(program.Files, Message{Failed, number(err)}.encode())
+}
+
+// startShutIn starts a program by a launcher, on the thread that it is called on.
+func startShutIn(program Program, attributes *syscall.ProcAttr) (int, error) {
+	var pipe [2]int
+	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+		return 0, err
+	}
+	answer := os.NewFile(uintptr(pipe[0]), "launcher")
+	defer answer.Close()
+	attributes.Files = append(attributes.Files, uintptr(pipe[1]))
+	started, err := syscall.ForkExec("/proc/self/exe", program.CommandLine(launcher), attributes)
+	_ = syscall.Close(pipe[1])
+	if err != nil {
+		return 0, err
+	}
+	message, err := Read(answer)
+	if err != nil { // it has become the program
+		return started, nil
+	}
+	_, _ = syscall.Wait4(started, nil, 0, nil)
+	return 0, syscall.Errno(message.Value)
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package progress
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+)
+
+// Units of work that a plan knows: modules are downloaded, then packages are compiled, then the program is linked.
+const (
+	Modules  = "modules"
+	Packages = "packages"
+)
+
+// Work is one program of a plan, and what building it takes on the machine of docs/benchmarks.md where nothing was downloaded
+// or compiled but for the works before it.
+type Work struct {
+	// What is built: "the lab command".
+	What string
+	// Modules are downloaded within Download, Packages compiled within Compile. Linking takes Link.
+	Modules, Packages       int
+	Download, Compile, Link time.Duration
+}
+
+// Plan shows several pieces of work, one after the other: which of how many it is, and how long all of them will take from
+// here. It begins with the figures of the works, and learns from what was done so far. It is for one goroutine, its bars are
+// for several.
+type Plan struct {
+	out   *os.File
+	works []Work
+	begun int
+
+	// missing and stale are the shares of modules and packages that were not here, as the last work showed.
+	missing, stale float64
+	// network and processor are how much longer than in the figures downloading and compiling take here.
+	network, processor float64
+}
+
+// worthSaying is how long a plan takes at least of which one is told before it begins.
+const worthSaying = 10 * time.Second
+
+// NewPlan says what is ahead, unless that is done within seconds.
+func NewPlan(out *os.File, works ...Work) *Plan {
+	p := &Plan{out: out, works: works, missing: 1, stale: 1, network: 1, processor: 1}
+	if all := p.ahead(works, p.processor); all >= worthSaying {
+		var names []string
+		for _, work := range works {
+			names = append(names, work.What)
+		}
+		fmt.Fprintf(out, "Building once: %s. This takes about %s if none of it was built here before.\n", strings.Join(names, ", "), approximate(all))
+	}
+	return p
+}
+
+// Next begins the next work. Its bar must be ended before the one after it begins.
+func (p *Plan) Next() *Bar {
+	work := p.works[p.begun]
+	p.begun++
+	what := "build " + work.What
+	if len(p.works) > 1 {
+		what = fmt.Sprintf("%d of %d: %s", p.begun, len(p.works), what)
+	}
+	return start(p.out, what, &estimate{plan: p, work: work})
+}
+
+// ahead is how long works take that have not begun, on a processor that takes so much longer than in the figures.
+func (p *Plan) ahead(works []Work, processor float64) (all time.Duration) {
+	for _, work := range works {
+		all += scale(work.Download, p.missing*p.network) + scale(work.Compile, p.stale*processor) + scale(work.Link, processor)
+	}
+	return all
+}
+
+// estimate is what the bar of a work knows of how long that takes.
+type estimate struct {
+	plan *Plan
+	work Work
+
+	downloaded          int
+	compiling, compiled time.Time // when that phase began and ended
+	started             time.Time
+}
+
+// note takes down how far the work is.
+func (e *estimate) note(unit string, done, total int, now time.Time) {
+	switch {
+	case unit == Modules:
+		e.downloaded = done
+	case unit == Packages && e.compiling.IsZero():
+		e.compiling = now
+		e.learnModules(now)
+		if e.work.Packages > 0 {
+			e.plan.stale = share(total, e.work.Packages)
+		}
+		if total == 0 {
+			e.compiled = now
+		}
+	case unit == Packages && done == total && e.compiled.IsZero():
+		e.compiled = now
+		// A few packages say little about a machine.
+		const enough = 20
+		if usual := scale(e.work.Compile, ratio(total, e.work.Packages)); total >= enough && usual > 0 {
+			e.plan.processor = within(float64(now.Sub(e.compiling)) / float64(usual))
+		}
+	}
+}
+
+func (e *estimate) learnModules(now time.Time) {
+	if e.work.Modules == 0 {
+		return
+	}
+	e.plan.missing = share(e.downloaded, e.work.Modules)
+	const enough = 10
+	if usual := scale(e.work.Download, ratio(e.downloaded, e.work.Modules)); e.downloaded >= enough && usual > 0 {
+		e.plan.network = within(float64(now.Sub(e.started)) / float64(usual))
+	}
+}
+
+// left is how long this work and those after it will take.
+func (e *estimate) left(done, total int, now time.Time) time.Duration {
+	p := e.plan
+	processor := p.processor
+	var here time.Duration
+	switch {
+	case e.compiling.IsZero():
+		download := scale(e.work.Download, p.missing*p.network)
+		here = remaining(download, ratio(e.downloaded, e.work.Modules), now.Sub(e.started)) +
+			scale(e.work.Compile, p.stale*processor) + scale(e.work.Link, processor)
+	case e.compiled.IsZero():
+		usual, part, elapsed := scale(e.work.Compile, ratio(total, e.work.Packages)), ratio(done, total), now.Sub(e.compiling)
+		here = remaining(scale(usual, processor), part, elapsed)
+		if done > 0 && usual > 0 {
+			// The more of it is done, the more is known of this machine.
+			processor = (1-part)*processor + part*within(float64(elapsed)/(part*float64(usual)))
+		}
+		here += scale(e.work.Link, processor)
+	default:
+		here = remaining(scale(e.work.Link, processor), 0, now.Sub(e.compiled))
+	}
+	return here + p.ahead(p.works[p.begun:], processor)
+}
+
+// remaining is how long work takes of which a part is done: at first as long as expected, and the more of it is done, the
+// more by the rate so far. What takes longer than expected will take a little longer.
+func remaining(expected time.Duration, part float64, elapsed time.Duration) time.Duration {
+	part = min(part, 1)
+	all := float64(expected)
+	if part > 0 {
+		all = (1-part)*all + float64(elapsed) // part × (elapsed / part)
+	}
+	return max(time.Duration(all)-elapsed, elapsed/10)
+}
+
+func scale(d time.Duration, factor float64) time.Duration {
+	return time.Duration(float64(d) * factor)
+}
+
+// ratio of two counts; of nothing it is 1.
+func ratio(part, whole int) float64 {
+	if whole == 0 {
+		return 1
+	}
+	return float64(part) / float64(whole)
+}
+
+func share(part, whole int) float64 { return min(ratio(part, whole), 1) }
+
+// within keeps a factor to what machines and networks can be.
+func within(factor float64) float64 { return min(max(factor, 0.1), 50) }
+
+// approximate says how long something takes without pretending to know.
+func approximate(d time.Duration) string {
+	const step = 5 * time.Second
+	switch {
+	case d < step:
+		return "5 s"
+	case d < 90*time.Second:
+		return fmt.Sprintf("%d s", int(d.Round(step).Seconds()))
+	default:
+		return fmt.Sprintf("%d min", int(math.Round(d.Minutes())))
+	}
+}
