@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -18,7 +19,21 @@ import (
 	demov1 "lva.io/operators/labs/03-finalizer/api/v1"
 	"lva.io/operators/labs/03-finalizer/internal/controller"
 	"lva.io/operators/labs/03-finalizer/internal/freezer"
+	// +kubebuilder:scaffold:imports
 )
+
+// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog and mgr.
+
+var (
+	scheme   = runtime.NewScheme()
+	setupLog = ctrl.Log.WithName("setup")
+)
+
+func init() {
+	// The scheme knows the kinds that this operator talks about; it needs no others.
+	utilruntime.Must(demov1.AddToScheme(scheme))
+	// +kubebuilder:scaffold:scheme
+}
 
 func main() {
 	var options ctrl.Options
@@ -31,17 +46,13 @@ func main() {
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
 
 	if err := run(options); err != nil {
-		ctrl.Log.Error(err, "The operator cannot go on")
+		setupLog.Error(err, "The operator cannot go on")
 		os.Exit(1)
 	}
 }
 
 func run(options ctrl.Options) error {
-	// The scheme knows the kinds that this operator talks about; it needs no others.
-	options.Scheme = runtime.NewScheme()
-	if err := demov1.AddToScheme(options.Scheme); err != nil {
-		return fmt.Errorf("add the API to the scheme: %w", err)
-	}
+	options.Scheme = scheme
 	options.LeaderElectionID = "icecream.demo.lva.io"
 
 	// The manager holds what all controllers share: the connection to the API server, and a cache of what it says.
@@ -49,7 +60,7 @@ func run(options ctrl.Options) error {
 	if err != nil {
 		return fmt.Errorf("find the API server (is KUBECONFIG set?): %w", err)
 	}
-	manager, err := ctrl.NewManager(config, options)
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
@@ -58,20 +69,22 @@ func run(options ctrl.Options) error {
 		return errors.New("FREEZER_URL is not set: it says where the freezer is, for example http://127.0.0.1:8080")
 	}
 	reconciler := &controller.IcecreamReconciler{
-		Client:    manager.GetClient(),
-		APIReader: manager.GetAPIReader(),
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Recorder:  mgr.GetEventRecorder("icecream"),
 		// TODO(lab): 7. 0 is for ever. How long should we wait for a freezer that does not answer?
 		Freezer: freezer.NewClient(url, 0),
 	}
-	if err := reconciler.SetupWithManager(manager); err != nil {
+	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the icecream controller: %w", err)
 	}
+	// +kubebuilder:scaffold:builder
 
-	if err := manager.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
 		return fmt.Errorf("set up the liveness probe: %w", err)
 	}
-	if err := manager.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
 		return fmt.Errorf("set up the readiness probe: %w", err)
 	}
-	return manager.Start(ctrl.SetupSignalHandler())
+	return mgr.Start(ctrl.SetupSignalHandler())
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -19,7 +20,21 @@ import (
 	demov1 "lva.io/operators/solutions/04-webhook/api/v1"
 	"lva.io/operators/solutions/04-webhook/internal/controller"
 	webhookv1 "lva.io/operators/solutions/04-webhook/internal/webhook/v1"
+	// +kubebuilder:scaffold:imports
 )
+
+// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog and mgr.
+
+var (
+	scheme   = runtime.NewScheme()
+	setupLog = ctrl.Log.WithName("setup")
+)
+
+func init() {
+	// The scheme knows the kinds that this operator talks about; it needs no others.
+	utilruntime.Must(demov1.AddToScheme(scheme))
+	// +kubebuilder:scaffold:scheme
+}
 
 func main() {
 	var options ctrl.Options
@@ -37,17 +52,13 @@ func main() {
 
 	options.WebhookServer = webhook.NewServer(server)
 	if err := run(options); err != nil {
-		ctrl.Log.Error(err, "The operator cannot go on")
+		setupLog.Error(err, "The operator cannot go on")
 		os.Exit(1)
 	}
 }
 
 func run(options ctrl.Options) error {
-	// The scheme knows the kinds that this operator talks about; it needs no others.
-	options.Scheme = runtime.NewScheme()
-	if err := demov1.AddToScheme(options.Scheme); err != nil {
-		return fmt.Errorf("add the API to the scheme: %w", err)
-	}
+	options.Scheme = scheme
 	options.LeaderElectionID = "icecream.demo.lva.io"
 
 	// The manager holds what all controllers share: the connection to the API server, and a cache of what it says.
@@ -55,27 +66,30 @@ func run(options ctrl.Options) error {
 	if err != nil {
 		return fmt.Errorf("find the API server (is KUBECONFIG set?): %w", err)
 	}
-	manager, err := ctrl.NewManager(config, options)
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	//lab:differs this operator also serves webhooks
 	reconciler := &controller.IcecreamReconciler{
-		Client:    manager.GetClient(),
-		APIReader: manager.GetAPIReader(),
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Recorder:  mgr.GetEventRecorder("icecream"),
 	}
-	if err := reconciler.SetupWithManager(manager); err != nil {
+	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the icecream controller: %w", err)
 	}
-	if err := webhookv1.SetupIcecreamWebhookWithManager(manager); err != nil {
+	if err := webhookv1.SetupIcecreamWebhookWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the icecream webhooks: %w", err)
 	}
+	// +kubebuilder:scaffold:builder
 
-	if err := manager.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
 		return fmt.Errorf("set up the liveness probe: %w", err)
 	}
-	if err := manager.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+	// Ready means that the webhooks answer: until then no request should be sent here, and with Ping one would.
+	if err := mgr.AddReadyzCheck("readyz", mgr.GetWebhookServer().StartedChecker()); err != nil {
 		return fmt.Errorf("set up the readiness probe: %w", err)
 	}
-	return manager.Start(ctrl.SetupSignalHandler())
+	return mgr.Start(ctrl.SetupSignalHandler())
 }

@@ -20,17 +20,28 @@ const (
 // settle brings an icecream's account at the freezer in line with what it wants, and says in its conditions how that
 // went. It does not write them.
 func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecream) error {
-	err := r.book(ctx, icecream)
+	missing, err := r.missing(ctx, icecream)
+	if len(missing) > 0 {
+		// TODO(lab): 4. The cache may be behind. Is this the icecream as the API server has it (r.APIReader)? If its
+		// generation is another one, book nothing, and return an error: what is booked can't be unbooked.
+		err = r.book(ctx, icecream, missing)
+	}
 	// TODO(lab): 6. Set the condition settled in the icecream's status with meta.SetStatusCondition: true, or false
 	// with the reason freezerUnavailable and the error as its message. observedGeneration says of which spec you speak.
 	return err
 }
 
-// book books all that is missing. It may be cut off after any of its requests, and begun anew: it asks the freezer what
-// has been done, and a movement whose answer got lost is booked again under the same id, which changes nothing.
-func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream) error {
-	// TODO(lab): 4. Ask the freezer what this icecream has out (its UID is the owner), and book what balance says is
-	// missing. At the first error stop and hand it back: you are called again.
+// missing asks the freezer what an icecream has out, and lists what has to be booked.
+func (r *IcecreamReconciler) missing(ctx context.Context, icecream *demov1.Icecream) ([]freezer.Movement, error) {
+	// TODO(lab): 4. Ask the freezer what this icecream has out (its UID is the owner), and let balance say what is
+	// missing.
+	return nil, nil
+}
+
+// book books movements. It may be cut off after any of its requests, and started again: a movement whose answer was lost
+// is booked again under the same id, which changes nothing.
+func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream, movements []freezer.Movement) error {
+	// TODO(lab): 4. Book each of them. At the first error stop and hand it back: you are called again.
 	return nil
 }
 

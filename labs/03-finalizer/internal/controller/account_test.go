@@ -16,7 +16,7 @@ import (
 )
 
 func TestBalance(t *testing.T) {
-	t.Skip("TODO(lab): 2. remove this line when you begin with balance; then: go test ./internal/controller")
+	t.Skip("TODO(lab): 2. remove this line when you begin with balance; then: make test")
 	sundae := icecream("sundae", 1, "vanilla", "matcha")
 	sundae.UID = "5d1"
 	sundae.Spec.Topping = []string{"cream", "nuts"}
@@ -81,7 +81,7 @@ func TestBalance(t *testing.T) {
 }
 
 func TestMovementID(t *testing.T) {
-	t.Skip("TODO(lab): 3. remove this line when you begin with movementID")
+	t.Skip("TODO(lab): 3. remove this line when you begin with movementID; then: make test")
 	id := func(uid types.UID, generation int64, direction freezer.Direction, kind freezer.Kind, name string) string {
 		sundae := icecream("sundae", 1, "vanilla")
 		sundae.UID, sundae.Generation = uid, generation

@@ -6,8 +6,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,16 +36,21 @@ type IcecreamReconciler struct {
 	client.Client
 	// APIReader reads from the API server itself: dearer, but up to date.
 	APIReader client.Reader
+	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
+	Recorder events.EventRecorder
 	// Freezer is where the ingredients are. It is no part of Kubernetes: nothing tells us when something changes there.
 	Freezer *freezer.Client
 }
 
-// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
-// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch.
+// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. Reconcile's Get
+// needs list and watch, with which the cache fills itself; the Get of an APIReader needs get. Events are only created:
+// patch is for one that repeats, and an icecream is deleted once.
 
-// TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing?
+// TODO(lab): 1. To change the finalizers is to change the icecream: which verb is missing? And if you read an icecream
+// past the cache (r.APIReader.Get), another one is.
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
 // things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
@@ -66,6 +77,10 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	observed := icecream.DeepCopy()
 	observed.Status.ToppingsCount = new(int32(len(icecream.Spec.Topping)))
 	observed.Status.SoldOut = new(assigned.soldOut(icecream.Spec.Flavour))
+	meta.SetStatusCondition(&observed.Status.Conditions, metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: icecream.Generation,
+		Reason: "HasPlace", Message: "It has a place in each of its flavours",
+	})
 	// TODO(lab): 4. Settle its account at the freezer (settle, in account.go). Write the status in any case, since
 	// settle puts a condition into it, and hand back both errors.
 	return ctrl.Result{}, r.writeStatus(ctx, &icecream, observed)
@@ -124,11 +139,17 @@ func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecre
 		return nil // What the cache has yet to hear will be an event, and we are called again.
 	}
 	// Delete the one that was looked at: not a new one of the same name, and not one that was changed since.
-	unchanged := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
-	if err := r.Delete(ctx, icecream, unchanged); client.IgnoreNotFound(err) != nil {
+	asRead := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
+	err := r.Delete(ctx, icecream, asRead)
+	if apierrors.IsNotFound(err) {
+		return nil // Somebody else has deleted it.
+	}
+	if err != nil {
 		return fmt.Errorf("delete the icecream that has no place: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted the icecream: it had no place", "flavour", icecream.Spec.Flavour)
+	// Somebody will look for their icecream. They do not read our log, and there is no status any more that could tell them.
+	r.Recorder.Eventf(icecream, nil, corev1.EventTypeWarning, "NoPlace", "Delete",
+		"Deleted, since no place is left in one of its flavours: %s", strings.Join(icecream.Spec.Flavour, ", "))
 	return nil
 }
 
@@ -149,6 +170,14 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
 // few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
+//
+// That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it does
+// not matter. For thousands, name one request that stands for the whole shop, whatever has changed,
+//
+//	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shop"}}}
+//
+// and let Reconcile go through all icecreams in one call. The queue holds a request once, so that a hundred changes cost
+// one or two calls. But then one icecream whose write fails holds up the others, unless you collect the errors.
 func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all demov1.IcecreamList
 	if err := r.List(ctx, &all); err != nil {

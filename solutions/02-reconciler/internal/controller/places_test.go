@@ -17,7 +17,7 @@ import (
 func TestAssignPlaces(t *testing.T) {
 	//lab:begin skip-unit-test
 	//lab:else
-	// t.Skip("TODO(lab): 2. remove this line when you begin with assignPlaces; then: go test ./internal/controller")
+	// t.Skip("TODO(lab): 2. remove this line when you begin with assignPlaces; then: make test")
 	//lab:end
 	tests := []struct {
 		name      string

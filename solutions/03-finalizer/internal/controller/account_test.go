@@ -18,7 +18,7 @@ import (
 func TestBalance(t *testing.T) {
 	//lab:begin skip-balance-test
 	//lab:else
-	// t.Skip("TODO(lab): 2. remove this line when you begin with balance; then: go test ./internal/controller")
+	// t.Skip("TODO(lab): 2. remove this line when you begin with balance; then: make test")
 	//lab:end
 	sundae := icecream("sundae", 1, "vanilla", "matcha")
 	sundae.UID = "5d1"
@@ -86,7 +86,7 @@ func TestBalance(t *testing.T) {
 func TestMovementID(t *testing.T) {
 	//lab:begin skip-id-test
 	//lab:else
-	// t.Skip("TODO(lab): 3. remove this line when you begin with movementID")
+	// t.Skip("TODO(lab): 3. remove this line when you begin with movementID; then: make test")
 	//lab:end
 	id := func(uid types.UID, generation int64, direction freezer.Direction, kind freezer.Kind, name string) string {
 		sundae := icecream("sundae", 1, "vanilla")

@@ -6,8 +6,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,13 +30,17 @@ type IcecreamReconciler struct {
 	client.Client
 	// APIReader reads from the API server itself: dearer, but up to date.
 	APIReader client.Reader
+	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
+	Recorder events.EventRecorder
 }
 
 // What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
-// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch.
+// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch. Events are only
+// created: patch is for one that repeats, and an icecream is deleted once.
 
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
 // things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
@@ -56,6 +66,13 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	observed := icecream.DeepCopy()
 	observed.Status.ToppingsCount = new(int32(len(icecream.Spec.Topping)))
 	observed.Status.SoldOut = new(assigned.soldOut(icecream.Spec.Flavour))
+	// With observedGeneration the condition says which spec all this is about: whoever changes an icecream can tell an old
+	// status from a new one, and `kubectl wait --for=condition=Ready` works. There is no False: an icecream without a place
+	// is deleted.
+	meta.SetStatusCondition(&observed.Status.Conditions, metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: icecream.Generation,
+		Reason: "HasPlace", Message: "It has a place in each of its flavours",
+	})
 	// Writing what is there already would cost a request, and where it made a difference, call us again: for ever.
 	if equality.Semantic.DeepEqual(icecream.Status, observed.Status) {
 		return ctrl.Result{}, nil
@@ -80,10 +97,16 @@ func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecre
 	}
 	// Delete the one that was looked at: not a new one of the same name, and not one that was changed since.
 	asRead := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
-	if err := r.Delete(ctx, icecream, asRead); client.IgnoreNotFound(err) != nil {
+	err := r.Delete(ctx, icecream, asRead)
+	if apierrors.IsNotFound(err) {
+		return nil // Somebody else has deleted it.
+	}
+	if err != nil {
 		return fmt.Errorf("delete the icecream that has no place: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted the icecream: it had no place", "flavour", icecream.Spec.Flavour)
+	// Somebody will look for their icecream. They do not read our log, and there is no status any more that could tell them.
+	r.Recorder.Eventf(icecream, nil, corev1.EventTypeWarning, "NoPlace", "Delete",
+		"Deleted, since no place is left in one of its flavours: %s", strings.Join(icecream.Spec.Flavour, ", "))
 	return nil
 }
 
@@ -104,6 +127,14 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
 // few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
+//
+// That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it does
+// not matter. For thousands, name one request that stands for the whole shop, whatever has changed,
+//
+//	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shop"}}}
+//
+// and let Reconcile go through all icecreams in one call. The queue holds a request once, so that a hundred changes cost
+// one or two calls. But then one icecream whose write fails holds up the others, unless you collect the errors.
 func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all demov1.IcecreamList
 	if err := r.List(ctx, &all); err != nil {

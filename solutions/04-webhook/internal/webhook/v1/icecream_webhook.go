@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -95,7 +96,8 @@ func (*IcecreamCustomValidator) ValidateCreate(_ context.Context, icecream *demo
 // its finalizer off, and it would never go.
 func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream *demov1.Icecream) (admission.Warnings, error) {
 	//lab:begin unchanged
-	if slices.Equal(old.Spec.Flavour, icecream.Spec.Flavour) {
+	// The flavours are a set (listType=set in the schema): in another order they are the same.
+	if sets.New(old.Spec.Flavour...).Equal(sets.New(icecream.Spec.Flavour...)) {
 		return nil, nil
 	}
 	//lab:else

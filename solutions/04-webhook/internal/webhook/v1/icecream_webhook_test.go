@@ -17,7 +17,7 @@ import (
 func TestValidate(t *testing.T) {
 	//lab:begin skip-validate-test
 	//lab:else
-	// t.Skip("TODO(lab): 2. remove this line when you begin with validate; then: go test ./internal/webhook/v1")
+	// t.Skip("TODO(lab): 2. remove this line when you begin with validate; then: make test")
 	//lab:end
 	tests := []struct {
 		name string
@@ -37,6 +37,11 @@ func TestValidate(t *testing.T) {
 		{name: "it changes to what the shop sells", was: []string{"matcha"}, is: []string{"vanilla"}},
 		{name: "it changes to another flavour", was: []string{"vanilla"}, is: []string{"matcha"}, refused: []string{"matcha"}},
 		{name: "an old one keeps its flavour", was: []string{"matcha"}, is: []string{"matcha"}},
+		{name: "an old one keeps its flavours in another order", was: []string{"matcha", "mud"}, is: []string{"mud", "matcha"}},
+		{
+			name: "an old one loses a flavour and keeps another", was: []string{"matcha", "mud"}, is: []string{"matcha"},
+			refused: []string{"matcha"},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -69,7 +74,7 @@ func TestValidate(t *testing.T) {
 func TestDefault(t *testing.T) {
 	//lab:begin skip-default-test
 	//lab:else
-	// t.Skip("TODO(lab): 4. remove this line when you begin with Default; then: go test ./internal/webhook/v1")
+	// t.Skip("TODO(lab): 4. remove this line when you begin with Default; then: make test")
 	//lab:end
 	dying := icecream(nil)
 	dying.DeletionTimestamp = new(metav1.Now())
