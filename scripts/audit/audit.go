@@ -36,6 +36,8 @@ type Log struct {
 	changed chan struct{} // closed and replaced when events come
 	err     error
 
+	accounts accounts
+
 	mark func(path string) error // of a log that comes late; nil of one that does not
 	ctx  context.Context
 }
@@ -46,7 +48,7 @@ func Open(ctx context.Context, path string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	l := &Log{file: file, changed: make(chan struct{}), ctx: ctx}
+	l := &Log{file: file, accounts: accounts{makers: map[string][]string{}}, changed: make(chan struct{}), ctx: ctx}
 	go l.follow(ctx)
 	return l, nil
 }
@@ -135,7 +137,9 @@ func (l *Log) read() {
 			l.err = fmt.Errorf("reading the audit log: a line is not an audit event: %w", err)
 			return
 		}
-		l.events = append(l.events, newEvent(&event))
+		read := newEvent(&event)
+		l.events = append(l.events, read)
+		l.accounts.take(read)
 	}
 }
 

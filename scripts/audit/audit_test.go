@@ -93,7 +93,7 @@ func TestSinceBeginsAtTheMark(t *testing.T) {
 		t.Fatalf("nothing was logged since the mark, and there is %v", got)
 	}
 	file.write(line(time.Now(), student, "get", "after") + line(time.Now(), "somebody", "get", "not-ours"))
-	if got := names(log.Since(mark, By(student))); !slices.Equal(got, []string{"after"}) {
+	if got := names(log.Since(mark, log.By(student))); !slices.Equal(got, []string{"after"}) {
 		t.Fatalf("since the mark the student asked for %v", got)
 	}
 	if got := names(log.Since(mark+100, everything)); len(got) != 0 {
@@ -109,7 +109,7 @@ func TestLastIsTheNewestThatMatches(t *testing.T) {
 	}
 	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	file.write(line(first, student, "update", "a") + line(first.Add(time.Second), student, "watch", "b"))
-	if got := log.Last(By(student).And(Writes)); !got.Equal(first) {
+	if got := log.Last(log.By(student).And(Writes)); !got.Equal(first) {
 		t.Fatalf("the last write was at %s, Last says %s", first, got)
 	}
 	if got := log.Last(Watching); !got.Equal(first.Add(time.Second)) {
@@ -173,11 +173,33 @@ func TestQuietWaitsForAWholeWindow(t *testing.T) {
 	began := time.Now()
 	asked := began.Add(window / 2)
 	file.write(line(began.Add(window), "somebody", "update", "a") + line(asked, student, "update", "a"))
-	if err := log.Quiet(t.Context(), window, By(student)); err != nil {
+	if err := log.Quiet(t.Context(), window, log.By(student)); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(asked); took < window {
 		t.Fatalf("it was quiet for %s, and the window is %s", took, window)
+	}
+}
+
+// An account that somebody makes, or gets a token for, is their own.
+func TestByFollowsAccountsThatAUserMakes(t *testing.T) {
+	t.Parallel()
+	file, log := newLog(t)
+	created := func(user, account, subresource string, code int) string {
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","stage":"ResponseComplete","verb":"create","user":{"username":%q},`+
+			`"objectRef":{"resource":"serviceaccounts","namespace":"shop","name":%q,"subresource":%q,"apiVersion":"v1"},"responseStatus":{"code":%d}}`+"\n",
+			user, account, subresource, code)
+	}
+	const helper, second, refused, others = "system:serviceaccount:shop:helper", "system:serviceaccount:shop:second",
+		"system:serviceaccount:shop:refused", "system:serviceaccount:shop:others"
+	file.write(created(student, "helper", "", 201) + created(helper, "second", "token", 201) + created(student, "refused", "token", 403) +
+		created("somebody", "others", "", 201) + created(second, "second", "token", 201))
+	for _, user := range []string{student, helper, second, refused, others, "somebody"} {
+		file.write(line(time.Now(), user, "get", user))
+	}
+	got := names(log.Since(0, log.By(student).And(On("demo.lva.io", "icecreams"))))
+	if want := []string{student, helper, second}; !slices.Equal(got, want) {
+		t.Errorf("the student's are %q and must be %q", got, want)
 	}
 }
 

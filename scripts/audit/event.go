@@ -6,8 +6,10 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,9 +18,13 @@ import (
 
 // Event is a request, and the answer to it.
 type Event struct {
+	// ID is the request's name.
+	ID string
 	// Time is when the request was received.
 	Time time.Time
 	User string
+	// UserAgent is how the program calls itself that has sent it.
+	UserAgent string
 	// Verb is Kubernetes' verb: get, list, watch, create, update, patch, delete, deletecollection.
 	Verb        string
 	Group       string
@@ -32,17 +38,28 @@ type Event struct {
 	Code int
 	// Message is the answer's message if it is an error.
 	Message string
+	// FailedOpen are the webhooks that gave no answer, and whose failure policy let the request pass.
+	FailedOpen []string
 	// Request and Response are the bodies as JSON, where the audit policy logs them.
 	Request, Response json.RawMessage
 }
 
+// failedOpen begins the annotations of a request that a webhook should have judged
+// (k8s.io/apiserver/pkg/admission/plugin/webhook).
+const failedOpen = "failed-open."
+
 func newEvent(from *auditv1.Event) Event {
-	event := Event{Time: from.RequestReceivedTimestamp.Time, User: from.User.Username, Verb: from.Verb}
+	event := Event{ID: string(from.AuditID), Time: from.RequestReceivedTimestamp.Time, User: from.User.Username, UserAgent: from.UserAgent, Verb: from.Verb}
 	if ref := from.ObjectRef; ref != nil {
 		event.Group, event.Resource, event.Subresource = ref.APIGroup, ref.Resource, ref.Subresource
 		event.Namespace, event.Name = ref.Namespace, ref.Name
 	} else {
 		event.URL = from.RequestURI
+	}
+	for _, key := range slices.Sorted(maps.Keys(from.Annotations)) {
+		if strings.HasPrefix(key, failedOpen) {
+			event.FailedOpen = append(event.FailedOpen, from.Annotations[key])
+		}
 	}
 	if status := from.ResponseStatus; status != nil {
 		event.Code, event.Message = int(status.Code), status.Message
@@ -75,15 +92,19 @@ func (e Event) String() string {
 	if e.Resource != "" {
 		what = strings.TrimSuffix(e.Resource+"/"+e.Subresource, "/")
 	}
-	line := fmt.Sprintf("%s %s %s", e.Time.Format("15:04:05.000"), e.Verb, what)
+	words := []string{e.Time.Format("15:04:05.000"), e.Verb, what}
 	if e.Name != "" {
-		line += " " + e.Name
+		words = append(words, e.Name)
 	}
-	line += fmt.Sprintf(" → %d %s", e.Code, http.StatusText(e.Code))
+	words = append(words, "→", strconv.Itoa(e.Code), http.StatusText(e.Code))
 	if status := e.writtenStatus(); status != "" {
-		line += " " + status
+		words = append(words, status)
 	}
-	return line
+	line := []string{strings.Join(words, " ")}
+	for _, webhook := range e.FailedOpen {
+		line = append(line, fmt.Sprintf("the webhook %s gave no answer, and failurePolicy Ignore let it pass", webhook))
+	}
+	return strings.Join(line, "; ")
 }
 
 // writtenStatus is the status that the request wrote, shortened to its plain fields.
@@ -111,11 +132,6 @@ func (e Event) writtenStatus() string {
 // Match chooses events.
 type Match func(Event) bool
 
-// By matches the requests of a user.
-func By(user string) Match {
-	return func(e Event) bool { return e.User == user }
-}
-
 // And matches what all of them match.
 func (m Match) And(others ...Match) Match {
 	return func(e Event) bool {
@@ -136,6 +152,11 @@ func Writes(e Event) bool {
 // Denied matches requests that were forbidden (403) by the account's role.
 func Denied(e Event) bool {
 	return e.Code == http.StatusForbidden && strings.Contains(e.Message, "cannot")
+}
+
+// Around matches requests that did not come through the proxy that marks the IDs of those which do.
+func Around(mark string) Match {
+	return func(e Event) bool { return !strings.HasPrefix(e.ID, mark+"-") }
 }
 
 // Watching matches the operator's standing watches, which begin and end without its having done anything.

@@ -10,45 +10,94 @@ import (
 	"strings"
 )
 
-// Forbidden is a right that an account lacked, however often it asked.
+// Forbidden are the rights to a resource that an account lacked, however often it asked.
 type Forbidden struct {
-	Verb, Group, Resource, Subresource string
+	Group, Resource, Subresource string
+	// Namespace is that of the Leases by which a leader is elected; empty for everything else.
+	Namespace string
 	// URL is set for requests that are not about a resource.
-	URL   string
+	URL string
+	// Verbs that were asked for, in the order in which Kubernetes' documentation lists them.
+	Verbs []string
 	Count int
+}
+
+// verbs in the order in which they are written.
+var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+func inOrder(a, b string) int {
+	return cmp.Or(cmp.Compare(slices.Index(verbs, a), slices.Index(verbs, b)), cmp.Compare(a, b))
 }
 
 // ForbiddenRights sums up the requests that were forbidden, in a stable order.
 func ForbiddenRights(events []Event) []Forbidden {
-	counts := map[Forbidden]int{}
+	var rights []Forbidden
 	for _, e := range events {
-		if Denied(e) {
-			counts[Forbidden{Verb: e.Verb, Group: e.Group, Resource: e.Resource, Subresource: e.Subresource, URL: e.URL}]++
+		if !Denied(e) {
+			continue
+		}
+		to := Forbidden{Group: e.Group, Resource: e.Resource, Subresource: e.Subresource, URL: e.URL}
+		if leases(e.Group, e.Resource) {
+			to.Namespace = e.Namespace
+		}
+		i := slices.IndexFunc(rights, func(r Forbidden) bool { return compare(r, to) == 0 })
+		if i < 0 {
+			i, rights = len(rights), append(rights, to)
+		}
+		right := &rights[i]
+		right.Count++
+		if !slices.Contains(right.Verbs, e.Verb) {
+			right.Verbs = append(right.Verbs, e.Verb)
+			slices.SortFunc(right.Verbs, inOrder)
 		}
 	}
-	var rights []Forbidden
-	for right, count := range counts {
-		right.Count = count
-		rights = append(rights, right)
-	}
-	slices.SortFunc(rights, func(a, b Forbidden) int {
-		return cmp.Or(
-			cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Subresource, b.Subresource),
-			cmp.Compare(a.URL, b.URL), cmp.Compare(a.Verb, b.Verb))
-	})
+	slices.SortFunc(rights, compare)
 	return rights
 }
 
-// Marker is the line above Reconcile that would have given the right.
-// The form is controller-gen's: https://book.kubebuilder.io/reference/markers/rbac
+func compare(a, b Forbidden) int {
+	return cmp.Or(
+		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Subresource, b.Subresource),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.URL, b.URL))
+}
+
+func leases(group, resource string) bool {
+	return group == "coordination.k8s.io" && resource == "leases"
+}
+
+// Marker is the line above Reconcile that would have given the rights, and those that are needed next: whoever may list and
+// not watch is only forbidden the next thing. The form is controller-gen's:
+// https://book.kubebuilder.io/reference/markers/rbac
 func (f Forbidden) Marker() string {
 	if f.Resource == "" {
-		return fmt.Sprintf("// +kubebuilder:rbac:urls=%s,verbs=%s", f.URL, f.Verb)
+		return fmt.Sprintf("// +kubebuilder:rbac:urls=%s,verbs=%s", f.URL, strings.Join(f.Verbs, ";"))
 	}
 	group := f.Group
 	if group == "" {
 		group = `""`
 	}
+	if f.Namespace != "" {
+		group += ",namespace=" + f.Namespace
+	}
 	resource := strings.TrimSuffix(f.Resource+"/"+f.Subresource, "/")
-	return fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, f.Verb)
+	return fmt.Sprintf("// +kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, strings.Join(f.needed(), ";"))
+}
+
+// together are verbs that a client of the resource needs all of.
+func (f Forbidden) together() []string {
+	switch {
+	case leases(f.Group, f.Resource):
+		return []string{"get", "create", "update"} // client-go/tools/leaderelection
+	case f.Resource == "events":
+		return []string{"create", "patch"} // client-go/tools/record and tools/events
+	case slices.Contains(f.Verbs, "list"), slices.Contains(f.Verbs, "watch"):
+		return []string{"list", "watch"} // client-go/tools/cache
+	}
+	return nil
+}
+
+func (f Forbidden) needed() []string {
+	all := slices.Concat(f.Verbs, f.together())
+	slices.SortFunc(all, inOrder)
+	return slices.Compact(all)
 }

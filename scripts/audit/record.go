@@ -20,6 +20,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -68,7 +69,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	// An error leaves what is known.
 	info, _ := requests.NewRequestInfo(request)
 	event := &auditv1.Event{
-		RequestURI: request.URL.RequestURI(), Verb: info.Verb,
+		AuditID: types.UID(request.Header.Get(auditv1.HeaderAuditID)), RequestURI: request.URL.RequestURI(), Verb: info.Verb,
 		RequestReceivedTimestamp: metav1.NowMicro(), Level: auditv1.LevelMetadata,
 	}
 	event.User.Username = t.user

@@ -203,7 +203,7 @@ func events(t *testing.T, path, user string) []audit.Event {
 		t.Fatal(err)
 	}
 	// What a watch is logged at its end is written after it was stopped.
-	if err := log.Quiet(t.Context(), time.Second, audit.By(user)); err != nil {
+	if err := log.Quiet(t.Context(), time.Second, log.By(user)); err != nil {
 		t.Fatal(err)
 	}
 	return log.Since(0, func(e audit.Event) bool { return e.User == user && !audit.Watching(e) })
@@ -262,7 +262,7 @@ func TestALogThatComesLate(t *testing.T) {
 		})
 		return nil
 	})
-	if got := log.Since(0, audit.By("operator")); len(got) != 1 || got[0].Name != "sundae" {
+	if got := log.Since(0, log.By("operator")); len(got) != 1 || got[0].Name != "sundae" {
 		t.Errorf("it has %v", got)
 	}
 	log.ComesLate(func(string) error { return errors.New("nobody answers") })

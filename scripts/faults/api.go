@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
@@ -31,7 +32,7 @@ import (
 
 // ProxyAPI serves the API of a cluster at another address: with TLS, over HTTP/2, with a certificate of an
 // authority of its own. From the configuration it takes the cluster's address and authority, and no credentials: who
-// comes without a token is nobody.
+// comes without a token is nobody. See Exchange for the operator's.
 func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err error) {
 	target, err := url.Parse(config.Host)
 	if err != nil || target.Scheme != "https" {
@@ -55,7 +56,10 @@ func (i *Injector) ProxyAPI(config *rest.Config) (host string, ca []byte, err er
 		through = i.API(through)
 	}
 	s := &service{injector: i, parse: parseAPI, refuse: refuseAPI}
-	s.forward(through, func(r *httputil.ProxyRequest) { r.SetURL(target) })
+	s.forward(through, func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		i.credentials.show(r)
+	})
 	i.mutex.Lock()
 	i.transports = append(i.transports, transport)
 	i.mutex.Unlock()
@@ -101,6 +105,8 @@ func parseAPI(r *http.Request) request {
 	asked.entry.Resource = strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
 	asked.group = info.APIGroup
 	asked.watch = info.Verb == "watch"
+	asked.streamingList = asked.watch && r.URL.Query().Has(sendInitialEvents)
+	asked.cached = info.Verb == "list" && r.URL.Query().Get("resourceVersion") == "0"
 	asked.counts = !asked.watch && !besides(info)
 	if info.Verb == "create" && info.Name == "" {
 		asked.entry.Name = nameInBody(r)
@@ -121,8 +127,30 @@ func besides(info *apirequest.RequestInfo) bool {
 // nameInBody is the name of the object that is created: the address does not have it. It is empty if the body can't be
 // read, or leaves the name to the API server.
 func nameInBody(r *http.Request) string {
-	if r.Body == nil {
+	body, whole := peek(r)
+	if !whole {
 		return ""
+	}
+	var object metav1.PartialObjectMetadata
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch mediaType {
+	case runtime.ContentTypeJSON:
+		_ = json.Unmarshal(body, &object)
+	case runtime.ContentTypeProtobuf:
+		// Four bytes that say so, an envelope, and the object, whose metadata have the same number in all kinds:
+		// k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+		var envelope runtime.Unknown
+		if len(body) > 4 && envelope.Unmarshal(body[4:]) == nil {
+			_ = object.Unmarshal(envelope.Raw)
+		}
+	}
+	return object.Name
+}
+
+// peek reads the body of a request, which can be read again afterwards. whole is false if it is larger than any service takes.
+func peek(r *http.Request) (body []byte, whole bool) {
+	if r.Body == nil {
+		return nil, true
 	}
 	var start bytes.Buffer
 	_, err := io.CopyN(&start, r.Body, bodyLimit)
@@ -130,23 +158,7 @@ func nameInBody(r *http.Request) string {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(start.Bytes()), r.Body), r.Body}
-	if !errors.Is(err, io.EOF) {
-		return ""
-	}
-	var object metav1.PartialObjectMetadata
-	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch mediaType {
-	case runtime.ContentTypeJSON:
-		_ = json.Unmarshal(start.Bytes(), &object)
-	case runtime.ContentTypeProtobuf:
-		// Four bytes that say so, an envelope, and the object, whose metadata have the same number in all kinds:
-		// k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
-		var envelope runtime.Unknown
-		if start.Len() > 4 && envelope.Unmarshal(start.Bytes()[4:]) == nil {
-			_ = object.Unmarshal(envelope.Raw)
-		}
-	}
-	return object.Name
+	return start.Bytes(), errors.Is(err, io.EOF)
 }
 
 // errModified is what the API server says of an object that changed since it was read:
@@ -168,11 +180,34 @@ func refuseAPI(asked *request, kind Kind) refusal {
 	default:
 		err = apierrors.NewInternalError(errors.New("an injected fault"))
 	}
+	return answerOf(err)
+}
+
+// answerOf is an error of the API as it is sent.
+func answerOf(err *apierrors.StatusError) refusal {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	body, marshalErr := json.Marshal(status)
 	if marshalErr != nil {
 		panic(marshalErr) // a Status can always be written
 	}
-	return refusal{code: int(status.Code), mediaType: "application/json", body: body}
+	return refusal{code: int(status.Code), mediaType: runtime.ContentTypeJSON, body: body}
+}
+
+// sendInitialEvents is the parameter of a watch that asks for a streaming list.
+const sendInitialEvents = "sendInitialEvents"
+
+// refuseStreamingList replaces an answer by that of an API server without streaming lists, which is what the embedded one is
+// (docs/decisions/0011). Where a cluster has them, an operator without the right to list would work there and nowhere else:
+// a grade would depend on the cluster. A client lists instead.
+func refuseStreamingList(answer *http.Response) {
+	refused := answerOf(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
+		field.Forbidden(field.NewPath(sendInitialEvents), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+	}))
+	_ = answer.Body.Close() // nobody reads the stream
+	answer.StatusCode, answer.Status = refused.code, http.StatusText(refused.code)
+	answer.Header.Set("Content-Type", refused.mediaType)
+	answer.Header.Del("Content-Encoding")
+	answer.Header.Del("Content-Length")
+	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(refused.body)), int64(len(refused.body))
 }

@@ -6,9 +6,11 @@ package faults
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -416,6 +418,66 @@ func TestAnAPIServerThatIsGoneIsADroppedConnection(t *testing.T) {
 		if _, _, err := injector.ProxyAPI(&rest.Config{Host: host}); err == nil || !strings.Contains(err.Error(), "must begin with https://") {
 			t.Errorf("the address is %q, and the error %v", host, err)
 		}
+	}
+}
+
+// A cluster of others has streaming lists, and the embedded one has none. Through the proxy both answer alike, and a client
+// lists instead.
+func TestAStreamingListIsRefusedOnEveryCluster(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	yes := true
+	streaming := metav1.ListOptions{
+		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+	}
+	_, refused := b.direct.CoreV1().ConfigMaps(b.namespace).Watch(t.Context(), streaming)
+	if !apierrors.IsInvalid(refused) {
+		t.Fatalf("the embedded cluster has streaming lists: %v", refused)
+	}
+	for _, test := range []struct {
+		name  string
+		code  int
+		query string
+		want  string
+	}{
+		{name: "streaming list", code: http.StatusOK, query: "watch=true&sendInitialEvents=true", want: refused.Error()},
+		{name: "without bookmarks", code: http.StatusOK, query: "watch=1&sendInitialEvents=false", want: refused.Error()},
+		{name: "forbidden", code: http.StatusForbidden, query: "watch=true&sendInitialEvents=true", want: "of the cluster"},
+		{name: "watch", code: http.StatusOK, query: "watch=true", want: "of the cluster"},
+		{name: "list", code: http.StatusOK, query: "sendInitialEvents=true", want: "of the cluster"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cluster := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json;stream=watch")
+				w.WriteHeader(test.code)
+				_, _ = io.WriteString(w, `{"message":"of the cluster"}`)
+			}))
+			t.Cleanup(cluster.Close)
+			injector := New(nil)
+			t.Cleanup(func() { injector.Close() })
+			authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cluster.Certificate().Raw})
+			host, ca, err := injector.ProxyAPI(&rest.Config{Host: cluster.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := client.Get(host + "/api/v1/namespaces/x/configmaps?" + test.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			var status metav1.Status
+			if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || status.Message != test.want {
+				t.Errorf("the answer is %d, %q (%v), want %q", answer.StatusCode, status.Message, err, test.want)
+			}
+			if log := injector.Log(); len(log) != 1 || log[0].Code != answer.StatusCode {
+				t.Errorf("the answer has the code %d, and the log %+v", answer.StatusCode, log)
+			}
+		})
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // errLost is why an answer does not reach the operator.
@@ -24,6 +26,10 @@ type request struct {
 	// group is the API group.
 	group string
 	watch bool
+	// streamingList is true of a watch that is to begin with all objects that exist.
+	streamingList bool
+	// cached is true of a list that any cache of the API server may answer, however old it is.
+	cached bool
 }
 
 // exchange is a request on its way through the injector.
@@ -53,7 +59,7 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 		x.dead, entry.Injected = true, true
 	case asked.counts:
 		class := entry.Class()
-		entry.Number, x.fault, x.plan = i.count(class, entry.Service)
+		entry.Number, x.fault, x.plan = i.count(class, entry.Service, asked.cached)
 	}
 	if x.fault != nil {
 		entry.Fault = x.fault.Kind
@@ -66,7 +72,7 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 			if doomed, ok := i.doom(x.plan, from); ok {
 				x.doomed = doomed
 			}
-		case Stale:
+		case Stale, Behind:
 			x.plan.stale = x.fault.For.Duration
 		}
 	}
@@ -126,6 +132,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		}
 		cutOff()
 	}
+	if kind == Behind {
+		r = at(r, x.fault.Version)
+	}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	if kind == LostAnswer || kind == KillAfter {
 		ctx = context.WithoutCancel(ctx) // it is done even if the operator goes away meanwhile
@@ -143,10 +152,25 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	}
 }
 
+// at asks for a list as it was at a version.
+func at(r *http.Request, version string) *http.Request {
+	r = r.Clone(r.Context())
+	query := r.URL.Query()
+	query.Set("resourceVersion", version)
+	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+	r.URL.RawQuery = query.Encode()
+	return r
+}
+
 // answered is called with the service's answer, before any of it is handed over. With an error nothing is.
 func (x *exchange) answered(answer *http.Response) error {
 	code := answer.StatusCode
 	ctx := answer.Request.Context()
+	hide(answer)
+	if x.streamingList && code == http.StatusOK {
+		refuseStreamingList(answer)
+		code = answer.StatusCode
+	}
 	switch {
 	case code == http.StatusSwitchingProtocols:
 		// From here it is no HTTP any more, and has no end to wait for.

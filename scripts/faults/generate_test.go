@@ -71,7 +71,7 @@ func TestRandomSchedules(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() {
-		if seen[kind] < 20 {
+		if seen[kind] < 20 && kind != Behind { // which needs a version that nobody can draw
 			t.Errorf("of a thousand schedules only %d have %s", seen[kind], kind)
 		}
 	}
@@ -161,7 +161,7 @@ func TestMildSchedulesKillNobodyAndAreShort(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() {
-		if kinds[kind] < 100 && !kind.Kills() {
+		if kinds[kind] < 100 && !kind.Kills() && kind != Behind {
 			t.Errorf("of two thousand mild schedules only %d have %s", kinds[kind], kind)
 		}
 	}

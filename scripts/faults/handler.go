@@ -15,16 +15,32 @@ import (
 	"strings"
 )
 
+// Describer is a handler that can say what a request is about whose address does not tell people: "topping cream out". Empty: it
+// can't.
+type Describer interface {
+	Describe(r *http.Request, body []byte) string
+}
+
 // Proxy serves a handler, as that of the freezer, without TLS at an address of this machine. Its answers are delivered
 // when they are complete. The service's name is how schedules and the log call it.
 func (i *Injector) Proxy(name string, handler http.Handler) (url string, err error) {
-	if name == "" || name == API || name == Operator {
+	if name == "" || name == API || name == Operator || name == Check {
 		return "", fmt.Errorf("a service can't be called %q: give it a name of its own", name)
 	}
 	s := &service{
 		injector: i,
 		parse:    func(r *http.Request) request { return parseHTTP(name, r) },
 		refuse:   refuseHTTP,
+		detail:   detailOf,
+	}
+	if describer, ok := handler.(Describer); ok {
+		s.parse = func(r *http.Request) request {
+			asked := parseHTTP(name, r)
+			if body, whole := peek(r); whole {
+				asked.entry.About = describer.Describe(r, body)
+			}
+			return asked
+		}
 	}
 	s.forward(inProcess{handler}, func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
@@ -53,6 +69,23 @@ func parseHTTP(service string, r *http.Request) request {
 	}}
 }
 
+// detailOf is why a service refuses a request, if it says so in a problem (RFC 9457). The answer can still be handed on.
+func detailOf(answer *http.Response) string {
+	if answer.StatusCode < http.StatusBadRequest || answer.Header.Get("Content-Type") != problemType {
+		return ""
+	}
+	body, err := io.ReadAll(answer.Body)
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	var problem struct{ Detail string }
+	if err != nil || json.Unmarshal(body, &problem) != nil {
+		return ""
+	}
+	return problem.Detail
+}
+
+// problemType is the media type of a problem.
+const problemType = "application/problem+json"
+
 // refuseHTTP answers with a problem (RFC 9457). A conflict is none here: only the service knows what 409 means to it.
 func refuseHTTP(_ *request, kind Kind) refusal {
 	code := http.StatusInternalServerError
@@ -70,7 +103,7 @@ func refuseHTTP(_ *request, kind Kind) refusal {
 	if err != nil {
 		panic(err) // strings and a number can always be written
 	}
-	return refusal{code: code, mediaType: "application/problem+json", body: body}
+	return refusal{code: code, mediaType: problemType, body: body}
 }
 
 // inProcess has requests done by a handler of this program.

@@ -24,8 +24,9 @@ type Injector struct {
 	// ProxyAPI.
 	API func(http.RoundTripper) http.RoundTripper
 
-	kill   func() error
-	record *record
+	kill        func() error
+	record      *record
+	credentials *credentials
 
 	// ctx ends with Close, and all that was begun with it; running is what Close waits for.
 	ctx     context.Context
@@ -70,7 +71,7 @@ func newPlan(schedule Schedule) *plan { return &plan{schedule: schedule, over: m
 func New(kill func() error) *Injector {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Injector{
-		kill: kill, record: newRecord(), ctx: ctx, cancel: cancel,
+		kill: kill, record: newRecord(), credentials: newCredentials(), ctx: ctx, cancel: cancel,
 		plan: newPlan(Schedule{}), counts: map[counted]int{}, connections: map[*connection]bool{}, watches: map[*watch]bool{},
 	}
 }
@@ -147,13 +148,13 @@ func (i *Injector) begin(stop func()) (end func(), ok bool) {
 }
 
 // count gives a request its number, and the fault that it meets; nil if it meets none. The injector is locked.
-func (i *Injector) count(class Class, service string) (number int, fault *Fault, during *plan) {
+func (i *Injector) count(class Class, service string, cached bool) (number int, fault *Fault, during *plan) {
 	i.counts[counted{class, ""}]++
 	i.counts[counted{class, service}]++
 	for _, exact := range []bool{true, false} {
 		for j := range i.plan.schedule.Faults {
 			f := &i.plan.schedule.Faults[j]
-			if f.Class != class || (f.Service != "" && f.Service != service) || (f.At != 0) != exact {
+			if f.Class != class || (f.Service != "" && f.Service != service) || (f.At != 0) != exact || (f.Kind == Behind && !cached) {
 				continue
 			}
 			if !exact || f.At == i.counts[counted{class, f.Service}] {

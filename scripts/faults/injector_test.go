@@ -80,11 +80,11 @@ func TestRequestsToAServicePassAndAreLogged(t *testing.T) {
 	}
 	b.demandBooked(t, "one")
 	want := []string{
-		"put movements one → 201 Created (write 1)",
+		"put movements (topping cream out for sundae, id one) → 201 Created (write 1)",
 		"get movements → 200 OK (read 1)",
 		"get owners sundae → 200 OK (read 2)",
-		"put movements one → 400 Bad Request (write 2)",
-		"put movements two → 400 Bad Request (write 3)",
+		`put movements one → 400 Bad Request (write 2, the owner "" is not one: take 1 to 200 of the characters A-Z a-z 0-9 . _ : -, as a uid has)`,
+		"put movements two → 400 Bad Request (write 3, the body is not a movement: EOF; send JSON with owner, direction, kind and ingredient)",
 	}
 	if diff := cmp.Diff(want, b.lines()); diff != "" {
 		t.Errorf("the log (-want +got):\n%s", diff)

@@ -15,8 +15,12 @@ import (
 // LogLimit is how many entries a log keeps: the newest ones. An operator that asks without end must not fill the memory.
 const LogLimit = 20000
 
-// Operator is the service of entries that are no requests: the operator was killed, or started.
-const Operator = "operator"
+// Operator is the service of entries that are no requests: the operator was killed, or started. Check is the service of entries
+// that are requests of a check, which stand beside those of the operator.
+const (
+	Operator = "operator"
+	Check    = "check"
+)
 
 // Entry is a request of the operator and what came of it; or, with the service Operator, what happened to the operator.
 type Entry struct {
@@ -26,7 +30,7 @@ type Entry struct {
 	Time time.Time `json:"time"`
 	// Seconds is how long the answer took, until it was handed over; of a watch, how long it lasted. 0 while neither came.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Service is API, or the name that was given to Proxy, or Operator.
+	// Service is API, or the name that was given to Proxy, or Operator, or Check.
 	Service string `json:"service"`
 	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete, deletecollection); of other services the HTTP
 	// method in small letters; of the operator "killed" or "started".
@@ -36,6 +40,8 @@ type Entry struct {
 	Resource  string `json:"resource,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
+	// About says what it is about where the address does not, in the service's own words: "topping cream out". See Describer.
+	About string `json:"about,omitempty"`
 	// Code is the HTTP status with which it was answered, by the service or by the injector. 0: it never was. Of a request
 	// that was done but whose answer did not arrive (lost-answer, kill-after) it is the service's.
 	Code int `json:"code,omitempty"`
@@ -47,7 +53,7 @@ type Entry struct {
 	Fault Kind `json:"fault,omitempty"`
 	// Injected: the service has never seen it, the answer or the lack of one is the injector's.
 	Injected bool `json:"injected,omitempty"`
-	// Message says what else is to be known, as why the operator could not be started again.
+	// Message says what else is to be known: why a service refused it, or why the operator could not be started again.
 	Message string `json:"message,omitempty"`
 }
 
@@ -86,12 +92,20 @@ func (e Entry) String() string {
 	return line.String()
 }
 
-// What is what was asked for: "update icecreams/status sundae", or "the operator was killed".
+// What is what was asked for: "update icecreams/status sundae", "put movements (topping cream out)", or "the operator was killed".
 func (e Entry) What() string {
 	if e.Service == Operator {
 		return "the operator was " + e.Verb
 	}
-	return strings.Join(strings.Fields(e.Verb+" "+e.Resource+" "+e.Name), " ")
+	what := e.Name
+	if e.About != "" {
+		what = "(" + e.About + ")"
+	}
+	asked := strings.Join(strings.Fields(e.Verb+" "+e.Resource+" "+what), " ")
+	if e.Service == Check {
+		return "the check: " + asked
+	}
+	return asked
 }
 
 // Class is the class of the request, whether it counts or not.

@@ -103,7 +103,7 @@ func newBench(t *testing.T, kill func() error) *bench {
 	}
 	b.direct, b.namespace = direct, namespace.Name
 	b.operator = &rest.Config{
-		Host: host, BearerToken: b.account(t), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+		Host: host, BearerToken: b.Exchange(b.account(t)), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 	}
 	return b
 }

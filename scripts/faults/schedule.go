@@ -34,6 +34,9 @@ const (
 	Stale Kind = "stale"
 	// Cut ends all watches as a dropped connection does, after the request is done.
 	Cut Kind = "cut"
+	// Behind answers the list with which a cache begins (resourceVersion=0) like an API server that is behind the others: as
+	// it was at Version. What has changed since reaches the operator For later, as with Stale. Other reads are answered as ever.
+	Behind Kind = "behind"
 	// KillBefore kills the operator (SIGKILL) when the request arrives. It is not done.
 	KillBefore Kind = "kill-before"
 	// KillAfter kills the operator (SIGKILL) when the request is done, before the answer reaches it.
@@ -43,7 +46,7 @@ const (
 // Kinds are all kinds there are.
 func Kinds() []Kind {
 	return []Kind{
-		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut, KillBefore, KillAfter,
+		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut, Behind, KillBefore, KillAfter,
 	}
 }
 
@@ -71,11 +74,14 @@ type Fault struct {
 	Service string `json:"service,omitempty"`
 	// At says to which of these requests it happens: the n-th since Arm, from 1. 0: to each.
 	At int `json:"at,omitempty"`
-	// For is how long Slow and Stale last, and NoAnswer at most. The other kinds have none.
+	// For is how long Slow, Stale and Behind last, and NoAnswer at most. The other kinds have none.
 	For metav1.Duration `json:"for,omitzero"`
+	// Version is the resourceVersion at which Behind stands.
+	Version string `json:"version,omitempty"`
 }
 
-// String is the fault in words: "kill-after write 3", "stale each api write for 400ms".
+// String is the fault in words: "kill-after write 3", "stale each api write for 400ms". The version of Behind is left out,
+// since it is another one in each run.
 func (f Fault) String() string {
 	words := []string{string(f.Kind)}
 	if f.At == 0 {
@@ -105,10 +111,14 @@ func (f Fault) Validate() error {
 		return fmt.Errorf("%s: requests are counted from 1; write 0 for each", f)
 	case f.For.Duration < 0:
 		return fmt.Errorf("%s: a fault can't last for less than nothing; write something like 300ms", f)
-	case (f.Kind == Slow || f.Kind == Stale) && f.For.Duration == 0:
+	case f.Kind == Behind && (f.Class != Read || f.Service != API || f.Version == ""):
+		return fmt.Errorf("%s: only reads of the API can be behind, and only at a version", f)
+	case f.Kind != Behind && f.Version != "":
+		return fmt.Errorf("%s: only behind has a version; leave it out", f)
+	case (f.Kind == Slow || f.Kind == Stale || f.Kind == Behind) && f.For.Duration == 0:
 		return fmt.Errorf("%s: say for how long, with something like 300ms", f)
-	case f.For.Duration != 0 && f.Kind != Slow && f.Kind != Stale && f.Kind != NoAnswer:
-		return fmt.Errorf("%s: only slow, stale and no-answer last; leave the duration out", f)
+	case f.For.Duration != 0 && !slices.Contains([]Kind{Slow, Stale, Behind, NoAnswer}, f.Kind):
+		return fmt.Errorf("%s: only slow, stale, behind and no-answer last; leave the duration out", f)
 	}
 	return nil
 }

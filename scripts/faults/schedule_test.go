@@ -69,6 +69,10 @@ func TestAScheduleThatWouldNotDoWhatItSaysIsRefused(t *testing.T) {
 		{"a duration below nothing", Fault{Kind: Slow, Class: Write, For: lasting(-1)}, "less than nothing"},
 		{"slow for no time", Fault{Kind: Slow, Class: Write, At: 2}, "slow write 2: say for how long"},
 		{"stale for no time", Fault{Kind: Stale, Class: Write, At: 2}, "stale write 2: say for how long"},
+		{"behind at no version", Fault{Kind: Behind, Class: Read, Service: API, For: lasting(1)}, "only at a version"},
+		{"behind for a write", Fault{Kind: Behind, Class: Write, Service: API, Version: "7", For: lasting(1)}, "only reads of the API"},
+		{"behind for no time", Fault{Kind: Behind, Class: Read, Service: API, Version: "7"}, "say for how long"},
+		{"a cut at a version", Fault{Kind: Cut, Class: Write, At: 2, Version: "7"}, "only behind has a version"},
 		{"a conflict that lasts", Fault{Kind: Conflict, Class: Write, At: 2, For: lasting(1)}, "leave the duration out"},
 		{"a kill of nobody", Fault{Kind: KillAfter, Class: Write, At: 2}, "kill-after write 2: there is no operator that could be killed"},
 	} {
@@ -83,8 +87,11 @@ func TestAScheduleThatWouldNotDoWhatItSaysIsRefused(t *testing.T) {
 	}
 	for _, kind := range Kinds() {
 		fault := Fault{Kind: kind, Class: Write, At: 1}
-		if kind == Slow || kind == Stale {
+		switch kind {
+		case Slow, Stale:
 			fault.For = lasting(1)
+		case Behind:
+			fault = Fault{Kind: Behind, Class: Read, Service: API, Version: "7", For: lasting(1)}
 		}
 		if err := New(func() error { return nil }).Arm(Schedule{Faults: []Fault{fault}}); err != nil {
 			t.Error(err)

@@ -25,6 +25,8 @@ type service struct {
 	parse func(*http.Request) request
 	// refuse is the answer to a request that is not done.
 	refuse func(*request, Kind) refusal
+	// detail says why the service refused a request by itself. Nil: nobody can say.
+	detail func(*http.Response) string
 }
 
 // refusal is an answer of the injector's own.
@@ -53,7 +55,12 @@ func (s *service) forward(transport http.RoundTripper, rewrite func(*httputil.Pr
 		// At once: a watch is a body that never ends.
 		FlushInterval: -1,
 		ModifyResponse: func(answer *http.Response) error {
-			return answer.Request.Context().Value(exchangeKey{}).(*exchange).answered(answer)
+			x := answer.Request.Context().Value(exchangeKey{}).(*exchange)
+			if s.detail != nil {
+				detail := s.detail(answer)
+				s.injector.record.change(x.logged, func(e *Entry) { e.Message = detail })
+			}
+			return x.answered(answer)
 		},
 		// Whatever kept the answer away, the operator sees a connection that drops, as it does without a proxy.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { cutOff() },

@@ -255,3 +255,62 @@ func TestWhatIsHeldBackComesAtTheEndOfTheSchedule(t *testing.T) {
 	}
 	next(t, late, "MODIFIED x=3")
 }
+
+// Only the list with which a cache begins may be old. Whoever asks for what is, is told what is.
+func TestACacheBeginsBehind(t *testing.T) {
+	t.Parallel()
+	const lag = 400 * time.Millisecond
+	b := newBench(t, nil)
+	client := b.client(t)
+	b.make(t, "x")
+	before, err := b.direct.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set(t.Context(), client, b.namespace, "x", "1"); err != nil {
+		t.Fatal(err)
+	}
+	b.arm(t, Fault{Kind: Behind, Class: Read, Service: API, Version: before.ResourceVersion, For: lasting(lag)})
+
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(b.namespace))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	values := make(chan string, 10)
+	tell := func(object any) {
+		if configMap := object.(*corev1.ConfigMap); configMap.Name == "x" {
+			values <- configMap.Data["value"]
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: tell, UpdateFunc: func(_, now any) { tell(now) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	factory.Start(stop)
+	t.Cleanup(func() { close(stop); factory.Shutdown() })
+	var began time.Time
+	for _, want := range []string{"", "1"} {
+		select {
+		case got := <-values:
+			if got != want {
+				t.Fatalf("the cache has the value %q, and it must have %q", got, want)
+			}
+			if want == "" {
+				began = time.Now()
+			} else if took := time.Since(began); took < lag/2 {
+				t.Errorf("the cache caught up within %s, and what has changed must be %s late", took, lag)
+			}
+		case <-time.After(patience):
+			t.Fatalf("the cache never has the value %q", want)
+		}
+	}
+	configMaps := client.CoreV1().ConfigMaps(b.namespace)
+	got, err := configMaps.Get(t.Context(), "x", metav1.GetOptions{})
+	if err != nil || got.Data["value"] != "1" {
+		t.Errorf("a get is told %v (%v)", got, err)
+	}
+	all, err := configMaps.List(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "x").String()})
+	if err != nil || len(all.Items) != 1 || all.Items[0].Data["value"] != "1" {
+		t.Errorf("a list that may not be old is told %v (%v)", all, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 const (
@@ -77,6 +78,25 @@ func (f *Freezer) getOwner(w http.ResponseWriter, r *http.Request) {
 
 func (f *Freezer) getMovements(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
+}
+
+// Describe says which movement somebody wants to book: "topping cream out for 2f1e…, id 9c0d…". It is empty for all other requests.
+func (f *Freezer) Describe(r *http.Request, body []byte) string {
+	id, found := strings.CutPrefix(r.URL.Path, "/v1/movements/")
+	var m Movement
+	if r.Method != http.MethodPut || !found || json.Unmarshal(body, &m) != nil || m.Ingredient.Ingredient == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s for %s, id %s", m.Kind, m.Ingredient.Ingredient, m.Direction, m.Owner, shorten(id))
+}
+
+// shorten leaves of a long id what tells it from others.
+func shorten(id string) string {
+	const enough = 12
+	if len(id) <= enough {
+		return id
+	}
+	return strings.TrimRight(id[:enough], "-._:") + "…"
 }
 
 func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {

@@ -283,3 +283,20 @@ func TestClientErrors(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestARequestIsDescribed(t *testing.T) {
+	t.Parallel()
+	const cream = `{"owner":"7f","direction":"out","kind":"topping","ingredient":"cream"}`
+	for _, test := range []struct{ method, path, body, want string }{
+		{"PUT", "/v1/movements/7f-1-out-cream", cream, "topping cream out for 7f, id 7f-1-out-cre…"},
+		{"PUT", "/v1/movements/m-1", cream, "topping cream out for 7f, id m-1"},
+		{"PUT", "/v1/movements/m-1", "{}", ""},
+		{"PUT", "/v1/movements/m-1", "cream", ""},
+		{"GET", "/v1/movements", "", ""},
+		{"PUT", "/v1/stock", cream, ""},
+	} {
+		if got := freezer.New().Describe(httptest.NewRequest(test.method, test.path, nil), []byte(test.body)); got != test.want {
+			t.Errorf("%s %s %s is described as %q, want %q", test.method, test.path, test.body, got, test.want)
+		}
+	}
+}

@@ -9,94 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
 )
-
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-func served() types.Feature {
-	const expected = "the API server serves the kind Icecream of demo.lva.io/v1 as icecreams, cluster-scoped"
-	return features.New("icecreams are served").
-		Assess("established", check.Assess(assess(func(v visit) {
-			name := icecream.Resource.Resource + "." + icecream.Resource.Group
-			definition, err := v.kinds.Get(v.ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				v.Fail(v.t, expected, "there is no CustomResourceDefinition "+name, installed(v)...)
-			}
-			v.OK(v.t, "reading the CustomResourceDefinition", err)
-			if condition(definition, "Established") != "True" {
-				v.Fail(v.t, expected, "the CustomResourceDefinition is not established", conditions(definition)...)
-			}
-		}))).
-		Assess("with the right names and scope", check.Assess(assess(func(v visit) {
-			list, err := v.discovery.ServerResourcesForGroupVersion(icecream.Resource.GroupVersion().String())
-			if err != nil {
-				v.Fail(v.t, expected, "it does not serve the version: "+err.Error(), installed(v)...)
-			}
-			i := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == icecream.Resource.Resource })
-			if i < 0 {
-				v.Fail(v.t, expected, "the version does not have the resource icecreams", installed(v)...)
-			}
-			if kind := list.APIResources[i].Kind; kind != icecream.Kind.Kind {
-				v.Fail(v.t, expected, "the kind is "+kind)
-			}
-			if list.APIResources[i].Namespaced {
-				v.Fail(v.t, expected, "icecreams are namespaced", "a Get of one needs a namespace: that is the default scope of a kind")
-			}
-		}))).Feature()
-}
-
-// installed lists what the submission's definitions define, as evidence for what is not there.
-func installed(v visit) []string {
-	list, err := v.kinds.List(v.ctx, metav1.ListOptions{})
-	if err != nil || len(list.Items) == 0 {
-		return []string{"your types define no kind at all"}
-	}
-	var lines []string
-	for _, definition := range list.Items {
-		kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-		scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
-		versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-		var names []string
-		for _, version := range versions {
-			if version, ok := version.(map[string]any); ok {
-				names = append(names, fmt.Sprint(version["name"]))
-			}
-		}
-		lines = append(lines, fmt.Sprintf("your types define %s: kind %s, versions %s, scope %s",
-			definition.GetName(), kind, strings.Join(names, ", "), scope))
-	}
-	return lines
-}
-
-func condition(object *unstructured.Unstructured, kind string) string {
-	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, c := range all {
-		if c, ok := c.(map[string]any); ok && c["type"] == kind {
-			return fmt.Sprint(c["status"])
-		}
-	}
-	return ""
-}
-
-func conditions(object *unstructured.Unstructured) []string {
-	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	var lines []string
-	for _, c := range all {
-		if c, ok := c.(map[string]any); ok {
-			lines = append(lines, fmt.Sprintf("%v=%v: %v", c["type"], c["status"], c["message"]))
-		}
-	}
-	return lines
-}
 
 // columns looks at the table that kubectl get prints: the API server makes it, kubectl only asks for it.
 func columns() types.Feature {
@@ -113,6 +33,7 @@ func columns() types.Feature {
 			var table metav1.Table
 			v.OK(v.t, "reading the table", json.Unmarshal(raw, &table))
 			shown := tableLine(&table)
+			var wrong []string
 			for _, want := range []struct{ name, kind, value string }{
 				{"SoldOut", "boolean", "true"},
 				{"ToppingsCount", "integer", "1"},
@@ -120,15 +41,22 @@ func columns() types.Feature {
 			} {
 				at := slices.IndexFunc(table.ColumnDefinitions, func(d metav1.TableColumnDefinition) bool { return d.Name == want.name })
 				if at < 0 {
-					v.Fail(v.t, expected, "the table has no column "+want.name, shown...)
+					wrong = append(wrong, "the table has no column "+want.name)
+					continue
 				}
 				if kind := table.ColumnDefinitions[at].Type; kind != want.kind {
-					v.Fail(v.t, expected, fmt.Sprintf("the column %s has the type %s instead of %s", want.name, kind, want.kind), shown...)
+					wrong = append(wrong, fmt.Sprintf("the column %s has the type %s instead of %s", want.name, kind, want.kind))
+				}
+				if table.ColumnDefinitions[at].Priority > 0 {
+					wrong = append(wrong, fmt.Sprintf("the column %s is shown with -o wide only", want.name))
 				}
 				// Without a status subresource there is no status to show: another check says so.
 				if got := fmt.Sprint(table.Rows[0].Cells[at]); want.value != "" && statusErr == nil && got != want.value {
-					v.Fail(v.t, expected, fmt.Sprintf("the column %s shows %s where the status says %s", want.name, got, want.value), shown...)
+					wrong = append(wrong, fmt.Sprintf("the column %s shows %s where the status says %s", want.name, got, want.value))
 				}
+			}
+			if len(wrong) > 0 {
+				v.Fail(v.t, expected, strings.Join(wrong, "; "), shown...)
 			}
 		}))).Feature()
 }

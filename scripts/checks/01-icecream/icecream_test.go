@@ -19,10 +19,12 @@ import (
 
 func TestIcecream(t *testing.T) {
 	check.Run(t, check.Features{
-		"served":             served(),
-		"sample":             sample(),
+		"served":             icecream.Served(),
+		"sample":             icecream.Sample(),
+		"accepted":           accepted(),
 		"toppings-max":       toppingsMax(),
 		"toppings-unique":    toppingsUnique(),
+		"flavours-unique":    flavoursUnique(),
 		"flavour-required":   flavourRequired(),
 		"status-subresource": statusSubresource(),
 		"columns":            columns(),
@@ -50,7 +52,7 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	}
 	return context.WithValue(ctx, clientsKey{}, clients{
 		icecreams: client.Resource(icecream.Resource),
-		kinds:     client.Resource(definitions),
+		kinds:     client.Resource(icecream.Definitions),
 		discovery: discoveryClient,
 	}), nil
 }

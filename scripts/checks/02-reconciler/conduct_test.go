@@ -42,15 +42,14 @@ func restart() types.Feature {
 }
 
 func settles() types.Feature {
-	return features.New("no write once right").
+	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
 			for _, name := range []string{"nut-1", "nut-2", "nut-3"} {
 				v.make(name, "flavour-of-"+name)
 			}
-			if !v.remain("three icecreams of different flavours stay", "nut-1", "nut-2", "nut-3") {
-				v.Fail(v.t, "the operator becomes silent when all is right", "it sends requests without end")
-			}
-			began := v.Audit.Now()
+			v.remain("three icecreams of different flavours stay", "nut-1", "nut-2", "nut-3")
+			v.Idle(v.ctx, v.t)
+			began, logged := v.Audit.Now(), v.logged()
 			for _, name := range []string{"nut-1", "nut-2", "nut-3"} {
 				v.OK(v.t, "labelling an icecream", v.shop.Patch(v.ctx, name, `{"metadata":{"labels":{"table":"4"}}}`))
 			}
@@ -63,29 +62,54 @@ func settles() types.Feature {
 				v.Fail(v.t, "the operator writes nothing for nut-1 and nut-2, of which only a label changed",
 					fmt.Sprintf("it sent %d writes that change nothing", len(writes)), lines(writes)...)
 			}
+			v.NoErrors(v.ctx, v.t, logged, "nut-1", "nut-2")
+		}))).
+		Assess("when one is gone", check.Assess(assess(func(v visit) {
+			logged := v.logged()
+			v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, "nut-2"))
+			v.remain("the other two stay", "nut-1", "nut-3")
+			v.AtRest(v.ctx, v.t)
+			v.NoErrors(v.ctx, v.t, logged, "nut-1", "nut-2", "nut-3")
 		}))).Feature()
+}
+
+// logged is how much the operator has logged.
+func (v visit) logged() int64 {
+	v.t.Helper()
+	size, err := v.Operator.Logged(v.ctx)
+	v.OK(v.t, "reading the operator's log", err)
+	return size
 }
 
 func statusSubresource() types.Feature {
 	return features.New("the status is written through its subresource").
 		Assess("in the whole run", check.Assess(assess(func(v visit) {
 			resource := icecream.Resource.GroupResource()
-			writes := v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource)))
-			var wrong []audit.Event
+			writes := v.Audit.Since(0, v.OperatorRequests().And(audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
+				return e.Verb == "update" || e.Verb == "patch"
+			}))
+			var wrong, forbidden []audit.Event
 			viaSubresource := false
 			for _, e := range writes {
-				viaSubresource = viaSubresource || e.Subresource == "status"
-				if e.Subresource == "" && losesStatus(e) {
+				switch {
+				case e.Subresource == "status":
+					viaSubresource = true
+				case e.Subresource == "" && losesStatus(e):
 					wrong = append(wrong, e)
+				case e.Subresource == "" && audit.Denied(e):
+					forbidden = append(forbidden, e) // with what it carried: nobody has read that
 				}
 			}
 			const expected = "the operator writes the status through icecreams/status only"
-			if len(wrong) > 0 {
+			switch {
+			case len(wrong) > 0:
 				v.Fail(v.t, expected, fmt.Sprintf(
 					"%d writes of icecreams carried a changed status, which the API server ignores there", len(wrong)), lines(wrong)...)
-			}
-			if !viaSubresource {
-				v.Fail(v.t, expected, "it never wrote icecreams/status")
+			case !viaSubresource && len(forbidden) > 0:
+				v.Fail(v.t, expected, fmt.Sprintf("it never wrote icecreams/status, and asked %d times to update or patch icecreams, which it may not: "+
+					"a marker for that would not help, since the API server ignores the status there", len(forbidden)), lines(forbidden)...)
+			case !viaSubresource && len(writes) > 0:
+				v.Fail(v.t, expected, "it never wrote icecreams/status", lines(writes)...)
 			}
 		}))).Feature()
 }
@@ -111,22 +135,6 @@ func losesStatus(e audit.Event) bool {
 		}
 	}
 	return false
-}
-
-func leastPrivilege() types.Feature {
-	return features.New("the role is enough").
-		Assess("in the whole run", check.Assess(assess(func(v visit) {
-			denied := v.Audit.Since(0, v.ByOperator().And(audit.Denied))
-			if len(denied) == 0 {
-				return
-			}
-			var missing []string
-			for _, right := range audit.ForbiddenRights(denied) {
-				missing = append(missing, fmt.Sprintf("missing (%d times): %s", right.Count, right.Marker()))
-			}
-			v.Fail(v.t, "the role that your +kubebuilder:rbac markers generate allows all that the operator asks for",
-				fmt.Sprintf("the API server refused %d of its requests (403 Forbidden)", len(denied)), missing...)
-		}))).Feature()
 }
 
 func lines(events []audit.Event) []string {

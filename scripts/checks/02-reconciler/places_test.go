@@ -14,10 +14,8 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/story"
 )
-
-// places is how many icecreams there may be of a flavour.
-const places = 3
 
 func threeStay() types.Feature {
 	return features.New("three of a flavour stay").
@@ -31,35 +29,65 @@ func threeStay() types.Feature {
 
 func newestGoes() types.Feature {
 	return features.New("of four the newest goes").
-		Assess("though its name sorts first", check.Assess(assess(func(v visit) {
-			v.make("mango-b", "mango")
-			v.make("mango-c", "mango")
-			v.nextSecond(v.make("mango-d", "mango"))
-			v.make("mango-a", "mango")
-			v.remain("of four mango icecreams the newest, mango-a, goes: mango-b, mango-c and mango-d stay",
-				"mango-b", "mango-c", "mango-d")
+		Assess("though its name sorts first, and in a crowd", check.Assess(assess(func(v visit) {
+			crowd := v.crowd()
+			// Three flavours, and others around them: an operator that deletes whatever its list has last can't be right by chance.
+			flavours := []string{"guava", "mango", "papaya"}
+			var last icecream.Icecream
+			stay := slices.Clone(crowd)
+			for _, flavour := range flavours {
+				for _, letter := range []string{"-c", "-b", "-d"} {
+					last = v.make(flavour+letter, flavour)
+					stay = append(stay, last.Name)
+				}
+			}
+			v.nextSecond(last)
+			for _, flavour := range flavours {
+				v.make(flavour+"-a", flavour)
+			}
+			v.remainBeside(crowd, "of four icecreams of guava, of mango and of papaya the newest goes, guava-a, mango-a and papaya-a, and all others stay", stay...)
 		}))).Feature()
 }
 
+// crowd creates icecreams of which each has a flavour of its own, so that all of them stay.
+func (v visit) crowd() (names []string) {
+	v.t.Helper()
+	for n := range 9 {
+		// Some have names that come before those of the others, and some have names that come after them.
+		name := fmt.Sprintf("%s-guest-%d", []string{"a", "h", "z"}[n%3], n)
+		v.make(name, name)
+		names = append(names, name)
+	}
+	return names
+}
+
 func tiesByName() types.Feature {
-	return features.New("of equal age the last name goes").
-		Assess("though it was made first", check.Assess(assess(func(v visit) {
-			// All four must be of one second. The clock may tick between them: then they are tried again.
+	return features.New("of equal age the last names go").
+		Assess("though they were made first", check.Assess(assess(func(v visit) {
+			// All must be of one second. The clock may tick between them: then they are tried again.
 			for attempt := range 10 {
-				name := func(n int) string { return fmt.Sprintf("lemon-%d-%d", attempt, n) }
-				first := v.make(name(4), "lemon")
-				last := first
-				for n := 1; n < 4; n++ {
-					last = v.make(name(n), "lemon")
+				name := func(flavour string, n int) string { return fmt.Sprintf("%s-%d-%d", flavour, attempt, n) }
+				var first, last icecream.Icecream
+				var stay []string
+				for n := 6; n > 0; n-- {
+					for _, flavour := range []string{"lemon", "lime"} {
+						last = v.make(name(flavour, n), flavour)
+						if first.Name == "" {
+							first = last
+						}
+						if n <= story.PerFlavour {
+							stay = append(stay, last.Name)
+						}
+					}
 				}
 				if last.Created.Equal(first.Created) {
-					v.remain(fmt.Sprintf("of four lemon icecreams made in the same second %s goes, whose name sorts last", name(4)),
-						name(1), name(2), name(3))
+					v.remain("of six icecreams of lemon and six of lime, all made in the same second, the three of each stay whose names sort first: "+
+						list(slices.Sorted(slices.Values(stay))), stay...)
 					return
 				}
 				v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
 			}
-			v.Fail(v.t, "four icecreams can be made within a second", "ten times they could not: the machine is too busy")
+			v.Fail(v.t, "twelve icecreams can be made within a second", "ten times they could not: the machine is too busy")
 		}))).Feature()
 }
 
@@ -88,7 +116,7 @@ func twoFlavours() types.Feature {
 			v.make("z-fig", "fig")
 			v.hold("c-plum-fig takes a place of plum and one of fig, so of four of plum one goes, and of four of fig one",
 				func(there []string) bool {
-					return len(there) == 5 && slices.Contains(there, "c-plum-fig") && of(there, "plum") == places && of(there, "fig") == places
+					return len(there) == 5 && slices.Contains(there, "c-plum-fig") && of(there, "plum") == story.PerFlavour && of(there, "fig") == story.PerFlavour
 				})
 		}))).Feature()
 }
@@ -119,19 +147,6 @@ func burst() types.Feature {
 			}
 			v.OK(v.t, "creating thirty icecreams at once", all.Wait())
 			v.remain("of six icecreams of each of five flavours the three oldest stay (of the same second, by name)",
-				oldest(made)...)
+				story.Assign(made).Holders()...)
 		}))).Feature()
-}
-
-// oldest are the names of those that have a place, of icecreams with one flavour each.
-func oldest(icecreams []icecream.Icecream) []string {
-	slices.SortFunc(icecreams, icecream.Older)
-	taken := map[string]int{}
-	var names []string
-	for _, i := range icecreams {
-		if taken[i.Flavour[0]]++; taken[i.Flavour[0]] <= places {
-			names = append(names, i.Name)
-		}
-	}
-	return names
 }

@@ -11,10 +11,14 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/story"
 )
 
 func TestReconciler(t *testing.T) {
 	check.Run(t, check.Features{
+		"served": icecream.Served(),
+		"sample": icecream.Sample(),
+
 		"toppings-count":     toppingsCount(),
 		"three-stay":         threeStay(),
 		"newest-goes":        newestGoes(),
@@ -25,10 +29,13 @@ func TestReconciler(t *testing.T) {
 		"place-frees":        placeFrees(),
 		"burst":              burst(),
 		"restart":            restart(),
+		"old-news":           oldNews(),
+		"story":              story.Check(story.Rules{}, shopOf),
 		"settles":            settles(),
 		"status-subresource": statusSubresource(),
-		"least-privilege":    leastPrivilege(),
-		"bad-day":            check.BadDay(assess(scenario), check.Assess(assess(conflicts))),
+		"role-suffices":      check.RoleSuffices(),
+		"least-privilege":    icecream.LeastPrivilege(),
+		"bad-day":            check.BadDay(assess(scenario), check.Assess(assess(conflicts)), check.Assess(assess(refusals))),
 	}, check.Options{
 		Scenario: assess(scenario), Writes: 8, Reads: 2,
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {

@@ -4,11 +4,11 @@
 package reconciler_test
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/compare"
 	"lva.io/operators/scripts/checks/icecream"
 	"lva.io/operators/scripts/faults"
 )
@@ -30,6 +30,30 @@ func conflicts(v visit) {
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, schedule))
 	v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "medlar", `{"spec":{"topping":["cream","nuts"]}}`))
 	v.toppingsCount("medlar", 2)
+	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
+	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+}
+
+// refusals let the only requests that matter fail: those by which a fourth icecream is deleted. Whoever asks the API server before is
+// refused, too.
+func refusals(v visit) {
+	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+	stay := []string{"salak-1", "salak-2", "salak-3"}
+	for _, name := range stay {
+		v.make(name, "salak")
+	}
+	v.become("three of salak stay, and are sold out", func() (string, bool) { return v.stand(true, stay...) })
+	v.Settle(v.ctx, v.t)
+	var schedule faults.Schedule
+	for at := 1; at <= 3; at++ { // one is not enough: the same change may have called it twice
+		schedule.Faults = append(schedule.Faults, faults.Fault{Kind: faults.ServerError, Class: faults.Read, At: at},
+			faults.Fault{Kind: faults.Conflict, Class: faults.Write, At: at})
+	}
+	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, schedule))
+	v.make("salak-4", "salak")
+	v.become("of four icecreams of salak salak-4 goes, also if the API server refuses what the operator asks for at first", func() (string, bool) {
+		return v.stand(true, stay...)
+	})
 	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
 	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
 }
@@ -70,8 +94,8 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	wrong := ""
 	for _, i := range v.shop.All() {
 		there = append(there, i.Name)
-		if i.ToppingsCount != int64(len(i.Topping)) || i.SoldOut != soldOut {
-			wrong = fmt.Sprintf("%s has %d toppings, toppingsCount %d and soldOut %t", i.Name, len(i.Topping), i.ToppingsCount, i.SoldOut)
+		if status := (compare.Fields{i.CountIs(int64(len(i.Topping))), i.SoldOutIs(soldOut)}); !status.Same() {
+			wrong = status.Observed()
 		}
 	}
 	slices.Sort(there)

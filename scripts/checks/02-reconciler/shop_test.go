@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/compare"
 	"lva.io/operators/scripts/checks/icecream"
 )
 
@@ -57,6 +58,13 @@ func (v visit) remain(expected string, names ...string) (settled bool) {
 	return v.hold(expected, func(there []string) bool { return slices.Equal(there, names) })
 }
 
+// remainBeside is remain where those of a crowd, which are among the names, are spoken of only if they are gone.
+func (v visit) remainBeside(crowd []string, expected string, names ...string) {
+	v.t.Helper()
+	slices.Sort(names)
+	v.holdBeside(crowd, expected, func(there []string) bool { return slices.Equal(there, names) })
+}
+
 // remainCount is remain where it does not matter which icecreams they are.
 func (v visit) remainCount(expected string, count int) {
 	v.t.Helper()
@@ -65,16 +73,25 @@ func (v visit) remainCount(expected string, count int) {
 
 func (v visit) hold(expected string, want func(there []string) bool) (settled bool) {
 	v.t.Helper()
+	return v.holdBeside(nil, expected, want)
+}
+
+func (v visit) holdBeside(crowd []string, expected string, want func(there []string) bool) (settled bool) {
+	v.t.Helper()
 	look := func() (string, bool) {
 		var there []string
 		for _, i := range v.shop.All() {
-			if i.ToppingsCount != int64(len(i.Topping)) {
-				return fmt.Sprintf("%s has toppingsCount %d and %d toppings", i.Name, i.ToppingsCount, len(i.Topping)), false
+			if count := (compare.Fields{i.CountIs(int64(len(i.Topping)))}); !count.Same() {
+				return fmt.Sprintf("%s, for %d toppings", count.Observed(), len(i.Topping)), false
 			}
 			there = append(there, i.Name)
 		}
 		slices.Sort(there)
-		return "there are " + list(there), want(there)
+		observed := "there are " + list(without(there, crowd))
+		if missing := without(crowd, there); len(missing) > 0 {
+			observed += "; gone are " + list(missing)
+		}
+		return observed, !v.shop.Behind() && want(there)
 	}
 	v.Eventually(v.ctx, v.t, expected, v.shop.Changed, look)
 	settled = v.Settle(v.ctx, v.t)
@@ -93,12 +110,17 @@ func (v visit) soldOut(expected string, want bool, names ...string) {
 			if !there {
 				return name + " is gone", false
 			}
-			if i.SoldOut != want {
-				return fmt.Sprintf("%s (%s) has soldOut %t", name, strings.Join(i.Flavour, ", "), i.SoldOut), false
+			if soldOut := (compare.Fields{i.SoldOutIs(want)}); !soldOut.Same() {
+				return soldOut.Observed(), false
 			}
 		}
 		return "", true
 	})
+}
+
+// without are the names that are not among the others.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
 func list(names []string) string {

@@ -4,13 +4,14 @@
 package reconciler_test
 
 import (
-	"fmt"
 	"slices"
 
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/compare"
+	"lva.io/operators/scripts/checks/icecream"
 )
 
 func toppingsCount() types.Feature {
@@ -32,14 +33,14 @@ func toppingsCount() types.Feature {
 
 func (v visit) toppingsCount(name string, want int64) {
 	v.t.Helper()
-	v.Eventually(v.ctx, v.t, fmt.Sprintf("status.toppingsCount of %s becomes %d", name, want), v.shop.Changed,
-		func() (string, bool) {
-			i, there := v.shop.Get(name)
-			if !there {
-				return name + " is gone", false
-			}
-			return fmt.Sprintf("status.toppingsCount is %d", i.ToppingsCount), i.ToppingsCount == want
-		})
+	wanted := func(i icecream.Icecream) compare.Fields { return compare.Fields{i.CountIs(want)} }
+	v.Eventually(v.ctx, v.t, wanted(icecream.Icecream{Name: name}).Expected(), v.shop.Changed, func() (string, bool) {
+		i, there := v.shop.Get(name)
+		if !there {
+			return name + " is gone", false
+		}
+		return wanted(i).Observed(), wanted(i).Same()
+	})
 }
 
 func soldOut() types.Feature {

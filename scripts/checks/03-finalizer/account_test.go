@@ -6,69 +6,25 @@ package finalizer_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/checks/story"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/freezer"
 )
 
-// account is what was booked for one icecream, in the order in which it was.
-type account []freezer.Movement
-
-func (v visit) account(o order) account {
+func (v visit) account(o order) story.Account {
 	v.t.Helper()
 	movements, err := v.Freezer.Movements(v.ctx, o.uid)
 	v.OK(v.t, "reading the freezer's ledger", err)
 	return movements
-}
-
-func say(i freezer.Ingredient) string { return i.Kind + " " + i.Ingredient }
-
-// out is what was taken and not returned, sorted.
-func (a account) out() []string {
-	counts := a.counts(nil)
-	var out []string
-	for what, count := range counts {
-		for range count {
-			out = append(out, what)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// wrong says what was booked and should not have been, whatever else comes: empty if nothing.
-func (a account) wrong() (wrong string) {
-	a.counts(func(m freezer.Movement, count int) {
-		switch {
-		case wrong != "":
-		case count > 1:
-			wrong = say(m.Ingredient) + " was taken twice"
-		case count < 0:
-			wrong = say(m.Ingredient) + " was returned once more than it was taken"
-		}
-	})
-	return wrong
-}
-
-// counts counts what is out of each ingredient, and tells of the count after each movement.
-func (a account) counts(each func(freezer.Movement, int)) map[string]int {
-	counts := map[string]int{}
-	for _, m := range a {
-		if m.Direction == freezer.Out {
-			counts[say(m.Ingredient)]++
-		} else {
-			counts[say(m.Ingredient)]--
-		}
-		if each != nil {
-			each(m, counts[say(m.Ingredient)])
-		}
-	}
-	return counts
 }
 
 // describe says what is out for an icecream, as the observation of a check.
@@ -76,7 +32,7 @@ func (v visit) describe(o order) string {
 	v.t.Helper()
 	a := v.account(o)
 	if len(a) > 0 {
-		return fmt.Sprintf("%s has %s out of the freezer", o.name, sentence(a.out()))
+		return fmt.Sprintf("%s has %s out of the freezer", o.name, story.List(a.Out()))
 	}
 	observed := fmt.Sprintf("the freezer has booked nothing for %s (owner %s)", o.name, o.uid)
 	if !slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Service == freezer.Service }) {
@@ -86,7 +42,7 @@ func (v visit) describe(o order) string {
 	v.OK(v.t, "reading the freezer's ledger", err)
 	for _, m := range all {
 		if m.Owner == o.name {
-			return fmt.Sprintf("%s: it has booked %s %s for the owner %s, which is a name and not a UID", observed, say(m.Ingredient), m.Direction, m.Owner)
+			return fmt.Sprintf("%s: it has booked %s %s for the owner %s, which is a name and not a UID", observed, story.Say(m.Ingredient), m.Direction, m.Owner)
 		}
 	}
 	return observed
@@ -98,18 +54,18 @@ func (v visit) has(expected string, patience time.Duration, o order, ingredients
 	slices.Sort(ingredients)
 	v.until(expected, patience, func() (string, bool) {
 		v.inOrder(expected, o)
-		if !slices.Equal(v.account(o).out(), ingredients) {
+		if !slices.Equal(v.account(o).Out(), ingredients) {
 			return v.describe(o), false
 		}
 		now, _ := v.find(o)
-		return "its finalizers are " + sentence(now.finalizers), now.held()
+		return finalizersOf(now.finalizers), now.held()
 	})
 }
 
 // inOrder fails as soon as something is booked that can't be made good.
 func (v visit) inOrder(expected string, o order) {
 	v.t.Helper()
-	if wrong := v.account(o).wrong(); wrong != "" {
+	if wrong := v.account(o).Wrong(); wrong != "" {
 		v.fail(expected, fmt.Sprintf("%s, for %s", wrong, o.name))
 	}
 }
@@ -121,13 +77,13 @@ func (v visit) leaves(expected string, patience time.Duration, orders ...order) 
 		for _, o := range orders {
 			now, there := v.find(o)
 			v.inOrder(expected, o)
-			switch out := v.account(o).out(); {
+			switch out := v.account(o).Out(); {
 			case !there && len(out) > 0:
-				v.fail(expected, fmt.Sprintf("%s is gone, and %s is still out of the freezer", o.name, sentence(out)))
+				v.fail(expected, fmt.Sprintf("%s is gone, and %s is still out of the freezer", o.name, story.List(out)))
 			case there && len(out) > 0:
-				return fmt.Sprintf("%s still has %s out of the freezer", o.name, sentence(out)), false
+				return fmt.Sprintf("%s still has %s out of the freezer", o.name, story.List(out)), false
 			case there:
-				return fmt.Sprintf("%s has returned everything, and is still there: its finalizers are %s", o.name, sentence(now.finalizers)), false
+				return fmt.Sprintf("%s has returned everything, and is still there: %s", o.name, finalizersOf(now.finalizers)), false
 			}
 		}
 		return "they are gone", true
@@ -141,8 +97,8 @@ func (v visit) leaves(expected string, patience time.Duration, orders ...order) 
 func (v visit) closed(expected string, o order) {
 	v.t.Helper()
 	v.inOrder(expected, o)
-	if out := v.account(o).out(); len(out) > 0 {
-		v.fail(expected, fmt.Sprintf("%s is gone, and %s still out of the freezer", o.name, sentence(out)))
+	if out := v.account(o).Out(); len(out) > 0 {
+		v.fail(expected, fmt.Sprintf("%s is gone, and %s still out of the freezer", o.name, story.List(out)))
 	}
 }
 
@@ -156,7 +112,7 @@ func (v visit) returnedFirst(expected string, o order) {
 	}
 	if last := a[len(a)-1]; last.Booked.After(removed.Time) {
 		v.fail(expected, fmt.Sprintf("the finalizer was removed at %s, and %s was booked %s only at %s", clock(removed.Time),
-			say(last.Ingredient), last.Direction, clock(last.Booked)))
+			story.Say(last.Ingredient), last.Direction, clock(last.Booked)))
 	}
 }
 
@@ -172,19 +128,21 @@ func (v visit) takenAfter(expected string, o order) {
 		}
 		sent := log[i].Time
 		if added == nil {
-			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and the finalizer was never added to %s", say(m.Ingredient), clock(sent), o.name))
+			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and the finalizer was never added to %s", story.Say(m.Ingredient), clock(sent), o.name))
 		}
 		if known := answered(log, *added); sent.Before(known) {
 			v.fail(expected, fmt.Sprintf("%s was asked for at %s, and that the finalizer is on %s was known only at %s",
-				say(m.Ingredient), clock(sent), o.name, clock(known)))
+				story.Say(m.Ingredient), clock(sent), o.name, clock(known)))
 		}
 	}
 }
 
-// answered is when a write that is in the audit log was answered; or done, if its answer was lost.
+// answered is when a write that is in the audit log was answered; or done, if its answer was lost. Another controller of the same
+// operator may write the status of the same icecream at the same moment.
 func answered(log []faults.Entry, write audit.Event) time.Time {
+	resource := strings.TrimSuffix(write.Resource+"/"+write.Subresource, "/")
 	for _, e := range slices.Backward(log) {
-		if e.Service == faults.API && e.Write && e.Name == write.Name && !e.Time.After(write.Time) {
+		if e.Service == faults.API && e.Verb == write.Verb && e.Resource == resource && e.Name == write.Name && !e.Time.After(write.Time) {
 			if at := e.Answered(); !at.IsZero() {
 				return at
 			}
@@ -206,7 +164,8 @@ func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 				Finalizers []string `json:"finalizers"`
 			} `json:"metadata"`
 		}
-		if e.Name != o.name || e.Code >= 300 || e.Verb == "delete" || json.Unmarshal(e.Response, &stored) != nil || stored.Metadata.UID != o.uid {
+		// A write of the status may answer with the finalizer that another request has added, before that has its answer.
+		if e.Name != o.name || e.Subresource != "" || e.Code >= 300 || e.Verb == "delete" || json.Unmarshal(e.Response, &stored) != nil || stored.Metadata.UID != o.uid {
 			continue
 		}
 		switch held := slices.Contains(stored.Metadata.Finalizers, finalizer); {
@@ -222,61 +181,54 @@ func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 // toppingsFirst fails an operator that returned a flavour before a topping when the icecream was deleted.
 func (v visit) toppingsFirst(expected string, o order) {
 	v.t.Helper()
-	flavour := ""
-	for _, m := range v.account(o) {
-		switch {
-		case m.Direction == freezer.Out: // what went in before was exchanged for it
-			flavour = ""
-		case m.Kind == freezer.Flavour:
-			flavour = say(m.Ingredient)
-		case flavour != "":
-			v.fail(expected, fmt.Sprintf("of %s, %s was returned before %s", o.name, flavour, say(m.Ingredient)))
-		}
+	if flavour, topping := v.account(o).FlavourFirst(); flavour != "" {
+		v.fail(expected, fmt.Sprintf("of %s, %s was returned before %s", o.name, flavour, topping))
 	}
 }
 
-// evidenceLines is how many requests a failed check shows: the last ones.
-const evidenceLines = 10
-
-// evidence is what the operator asked for since the check began, and what befell it: what it read at the API server is
-// left out.
-func (v visit) evidence() []string {
+// evidence is what the operator asked for since the check began, and what befell it: what it read at the API server is left
+// out.
+func (v visit) evidence(expected, observed string) []string {
 	log, err := v.Faults.Log(v.ctx)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	booked := map[string]freezer.Movement{}
-	if movements, err := v.Freezer.Movements(v.ctx, ""); err == nil {
-		for _, m := range movements {
-			booked[m.ID] = m
-		}
-	}
-	var lines []string
-	for _, e := range log {
-		if e.Time.Before(v.began) || e.Service == faults.API && !e.Write || e.Resource == "leases" || e.Resource == "events" {
-			continue
-		}
-		if m, ok := booked[e.Name]; ok {
-			e.Name = fmt.Sprintf("%s (%s %s)", shorten(e.Name), say(m.Ingredient), m.Direction)
-		}
-		lines = append(lines, e.String())
-	}
-	if len(lines) == 0 {
+	log = slices.DeleteFunc(log, func(e faults.Entry) bool {
+		return e.Time.Before(v.began) || e.Service == faults.API && !e.Write || e.Resource == "leases" || e.Resource == "events"
+	})
+	if len(log) == 0 {
 		return []string{"the operator has written nothing and has not asked the freezer since this check began"}
 	}
-	if skipped := len(lines) - evidenceLines; skipped > 0 {
-		lines = append([]string{fmt.Sprintf("(earlier requests: %d)", skipped)}, lines[skipped:]...)
-	}
-	return lines
-}
-
-// shorten leaves of a long id what tells it from others.
-func shorten(id string) string {
-	const enough = 12
-	if len(id) <= enough {
-		return id
-	}
-	return strings.TrimRight(id[:enough], "-._:") + "…"
+	return v.Evidence(v.Tell(log), expected, observed)
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05.000") }
+
+func TestAnsweredIsTheWriteItself(t *testing.T) {
+	if os.Getenv(protocol.RunVariable) != "" {
+		t.Skip("this binary is the checks of a run")
+	}
+	t.Parallel()
+	at := func(milliseconds int) time.Time {
+		return time.Date(2026, time.July, 1, 12, 0, 0, milliseconds*int(time.Millisecond), time.UTC)
+	}
+	write := func(sent int, verb, resource string, seconds float64, fault faults.Kind) faults.Entry {
+		return faults.Entry{Service: faults.API, Time: at(sent), Seconds: seconds, Verb: verb, Resource: resource, Name: "quince", Code: 200, Write: true, Fault: fault}
+	}
+	added := audit.Event{Time: at(20), Verb: "patch", Resource: "icecreams", Name: "quince"}
+	for _, test := range []struct {
+		name string
+		log  []faults.Entry
+		want int
+	}{
+		{"alone", []faults.Entry{write(10, "patch", "icecreams", 0.015, "")}, 25},
+		{"of two attempts, the second", []faults.Entry{write(1, "patch", "icecreams", 0.002, faults.Conflict), write(10, "patch", "icecreams", 0.015, "")}, 25},
+		{"beside a write of the status", []faults.Entry{write(10, "patch", "icecreams", 0.015, ""), write(15, "patch", "icecreams/status", 0.090, "")}, 25},
+		{"beside another of the icecream", []faults.Entry{write(10, "patch", "icecreams", 0.015, ""), write(15, "update", "icecreams", 0.090, "")}, 25},
+		{"whose answer was lost", []faults.Entry{write(10, "patch", "icecreams", 0.015, faults.LostAnswer)}, 20},
+	} {
+		if got := answered(test.log, added); !got.Equal(at(test.want)) {
+			t.Errorf("a write %s was answered at %s, not %s", test.name, clock(got), clock(at(test.want)))
+		}
+	}
+}

@@ -8,15 +8,25 @@ package finalizer_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/story"
 )
 
 func TestFinalizer(t *testing.T) {
 	check.Run(t, check.Features{
+		"served": icecream.Served(),
+		"sample": icecream.Sample(),
+
 		"finalizer-added":   finalizerAdded(),
 		"taken":             taken(),
+		"movement-id":       movementID(),
 		"finalizer-first":   finalizerFirst(),
 		"returned":          returned(),
 		"toppings-first":    toppingsFirst(),
@@ -25,14 +35,18 @@ func TestFinalizer(t *testing.T) {
 		"condition":         condition(),
 		"no-answer":         noAnswer(),
 		"killed-between":    killedBetween(),
+		"settles":           settles(),
 		"two-at-once":       twoAtOnce(),
 		"dying-untouched":   dyingUntouched(),
 		"foreign-finalizer": foreignFinalizer(),
+		"story":             story.Check(rules, func(ctx context.Context) *icecream.Shop { return parlourOf(ctx).Shop }),
 		"bad-day":           check.BadDay(assess(scenario)),
+		"least-privilege":   icecream.LeastPrivilege("update", "patch"),
 		"zombie-explained":  zombieExplained(),
 		"zombie-freed":      zombieFreed(),
 	}, check.Options{
 		Scenario: assess(scenario), Writes: 20, Reads: 10,
+		Scenes: []check.Scene{{Name: "the operator starts with an old list", Play: assess(oldList)}},
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			p, err := open(ctx, suite.Config)
 			if err != nil {
@@ -44,6 +58,17 @@ func TestFinalizer(t *testing.T) {
 		CleanUp: func(ctx context.Context) error { return parlourOf(ctx).Empty(ctx) },
 	})
 }
+
+// rules are what this lab demands of each icecream of a story.
+var rules = story.Rules{Finalizer: finalizer, Books: true, Also: func(object *unstructured.Unstructured) (expected, observed string) {
+	now := view(object)
+	condition := settledIs(metav1.ConditionTrue, now)
+	place := fmt.Sprintf("in the condition Settled of %s, ", now.name)
+	if condition.Same() {
+		return "", ""
+	}
+	return place + condition.Expected(), place + condition.Observed()
+}}
 
 type parlourKey struct{}
 

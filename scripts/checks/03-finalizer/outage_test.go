@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
+	"lva.io/operators/scripts/checks/compare"
+	"lva.io/operators/scripts/checks/story"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/freezer"
 )
@@ -41,7 +43,7 @@ func freezerDown() types.Feature {
 		const stays = "while the freezer answers 503, hazelnut stays, and the operator tries again"
 		v.until(stays, patience, func() (string, bool) {
 			if now, there := v.find(dying); !there || !now.held() {
-				v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", sentence(v.account(dying).out())))
+				v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(v.account(dying).Out())))
 			}
 			refused := v.refused()
 			return fmt.Sprintf("it has asked the freezer %d times", len(refused)),
@@ -52,7 +54,37 @@ func freezerDown() types.Feature {
 		v.has("when the freezer is back, the ingredients of hibiscus are taken, which was made in the meantime",
 			outagePatience, fresh, "flavour hibiscus", "topping cream")
 		v.takenAfter("the finalizer comes before the freezer", fresh)
+		// An error counts, whichever request it comes from.
+		third := v.make("huckleberry", []string{"huckleberry"}, "cream")
+		v.has("the ingredients of huckleberry are taken", patience, third, "flavour huckleberry", "topping cream")
+		fourth := v.make("hackberry", []string{"hackberry"}, "cream")
+		v.has("the ingredients of hackberry are taken", patience, fourth, "flavour hackberry", "topping cream")
+		v.waits("answers questions, and each booking with 503", fresh, faults.Fault{Class: faults.Write})
+		v.waits("would book, and answers each question with 503", third, faults.Fault{Class: faults.Read})
+		v.waits("answers one booking with 503, and then all", fourth, faults.Fault{Class: faults.Write, At: 1})
 	})
+}
+
+// waits deletes an icecream while the freezer refuses these requests. An operator that sends none of them does not notice: then all
+// goes back at once.
+func (v visit) waits(how string, o order, refused faults.Fault) {
+	v.t.Helper()
+	refused.Kind, refused.Service = faults.Unavailable, freezer.Service
+	v.arm(refused)
+	began := time.Now()
+	v.delete(o)
+	stays := fmt.Sprintf("while the freezer %s, %s stays, and the operator tries again", how, o.name)
+	v.until(stays, patience, func() (string, bool) {
+		now, there := v.find(o)
+		out := v.account(o).Out()
+		if (!there || !now.held()) && len(out) > 0 {
+			v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(out)))
+		}
+		refused := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) })
+		return fmt.Sprintf("it has asked the freezer %d times", len(refused)), !there || len(refused) > 1
+	})
+	v.disarm()
+	v.leaves(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name), outagePatience, o)
 }
 
 // An operator backs off if it makes a pause of so long, after so many attempts at most. The work queue's doubling delays
@@ -110,62 +142,90 @@ const (
 func condition() types.Feature {
 	return feature("the condition Settled", "tells the truth", func(v visit) {
 		o := v.make("jasmine", []string{"jasmine"}, "cream")
-		v.settled(patience, "the condition Settled is True when the ingredients of jasmine are taken", o, metav1.ConditionTrue)
+		v.settled(patience, "when the ingredients of jasmine are taken", o, metav1.ConditionTrue)
 		v.arm(whole(faults.Unavailable)...)
 		v.change(o, `{"spec":{"topping":["cream","nuts"]}}`)
-		v.settled(patience, "while nuts can't be taken, since the freezer answers 503, the condition Settled is False, with the reason "+
-			freezerUnavailable+" and the error as its message", o, metav1.ConditionFalse)
+		v.settled(patience, "while nuts can't be taken, since the freezer answers 503", o, metav1.ConditionFalse)
 		v.disarm()
-		v.settled(outagePatience, "the condition Settled is True again when nuts are taken", o, metav1.ConditionTrue)
-		if out := v.account(o).out(); !slices.Contains(out, "topping nuts") {
-			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+sentence(out))
+		v.settled(outagePatience, "when the freezer is back and nuts are taken", o, metav1.ConditionTrue)
+		if out := v.account(o).Out(); !slices.Contains(out, "topping nuts") {
+			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+story.List(out))
 		}
 	})
 }
 
 // settled waits until the condition has this status, about the spec as it is now.
-func (v visit) settled(patience time.Duration, expected string, o order, status metav1.ConditionStatus) {
+func (v visit) settled(patience time.Duration, when string, o order, status metav1.ConditionStatus) {
 	v.t.Helper()
+	object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{}) // our own watch may not know the generation yet
+	v.OK(v.t, "reading an icecream", err)
+	place := fmt.Sprintf("in the condition Settled of %s, ", o.name)
+	expected := when + ": " + place + settledIs(status, view(object)).Expected()
 	v.until(expected, patience, func() (string, bool) {
 		now, there := v.find(o)
 		if !there {
 			return o.name + " is gone", false
 		}
-		c := meta.FindStatusCondition(now.conditions, settled)
-		if c == nil {
-			return "there is no condition of the type Settled", false
+		fields := settledIs(status, now)
+		if meta.FindStatusCondition(now.conditions, settled) == nil {
+			return o.name + " has no condition of the type Settled", false
 		}
-		ok := c.Status == status && c.ObservedGeneration == now.generation &&
-			(status == metav1.ConditionTrue || c.Reason == freezerUnavailable && c.Message != "")
-		return fmt.Sprintf("Settled is %s, reason %q, message %q, observedGeneration %d (the generation is %d)",
-			c.Status, c.Reason, c.Message, c.ObservedGeneration, now.generation), ok
+		return place + fields.Observed(), fields.Same()
 	})
+}
+
+// settledIs compares the condition of an icecream, as it is now, with how it should be.
+func settledIs(status metav1.ConditionStatus, now order) compare.Fields {
+	c := meta.FindStatusCondition(now.conditions, settled)
+	if c == nil {
+		c = &metav1.Condition{}
+	}
+	var observed *int64 // 0 is left out of the JSON
+	if c.ObservedGeneration != 0 {
+		observed = &c.ObservedGeneration
+	}
+	fields := compare.Fields{compare.Is("status", status, &c.Status), compare.Is("observedGeneration", now.generation, observed)}
+	if status == metav1.ConditionFalse {
+		fields = append(fields, compare.Is("reason", freezerUnavailable, &c.Reason), compare.Given("message", c.Message))
+	}
+	return fields
 }
 
 func noAnswer() types.Feature {
 	return feature("the freezer does not answer", "then the operator gives up and tries again", func(v visit) {
 		o := v.make("kiwi", []string{"kiwi"}, "cream")
 		v.has("the ingredients of kiwi are taken", patience, o, "flavour kiwi", "topping cream")
-		v.arm(whole(faults.NoAnswer)...)
-		v.delete(o)
-		const expected = "when the freezer does not answer, the operator gives up after at most 2 s"
-		v.until(expected, patience, func() (string, bool) {
-			held := v.refused()
-			if len(held) == 0 {
-				return "it has not asked the freezer", false
-			}
-			if held[0].Seconds == 0 {
-				return fmt.Sprintf("it still waits for the answer to its request of %s", clock(held[0].Time)), false
-			}
-			v.Measure("until it gives up", held[0].Seconds, "s")
-			return "", true
-		})
+		v.givesUp("books nothing and does not say so", o, faults.Write)
+		v.givesUp("does not answer a question", o, faults.Read)
 		// The next answer gets lost: what was booked must not be booked again.
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.LostAnswer, Class: faults.Write, Service: freezer.Service, At: 1},
 		}}))
 		v.leaves("when the freezer answers again, the ingredients of kiwi go back, each once, also when an answer is lost on the way",
 			outagePatience, o)
+	})
+}
+
+// givesUp waits until the operator has given up on a request to the freezer of a class that is not answered. The icecream is
+// deleted, unless it is already. An operator that sends none of that class does not notice, and is done.
+func (v visit) givesUp(how string, o order, class faults.Class) {
+	v.t.Helper()
+	began := time.Now()
+	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+		{Kind: faults.NoAnswer, Class: class, Service: freezer.Service},
+	}}))
+	v.delete(o)
+	v.until("when the freezer "+how+", the operator gives up after at most 2 s", patience, func() (string, bool) {
+		held := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) || e.Class() != class })
+		if len(held) == 0 {
+			_, there := v.find(o)
+			return "it has not asked the freezer", !there
+		}
+		if held[0].Seconds == 0 {
+			return fmt.Sprintf("it still waits for the answer to its request of %s", clock(held[0].Time)), false
+		}
+		v.Measure(fmt.Sprintf("until it gives up a %s", class), held[0].Seconds, "s")
+		return "", true
 	})
 }
 

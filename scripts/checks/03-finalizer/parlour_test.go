@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/story"
 )
 
 // parlour is all icecreams of the cluster, as these checks look at them: also those that are being deleted.
@@ -68,6 +69,17 @@ func view(object *unstructured.Unstructured) order {
 	}
 	o.conditions = status.Conditions
 	return o
+}
+
+// finalizersOf says which finalizers there are, as the observation of a check.
+func finalizersOf(finalizers []string) string {
+	switch len(finalizers) {
+	case 0:
+		return "it has no finalizers"
+	case 1:
+		return "its finalizer is " + finalizers[0]
+	}
+	return "its finalizers are " + story.List(finalizers)
 }
 
 // held tells whether the operator's finalizer is on it.

@@ -6,9 +6,11 @@ package finalizer_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +21,7 @@ import (
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/story"
 	"lva.io/operators/scripts/faults"
 )
 
@@ -46,13 +49,72 @@ func returned() types.Feature {
 			v.leaves("when elder is deleted by force, its ingredients go back all the same, and elder is gone", patience, forced)
 			v.until("when fig is deleted in the foreground, its ingredients go back and the finalizer goes", patience, func() (string, bool) {
 				now, there := v.find(foreground)
-				out := v.account(foreground).out()
-				return fmt.Sprintf("fig has %s out of the freezer, and its finalizers are %s", sentence(out), sentence(now.finalizers)),
+				out := v.account(foreground).Out()
+				return fmt.Sprintf("fig has %s out of the freezer, and %s", story.List(out), finalizersOf(now.finalizers)),
 					len(out) == 0 && (!there || !now.held())
 			})
 			v.freeFrom(foreground, metav1.FinalizerDeleteDependents)
 			v.leaves("fig is gone once it has no finalizers", patience, foreground)
 		}))).Feature()
+}
+
+// late is how late the operator's watch tells of changes while it is behind.
+const late = 500 * time.Millisecond
+
+// pitayas are icecreams that get a finalizer of somebody else while the watch is behind. One is enough if the machine is not too busy.
+var pitayas = []string{"pitaya-1", "pitaya-2", "pitaya-3"}
+
+// firstWrite is when the operator first asked for a change of an icecream other than of its status.
+func (v visit) firstWrite(o order) time.Time {
+	v.t.Helper()
+	resource := icecream.Resource.GroupResource()
+	for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+		if e.Name == o.name && e.Subresource == "" {
+			return e.Time
+		}
+	}
+	return time.Time{}
+}
+
+// neverWithout fails an operator that removed the other finalizer when that was there, even if it put it back later.
+func (v visit) neverWithout(expected string, o order, since time.Time) {
+	v.t.Helper()
+	resource := icecream.Resource.GroupResource()
+	for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+		var stored struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		}
+		if e.Name != o.name || e.Code >= 300 || e.Time.Before(since) || json.Unmarshal(e.Response, &stored) != nil {
+			continue
+		}
+		if finalizers := stored.Metadata.Finalizers; !slices.Contains(finalizers, foreign) {
+			v.fail(expected, fmt.Sprintf("after the operator's write of %s %s", clock(e.Time), finalizersOf(finalizers)))
+		}
+	}
+}
+
+// holdBy adds a finalizer that is not the operator's, as its controller would.
+func (v visit) holdBy(o order, finalizer string) {
+	v.t.Helper()
+	for {
+		object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{})
+		v.OK(v.t, "reading an icecream", err)
+		object.SetFinalizers(append(object.GetFinalizers(), finalizer))
+		if _, err = v.Client.Update(v.ctx, object, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			v.OK(v.t, "adding the finalizer "+finalizer, err)
+			return
+		}
+	}
+}
+
+// pause lets time go by that is part of what happens: nothing else tells that the operator hears of two changes one after the other.
+func (v visit) pause(duration time.Duration) {
+	v.t.Helper()
+	select {
+	case <-time.After(duration):
+	case <-v.ctx.Done():
+		v.OK(v.t, "waiting", context.Cause(v.ctx))
+	}
 }
 
 // freeFrom removes a finalizer that is not the operator's, as its controller would. That of a deletion in the foreground
@@ -151,7 +213,7 @@ func dyingUntouched() types.Feature {
 			v.gets("orange, which is not being deleted, gets the finalizer", scenarioPatience, alive)
 			v.Settle(v.ctx, v.t)
 			if a := v.account(dying); len(a) > 0 {
-				v.fail(expected, fmt.Sprintf("%s was taken for nougat, which is being deleted", say(a[0].Ingredient)))
+				v.fail(expected, fmt.Sprintf("%s was taken for nougat, which is being deleted", story.Say(a[0].Ingredient)))
 			}
 			resource := icecream.Resource.GroupResource()
 			for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
@@ -161,7 +223,7 @@ func dyingUntouched() types.Feature {
 			}
 			if now, there := v.find(dying); !there || !slices.Equal(now.finalizers, []string{foreign}) {
 				v.fail("nougat keeps the finalizer "+foreign+", which is not the operator's",
-					fmt.Sprintf("its finalizers are %s", sentence(now.finalizers)))
+					finalizersOf(now.finalizers))
 			}
 			v.freeFrom(dying, foreign)
 		}))).
@@ -176,7 +238,7 @@ func foreignFinalizer() types.Feature {
 			o := v.makeHeld("papaya", []string{"papaya"}, "cream")
 			v.until("papaya keeps the finalizer "+foreign+" and gets "+finalizer+" as well", patience, func() (string, bool) {
 				now, _ := v.find(o)
-				return "its finalizers are " + sentence(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
+				return finalizersOf(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
 			})
 			v.Settle(v.ctx, v.t)
 			v.delete(o)
@@ -186,7 +248,7 @@ func foreignFinalizer() types.Feature {
 				if !there {
 					return "papaya is gone", false
 				}
-				return "its finalizers are " + sentence(now.finalizers), slices.Equal(now.finalizers, []string{foreign})
+				return finalizersOf(now.finalizers), slices.Equal(now.finalizers, []string{foreign})
 			}
 			v.until(expected, patience, look)
 			if !v.Settle(v.ctx, v.t) {
@@ -198,26 +260,58 @@ func foreignFinalizer() types.Feature {
 			v.freeFrom(o, foreign)
 			v.until("papaya is gone when its last finalizer is", patience, func() (string, bool) {
 				now, there := v.find(o)
-				return "its finalizers are " + sentence(now.finalizers), !there
+				return finalizersOf(now.finalizers), !there
 			})
 		}))).
-		Teardown(check.Teardown(func(ctx context.Context, _ *check.Check) error { return parlourOf(ctx).free(ctx, "papaya") })).
-		Feature()
+		Assess("also if the operator could not see it yet", check.Assess(assess(func(v visit) {
+			other := v.make("physalis", []string{"physalis"})
+			v.has("the flavour physalis is taken", patience, other, "flavour physalis")
+			v.arm(faults.Fault{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: late}})
+			v.change(other, `{"spec":{"topping":["cream"]}}`)
+			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream") // with this it begins
+			for _, name := range pitayas {
+				o := v.make(name, []string{name})
+				v.pause(late / 2) // for as long the operator sees it without the other finalizer
+				v.holdBy(o, foreign)
+				held := time.Now()
+				expected := name + " gets the finalizer " + finalizer + ", and " + foreign + " stays, which was added when the operator's watch was behind"
+				v.until(expected, patience, func() (string, bool) {
+					now, _ := v.find(o)
+					return finalizersOf(now.finalizers), now.held() && slices.Contains(now.finalizers, foreign)
+				})
+				v.neverWithout(expected, o, held)
+				if first := v.firstWrite(o); first.After(held) && first.Before(held.Add(late)) {
+					break // it was written by somebody who could not know; otherwise once more
+				}
+			}
+			v.disarm()
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			p := parlourOf(ctx)
+			err := errors.Join(c.Faults.Disarm(ctx), p.free(ctx, "papaya"))
+			for _, name := range pitayas {
+				err = errors.Join(err, p.free(ctx, name))
+			}
+			return err
+		})).Feature()
 }
 
 // free lets an icecream go that only a check's own finalizer may hold.
 func (p *parlour) free(ctx context.Context, name string) error {
-	object, err := p.Client.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	for {
+		object, err := p.Client.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the icecream %s: %w", name, err)
+		}
+		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return f == foreign }))
+		switch _, err = p.Client.Update(ctx, object, metav1.UpdateOptions{}); {
+		case err == nil || apierrors.IsNotFound(err):
+			return nil
+		case !apierrors.IsConflict(err): // the operator may be at work on it
+			return fmt.Errorf("freeing the icecream %s: %w", name, err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("reading the icecream %s: %w", name, err)
-	}
-	own := slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return f == foreign })
-	object.SetFinalizers(own)
-	if _, err := p.Client.Update(ctx, object, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("freeing the icecream %s: %w", name, err)
-	}
-	return nil
 }

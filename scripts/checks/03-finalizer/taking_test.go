@@ -4,10 +4,13 @@
 package finalizer_test
 
 import (
+	"bytes"
 	"time"
 
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/icecream"
 	"lva.io/operators/scripts/faults"
 )
 
@@ -26,8 +29,22 @@ func (v visit) gets(expected string, patience time.Duration, o order) {
 		if !there {
 			return o.name + " is gone", false
 		}
-		return "its finalizers are " + sentence(now.finalizers), now.held()
+		observed := finalizersOf(now.finalizers)
+		if !now.held() && v.finalizerInStatus(o) {
+			observed += "; the operator wrote the finalizer to icecreams/status, where the API server ignores all metadata"
+		}
+		return observed, now.held()
 	})
+}
+
+// finalizerInStatus tells whether the operator wrote its finalizer together with the status of an icecream.
+func (v visit) finalizerInStatus(o order) bool {
+	v.t.Helper()
+	resource := icecream.Resource.GroupResource()
+	return len(v.Audit.Since(0, v.OperatorRequests().And(audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
+		return e.Name == o.name && e.Subresource == "status" && bytes.Contains(e.Request, []byte(`"`+finalizer+`"`)) &&
+			!bytes.Contains(e.Response, []byte(`"`+finalizer+`"`))
+	}))) > 0
 }
 
 func taken() types.Feature {

@@ -6,7 +6,6 @@ package finalizer_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,38 +70,24 @@ func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()
-	limit := max(deadline, 2*patience)
-	giveUp := time.After(limit)
-	began := time.Now()
+	wait := v.NewWait(patience, max(deadline, 2*patience))
 	for {
 		changed, requests := v.Changed(), v.Audit.Changed()
 		observed, ok := look()
-		switch {
-		case ok:
+		if ok {
 			return
-		case v.silent(began, patience):
-			v.fail(expected, fmt.Sprintf("%s (and the operator has been silent for %s)", observed, patience))
+		}
+		if why := wait.Over(v.ctx); why != "" {
+			v.fail(expected, fmt.Sprintf("%s (%s)", observed, why))
 		}
 		select {
 		case <-changed:
 		case <-requests:
 		case <-ticker.C:
-		case <-giveUp:
-			v.fail(expected, fmt.Sprintf("%s (after %s, while the operator goes on sending requests)", observed, limit))
 		case <-v.ctx.Done():
 			v.fail(expected, observed+": "+context.Cause(v.ctx).Error())
 		}
 	}
-}
-
-// silent tells whether the operator has asked nobody for anything since then, for as long as patience says.
-func (v visit) silent(since time.Time, patience time.Duration) bool {
-	v.t.Helper()
-	if time.Since(since) < patience || time.Since(v.Audit.Last(v.OperatorRequests())) < patience {
-		return false
-	}
-	log := v.log()
-	return len(log) == 0 || time.Since(log[len(log)-1].Time) >= patience
 }
 
 // log is all that the operator has asked for since the run began.
@@ -116,7 +101,7 @@ func (v visit) log() []faults.Entry {
 // fail ends the check, with what the operator asked of the API server and of the freezer as its evidence.
 func (v visit) fail(expected, observed string) {
 	v.t.Helper()
-	v.Fail(v.t, expected, observed, v.evidence()...)
+	v.Fail(v.t, expected, observed, v.evidence(expected, observed)...)
 }
 
 // make orders an icecream.
@@ -187,15 +172,4 @@ func whole(kind faults.Kind) []faults.Fault {
 		{Kind: kind, Class: faults.Write, Service: freezer.Service},
 		{Kind: kind, Class: faults.Read, Service: freezer.Service},
 	}
-}
-
-// sentence joins a list as one says it.
-func sentence(items []string) string {
-	switch len(items) {
-	case 0:
-		return "nothing"
-	case 1:
-		return items[0]
-	}
-	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
 }

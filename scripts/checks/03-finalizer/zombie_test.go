@@ -103,7 +103,7 @@ func (v visit) rescue(name, finalizer, expected string, good func(exit int, left
 		v.Fail(v.t, expected, "there is no such file in the submission", "none")
 	}
 	v.OK(v.t, "running "+rescueFile, err)
-	writes := v.Audit.Since(began, audit.By(rescuer).And(audit.Writes, func(e audit.Event) bool { return e.Code < 300 }))
+	writes := v.Audit.Since(began, v.Audit.By(rescuer).And(audit.Writes, func(e audit.Event) bool { return e.Code < 300 }))
 	var evidence []string
 	for _, e := range writes {
 		evidence = append(evidence, e.String())
@@ -118,7 +118,7 @@ func (v visit) rescue(name, finalizer, expected string, good func(exit int, left
 	if !apierrors.IsNotFound(err) {
 		v.OK(v.t, "reading an icecream", err)
 		left = object.GetFinalizers()
-		observed = fmt.Sprintf("its finalizers are %s", sentence(left))
+		observed = finalizersOf(left)
 	}
 	if !good(exit, left) {
 		v.Fail(v.t, expected, fmt.Sprintf("%s, and the exit code is %d", observed, exit), evidence...)

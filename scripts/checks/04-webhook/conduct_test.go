@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/order"
 )
 
 func dryRun() types.Feature {
@@ -72,12 +73,14 @@ var bystanders = []struct {
 }
 
 func failsClosed() types.Feature {
+	var withdrawn admission.Webhooks
 	return features.New("it fails closed").
 		Assess("without the operator no icecream gets in", check.Assess(assess(func(v visit) {
 			v.make("closed", "chocolate")
+			v.store([]order.Order{closed})
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.closed("creating an icecream of matcha", order(wet, "closed-matcha", []string{"matcha"}, []string{"cream"}))
-			v.closed("creating an icecream of vanilla", order(wet, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
+			v.closed("creating an icecream of matcha", place(wet, "closed-matcha", []string{"matcha"}, []string{"cream"}))
+			v.closed("creating an icecream of vanilla", place(wet, "closed-vanilla", []string{"vanilla"}, []string{"cream"}))
 			v.closed("a change from chocolate to matcha", changeFlavour(wet, "closed", []string{"matcha"}))
 		}))).
 		Assess("nothing else is harmed", check.Assess(assess(func(v visit) {
@@ -96,18 +99,70 @@ func failsClosed() types.Feature {
 			v.unharmed("writing an icecream's status", change(dry, "closed", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status"))
 			v.unharmed("deleting an icecream", remove(wet, "closed"))
 		}))).
+		Assess("each of the webhooks alone", check.Assess(assess(func(v visit) {
+			v.alone(&withdrawn)
+		}))).
 		Assess("when it is back, all is as before", check.Assess(assess(func(v visit) {
 			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 			const what = "an icecream of vanilla"
 			v.want(what+" is accepted when the operator is back", admission.Accepted, what,
-				v.askFor(returnPatience, order(dry, "reopened", []string{"vanilla"}, []string{"cream"})))
+				v.askFor(returnPatience, place(dry, "reopened", []string{"vanilla"}, []string{"cream"})))
 			v.denied("reopened", "matcha")
 		}))).
+		Teardown(restore(&withdrawn)).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			// The checks after this one need it, whatever came of this one.
 			return c.Operator.Start(ctx)
 		})).Feature()
 }
+
+// alone takes the defaulting webhooks away, and then the validating ones instead: as long as nobody answers, what either of them has to
+// see to does not get by, and neither relies on the other. Withdrawn are all, for the case that this comes to no end.
+func (v visit) alone(withdrawn *admission.Webhooks) {
+	v.t.Helper()
+	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
+	v.OK(v.t, "reading what is registered", err)
+	*withdrawn = webhooks
+	for _, one := range []struct {
+		what     string
+		kept     admission.Webhooks
+		requests []request
+	}{
+		{"validating", admission.Webhooks{Validating: webhooks.Validating}, []request{
+			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"matcha"}, Topping: []string{"cream"}}}},
+			{Order: order.Order{Name: closed.Name, Spec: order.Spec{Flavour: []string{"matcha"}, Topping: []string{"cream"}}}, old: &closed, way: mergePatch},
+		}},
+		{"mutating", admission.Webhooks{Mutating: webhooks.Mutating}, []request{
+			{Order: order.Order{Name: "closed-new", Spec: order.Spec{Flavour: []string{"vanilla"}}}},
+			{Order: order.Order{Name: closed.Name, Spec: order.Spec{Flavour: []string{"chocolate"}}}, old: &closed, way: mergePatch},
+		}},
+	} {
+		if len(one.kept.Mutating)+len(one.kept.Validating) == 0 {
+			continue
+		}
+		v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, webhooks))
+		v.OK(v.t, "putting one kind of the webhooks back", v.admission.Register(v.ctx, one.kept))
+		for _, r := range one.requests {
+			operation := admissionv1.Create
+			if r.old != nil {
+				operation = admissionv1.Update
+			}
+			if !one.kept.Asks(icecream.Resource.GroupResource(), operation) {
+				continue // that nobody is asked about it is for another check to say
+			}
+			answer, err := v.admission.Ask(v.ctx, r.admission())
+			v.OK(v.t, "sending a request to the API server", err)
+			if answer.Verdict == admission.Accepted {
+				v.fail(fmt.Sprintf("while the operator is stopped, the %s webhooks let nothing by which they have to see to, also without the others", one.what),
+					fmt.Sprintf("the %s webhooks alone: %s: it was accepted", one.what, r))
+			}
+		}
+	}
+	v.OK(v.t, "putting the webhooks back", v.admission.Register(v.ctx, webhooks))
+}
+
+// closed is an icecream that is there while the operator is not.
+var closed = order.Order{Name: "closed-alone", Spec: order.Spec{Flavour: []string{"chocolate"}, Topping: []string{"cream"}}}
 
 // returnPatience is how long an operator may take from its start until its webhooks answer.
 const returnPatience = 20 * time.Second

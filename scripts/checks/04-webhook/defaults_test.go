@@ -4,8 +4,11 @@
 package webhook_test
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -13,6 +16,7 @@ import (
 
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/order"
 )
 
 // What an order gets that says nothing.
@@ -25,13 +29,13 @@ func defaults() types.Feature {
 	return features.New("what is left out is filled in").
 		Assess("of a new icecream", check.Assess(assess(func(v visit) {
 			v.wantSpec("an icecream of which nothing is said has the flavour vanilla and the topping wafer",
-				"an icecream without flavour and topping", v.ask(order(dry, "default", nil, nil)), defaultFlavour, defaultTopping)
+				"an icecream without flavour and topping", v.ask(place(dry, "default", nil, nil)), defaultFlavour, defaultTopping)
 			// That the other field stays is for another check to say.
 			v.wantSpec("an icecream without a topping gets the topping wafer",
-				"an icecream of chocolate without a topping", v.ask(order(dry, "default", []string{"chocolate"}, nil)),
+				"an icecream of chocolate without a topping", v.ask(place(dry, "default", []string{"chocolate"}, nil)),
 				nil, defaultTopping)
 			v.wantSpec("an icecream without a flavour is one of vanilla",
-				"an icecream with cream, without a flavour", v.ask(order(dry, "default", nil, []string{"cream"})),
+				"an icecream with cream, without a flavour", v.ask(place(dry, "default", nil, []string{"cream"})),
 				defaultFlavour, nil)
 		}))).
 		Assess("of one that is changed", check.Assess(assess(func(v visit) {
@@ -39,7 +43,62 @@ func defaults() types.Feature {
 			v.wantSpec("an icecream whose topping is taken away gets the topping wafer",
 				"an icecream of strawberry whose topping is taken away", v.ask(change(dry, "default", `{"spec":{"topping":null}}`)),
 				nil, defaultTopping)
+		}))).
+		Assess("whatever is left out", check.Assess(assess(func(v visit) {
+			v.hold(property{count: order.Incompletes, draw: incomplete, expected: filled, wrong: notFilled})
+		}))).
+		Assess("and whatever is taken away", check.Assess(assess(func(v visit) {
+			v.store(young)
+			v.hold(property{of: "changed", count: order.Incompletes, draw: emptied, expected: filled, wrong: notFilled})
 		}))).Feature()
+}
+
+// incomplete draws an order that leaves something out.
+func incomplete(random *rand.Rand, number int) request {
+	return drawOrder(random, order.Incomplete(random, number))
+}
+
+// emptied draws a change that takes something away.
+func emptied(random *rand.Rand, number int) request {
+	r := changing(young)(random, number)
+	for r.way != put && r.way != mergePatch {
+		r = changing(young)(random, number)
+	}
+	r.Spec = order.Incomplete(random, number)
+	return r
+}
+
+// filled is the rest of a sentence about what is missing.
+func filled(r request, want order.Answer) string {
+	if want.Denied() {
+		return ""
+	}
+	switch noFlavour, noTopping := len(r.Spec.Flavour) == 0, len(r.Spec.Topping) == 0; {
+	case noFlavour && noTopping:
+		return "becomes one of vanilla with a wafer"
+	case noFlavour:
+		return "becomes one of vanilla"
+	case noTopping:
+		return "gets a wafer"
+	}
+	return ""
+}
+
+// notFilled looks at what was missing only. That the rest stays is for another check to say.
+func notFilled(r request, want order.Answer, got admission.Answer) string {
+	if tooMuch(want, got) {
+		return ""
+	}
+	if got.Verdict != admission.Accepted {
+		return got.String()
+	}
+	if flavour := flavourOf(got.Object); len(r.Spec.Flavour) == 0 && !slices.Equal(flavour, want.Spec.Flavour) {
+		return fmt.Sprintf("it has the flavours [%s]", strings.Join(flavour, ", "))
+	}
+	if topping := toppingOf(got.Object); len(r.Spec.Topping) == 0 && !slices.Equal(topping, want.Spec.Topping) {
+		return fmt.Sprintf("it has the toppings [%s]", strings.Join(topping, ", "))
+	}
+	return ""
 }
 
 func keeps() types.Feature {
@@ -47,10 +106,10 @@ func keeps() types.Feature {
 		Assess("of a new icecream", check.Assess(assess(func(v visit) {
 			v.wantSpec("flavours and toppings stay as they are given, in their order",
 				"an icecream of strawberry and chocolate with nuts, cream and a cherry",
-				v.ask(order(dry, "kept", []string{"strawberry", "chocolate"}, []string{"nuts", "cream", "cherry"})),
+				v.ask(place(dry, "kept", []string{"strawberry", "chocolate"}, []string{"nuts", "cream", "cherry"})),
 				[]string{"strawberry", "chocolate"}, []string{"nuts", "cream", "cherry"})
 			v.wantSpec("a single flavour and a single topping stay as they are given",
-				"an icecream of chocolate with cream", v.ask(order(dry, "kept", []string{"chocolate"}, []string{"cream"})),
+				"an icecream of chocolate with cream", v.ask(place(dry, "kept", []string{"chocolate"}, []string{"cream"})),
 				[]string{"chocolate"}, []string{"cream"})
 		}))).
 		Assess("of one that is changed", check.Assess(assess(func(v visit) {
@@ -59,6 +118,16 @@ func keeps() types.Feature {
 				v.ask(change(dry, "kept", `{"metadata":{"labels":{"table":"4"}}}`)), []string{"strawberry"}, []string{"cream"})
 			v.wantSpec("a topping that is changed is the one that was given", "nuts instead of cream",
 				v.ask(change(dry, "kept", `{"spec":{"topping":["nuts"]}}`)), []string{"strawberry"}, []string{"nuts"})
+		}))).
+		Assess("whatever it is", check.Assess(assess(func(v visit) {
+			v.hold(property{count: order.OnMenus, draw: onMenu, expected: kept, wrong: stays})
+		}))).
+		Assess("and nothing is added but what is missing", check.Assess(assess(func(v visit) {
+			v.hold(property{of: "incomplete", count: order.Incompletes, draw: incomplete, expected: kept, wrong: stays})
+		}))).
+		Assess("whatever changes", check.Assess(assess(func(v visit) {
+			v.store(young)
+			v.hold(property{of: "changed", count: order.Changes, draw: changing(young), expected: kept, wrong: stays})
 		}))).Feature()
 }
 
@@ -66,7 +135,7 @@ func idempotent() types.Feature {
 	return features.New("defaulting twice is defaulting once").
 		Assess("of one that is created as it came back", check.Assess(assess(func(v visit) {
 			const expected = "what has been defaulted once is not changed when it is sent again"
-			once := v.ask(order(dry, "again", nil, nil))
+			once := v.ask(place(dry, "again", nil, nil))
 			v.want(expected, admission.Accepted, "an icecream without flavour and topping", once)
 			twice := v.ask(create(dry, fresh(once.Object)))
 			v.want(expected, admission.Accepted, "the same, as it came back", twice)
@@ -74,7 +143,7 @@ func idempotent() types.Feature {
 		}))).
 		Assess("of one that is stored", check.Assess(assess(func(v visit) {
 			const expected = "an icecream that has been defaulted is not changed when a label is set"
-			stored := v.ask(order(wet, "again", nil, nil))
+			stored := v.ask(place(wet, "again", nil, nil))
 			v.want(expected, admission.Accepted, "an icecream without flavour and topping", stored)
 			const label = `{"metadata":{"labels":{"table":"4"}}}`
 			changed := v.ask(change(dry, "again", label))
@@ -87,7 +156,34 @@ func idempotent() types.Feature {
 			labels["table"] = "4"
 			want.SetLabels(labels)
 			v.wantSame(expected, want, changed.Object)
+		}))).
+		Assess("whatever it is", check.Assess(assess(func(v visit) {
+			v.hold(property{
+				count: order.Incompletes, draw: incomplete,
+				expected: func(_ request, want order.Answer) string {
+					if want.Denied() || want.Warning { // whether all three flavours are accepted is for other checks to say
+						return ""
+					}
+					return "is not changed when it is sent again as it came back"
+				},
+				wrong: notAccepted,
+				then: func(ctx context.Context, _ request, once admission.Answer) (string, error) {
+					twice, err := v.patiently(ctx, askPatience, create(dry, fresh(once.Object)))
+					if err != nil || twice.Verdict != admission.Accepted {
+						return "when it is sent again, " + twice.String(), err
+					}
+					return differ(once.Object, twice.Object), nil
+				},
+			})
 		}))).Feature()
+}
+
+// kept is the rest of a sentence about what was said.
+func kept(r request, want order.Answer) string {
+	if want.Denied() || r.way == deletion || r.way == status {
+		return ""
+	}
+	return "stays as it is sent, and what is missing is filled in"
 }
 
 // fresh is what a person would have written to get this object: without what the API server has added.
@@ -104,11 +200,16 @@ func fresh(object *unstructured.Unstructured) *unstructured.Unstructured {
 // wantSame fails unless a person would have had to write the same for both objects.
 func (v visit) wantSame(expected string, once, twice *unstructured.Unstructured) {
 	v.t.Helper()
-	first, err := json.Marshal(fresh(once))
-	v.OK(v.t, "writing an icecream as JSON", err)
-	second, err := json.Marshal(fresh(twice))
-	v.OK(v.t, "writing an icecream as JSON", err)
-	if string(first) != string(second) {
-		v.fail(expected, fmt.Sprintf("it was %s and became %s", first, second))
+	if wrong := differ(once, twice); wrong != "" {
+		v.fail(expected, wrong)
 	}
+}
+
+// differ says what a person would have had to write for both objects, if it is not the same.
+func differ(once, twice *unstructured.Unstructured) string {
+	first, second := written(fresh(once).Object), written(fresh(twice).Object)
+	if first == second {
+		return ""
+	}
+	return fmt.Sprintf("it was %s and became %s", first, second)
 }

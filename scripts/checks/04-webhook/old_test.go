@@ -6,6 +6,7 @@ package webhook_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -14,6 +15,7 @@ import (
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/order"
 )
 
 // withdraw takes the webhooks away until restore is called.
@@ -40,6 +42,8 @@ func oldObjects() types.Feature {
 			v.withdraw(&withdrawn)
 			v.make("old-matcha", "matcha")
 			v.makeDying("old-dying", "mud")
+			v.store(old)
+			v.storeDying(oldDying)
 			v.OK(v.t, "putting the webhooks back", v.admission.Register(v.ctx, withdrawn))
 			v.try(oldChanges, "old", admission.DeniedByWebhook)
 		}))).
@@ -63,7 +67,66 @@ func oldObjects() types.Feature {
 			v.want("the finalizer of an old icecream that is being deleted can be removed", admission.Accepted,
 				"removing the finalizer of an old icecream of mud", v.ask(change(wet, "old-dying", `{"metadata":{"finalizers":null}}`)))
 		}))).
+		Assess("whatever they are, and to whatever they change", check.Assess(assess(func(v visit) {
+			expected, wrong := v.verdict(admission.DeniedByWebhook)
+			v.hold(property{count: order.Changes, draw: changing(old), expected: expected, wrong: wrong})
+			v.hold(property{of: "dying", count: order.Changes, draw: changingDying(oldDying), expected: spared, wrong: notSpared})
+			v.release(oldDying)
+		}))).
 		Teardown(restore(&withdrawn)).Feature()
+}
+
+// old are icecreams that the webhooks would not have let in, or not so. Each flavour is there three times at most.
+var old = []order.Order{
+	{Name: "old-1", Spec: order.Spec{Flavour: []string{"mud", "matcha"}, Topping: []string{"cream"}}},
+	{Name: "old-2", Spec: order.Spec{Flavour: []string{"vanilla", "pistachio"}}},
+	{Name: "old-3", Spec: order.Spec{Flavour: []string{"hazelnut", "chocolate", "vanilla", "strawberry"}, Topping: []string{}}},
+}
+
+// oldDying are others that a finalizer keeps from going.
+var oldDying = []order.Order{
+	{Name: "old-dying-1", Finalizers: []string{"example.com/keep"}, Spec: order.Spec{Flavour: []string{"basil", "lemon"}}},
+	{Name: "old-dying-2", Finalizers: []string{"example.com/keep"}, Spec: order.Spec{Flavour: []string{"chocolate", "basil"}, Topping: []string{}}},
+}
+
+// storeDying stores icecreams and deletes them. Their finalizers keep them.
+func (v visit) storeDying(orders []order.Order) {
+	v.t.Helper()
+	v.store(orders)
+	for _, order := range orders {
+		v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, order.Name))
+	}
+}
+
+// release lets those go that were stored and deleted: otherwise whoever cleans up waits for somebody to do it.
+func (v visit) release(orders []order.Order) {
+	v.t.Helper()
+	for _, order := range orders {
+		what := "the finalizer of " + order.Name + ", which is being deleted"
+		v.want(what+", can be removed", admission.Accepted, "removing "+what, v.ask(change(wet, order.Name, `{"metadata":{"finalizers":null}}`)))
+	}
+}
+
+// spared is the rest of a sentence about an icecream that is being deleted. Whether other flavours of it are judged is left open: some
+// exempt such icecreams altogether.
+func spared(r request, _ order.Answer) string {
+	if !order.SameFlavours(r.old.Spec, r.Spec) {
+		return ""
+	}
+	return "is accepted, and gets no defaults"
+}
+
+func notSpared(r request, want order.Answer, got admission.Answer) string {
+	switch {
+	case got.Verdict != admission.Accepted:
+		return got.String()
+	case r.way != dying:
+		return ""
+	}
+	if is, sent := got.Object.Object["spec"], any(want.Spec.Object()); !reflect.DeepEqual(is, sent) {
+		return "it becomes " + written(is)
+	}
+	return ""
 }
 
 // makeDying makes an icecream without a topping that is being deleted, and that a finalizer, which is nobody's, keeps.

@@ -15,6 +15,8 @@ import (
 
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/order"
 )
 
 // policyFile is where the student writes the policy.
@@ -31,6 +33,8 @@ func policy() types.Feature {
 			v.make("policy-vanilla", "vanilla")
 			v.make("policy-matcha", "matcha")
 			v.makeDying("policy-dying", "mud")
+			v.store(old)
+			v.storeDying(oldDying)
 			v.measure("admission by nobody")
 			installed = read
 			answer, refused, err := v.admission.Install(v.ctx, installed)
@@ -54,6 +58,30 @@ func policy() types.Feature {
 				"deleting an old icecream of matcha", v.ask(remove(dry, "policy-matcha")))
 			v.want("the finalizer of an old icecream that is being deleted can be removed", admission.Accepted,
 				"removing the finalizer of an old icecream of mud", v.ask(change(wet, "policy-dying", `{"metadata":{"finalizers":null}}`)))
+		}))).
+		Assess("of any order", check.Assess(judged(func(v visit) {
+			v.hold(property{of: "on", count: order.OnMenus, draw: onMenu, expected: complete(accepted), wrong: notAccepted})
+			expected, wrong := v.verdict(admission.DeniedByPolicy)
+			v.hold(property{
+				of: "off", count: order.OffMenus, draw: offMenu(4), expected: complete(expected),
+				wrong: func(r request, want order.Answer, got admission.Answer) string {
+					if wrong := wrong(r, want, got); wrong != "" || !want.Denied() {
+						return wrong
+					}
+					if missing := lacks(got.Message, sold...); len(missing) > 0 {
+						return fmt.Sprintf("it does not name %s: %s", list(missing), got.Message)
+					}
+					return ""
+				},
+			})
+		}))).
+		Assess("of any change", check.Assess(judged(func(v visit) {
+			expected, wrong := v.verdict(admission.DeniedByPolicy)
+			v.hold(property{of: "changes", count: order.Changes, draw: changing(old), expected: complete(expected), wrong: wrong})
+			v.hold(property{
+				of: "dying", count: order.Changes, draw: changingDying(oldDying), expected: complete(spared), wrong: notAccepted,
+			})
+			v.release(oldDying)
 		}))).
 		Assess("soon", check.Assess(judged(func(v visit) {
 			v.measure("admission by the policy")
@@ -93,5 +121,19 @@ func (v visit) readPolicy() *admission.Policy {
 			v.fail(expected, "it holds no "+kind)
 		}
 	}
+	if beyond := read.Beyond(icecream.Resource.Group); len(beyond) > 0 {
+		v.fail(fmt.Sprintf("%s holds a policy for the API group %s, its binding, and nothing else", policyFile, icecream.Resource.Group),
+			"it holds "+list(beyond))
+	}
 	return read
+}
+
+// complete is what is expected where there is a flavour: without the webhooks nobody fills one in, and the schema refuses what has none.
+func complete(expected func(request, order.Answer) string) func(request, order.Answer) string {
+	return func(r request, want order.Answer) string {
+		if len(r.Spec.Flavour) == 0 {
+			return ""
+		}
+		return expected(r, want)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,10 +22,11 @@ import (
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/order"
 )
 
 // sold are the flavours that there are.
-var sold = []string{"vanilla", "chocolate", "strawberry"}
+var sold = order.Menu
 
 // visit is a check in the shop: the words in which the checks of this lab are written.
 type visit struct {
@@ -62,17 +64,23 @@ func (v visit) ask(request admission.Request) admission.Answer {
 
 func (v visit) askFor(patience time.Duration, request admission.Request) admission.Answer {
 	v.t.Helper()
+	answer, err := v.patiently(v.ctx, patience, request)
+	v.OK(v.t, "sending a request to the API server", err)
+	return answer
+}
+
+// patiently is askFor for several goroutines.
+func (v visit) patiently(ctx context.Context, patience time.Duration, request admission.Request) (admission.Answer, error) {
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
-		answer, err := v.admission.Ask(v.ctx, request)
-		v.OK(v.t, "sending a request to the API server", err)
-		if answer.Verdict != admission.Unanswered || attempt >= askAttempts && time.Since(began) >= patience {
-			return answer
+		answer, err := v.admission.Ask(ctx, request)
+		if err != nil || answer.Verdict != admission.Unanswered || attempt >= askAttempts && time.Since(began) >= patience {
+			return answer, err
 		}
 		select {
 		case <-time.After(askInterval):
-		case <-v.ctx.Done():
-			v.OK(v.t, "waiting for a webhook to answer", context.Cause(v.ctx))
+		case <-ctx.Done():
+			return answer, fmt.Errorf("waiting for a webhook to answer: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -85,8 +93,8 @@ var (
 	wet run
 )
 
-// order asks for a new icecream. What is nil is left out.
-func order(how run, name string, flavour, topping []string) admission.Request {
+// place asks for a new icecream. What is nil is left out.
+func place(how run, name string, flavour, topping []string) admission.Request {
 	object := icecream.New(name, flavour, topping)
 	if flavour == nil {
 		unstructured.RemoveNestedField(object.Object, "spec", "flavour")
@@ -136,6 +144,18 @@ func (v visit) make(name string, flavour ...string) {
 		}))
 }
 
+// store creates icecreams that later requests change.
+func (v visit) store(orders []order.Order) {
+	v.t.Helper()
+	for _, order := range orders {
+		what := "an icecream " + order.Spec.Words()
+		v.want(what+" is accepted", admission.Accepted, what, v.ask(
+			func(ctx context.Context, _ dynamic.Interface) (*unstructured.Unstructured, error) {
+				return v.shop.CreateObject(ctx, order.Object())
+			}))
+	}
+}
+
 // want fails unless the answer is as expected. What was asked begins the sentence of what was observed.
 func (v visit) want(expected string, verdict admission.Verdict, asked string, answer admission.Answer) {
 	v.t.Helper()
@@ -153,10 +173,14 @@ func (v visit) fail(expected, observed string) {
 	}
 	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
 	v.OK(v.t, "reading what is registered", err)
-	if lines := webhooks.Lines(); len(lines) > 0 {
-		v.Fail(v.t, expected, observed, append(evidence, lines...)...)
+	evidence = append(evidence, webhooks.Lines(observed)...)
+	if len(webhooks.Mutating) == 0 {
+		evidence = append(evidence, "no mutating webhook is registered for icecreams")
 	}
-	v.Fail(v.t, expected, observed, append(evidence, "no webhook is registered for icecreams")...)
+	if len(webhooks.Validating) == 0 {
+		evidence = append(evidence, "no validating webhook is registered for icecreams")
+	}
+	v.Fail(v.t, expected, observed, evidence...)
 }
 
 // asked are our last requests in this step, and what they asked for.
@@ -195,13 +219,7 @@ func lacks(text string, words ...string) (missing []string) {
 }
 
 // list are words as a person says them: "matcha, mud and pistachio".
-func list(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
-}
+func list(words []string) string { return english.WordSeries(words, "and") }
 
 // flavourOf and toppingOf read an object.
 func flavourOf(object *unstructured.Unstructured) []string { return stringsOf(object, "flavour") }

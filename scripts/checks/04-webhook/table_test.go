@@ -73,7 +73,7 @@ func (i input) String() string {
 func (i input) request(prefix string) admission.Request {
 	switch {
 	case i.of == "":
-		return order(dry, prefix+"-new", i.flavour, []string{"cream"})
+		return place(dry, prefix+"-new", i.flavour, []string{"cream"})
 	case i.flavour == nil:
 		return change(dry, prefix+"-"+i.of, i.patch)
 	default:

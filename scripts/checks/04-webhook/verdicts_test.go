@@ -5,6 +5,7 @@ package webhook_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -13,18 +14,22 @@ import (
 
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/order"
 )
 
 func denies() types.Feature {
 	return features.New("other flavours are denied").
 		Assess("by a webhook", check.Assess(assess(func(v visit) {
 			v.try(choose(creates, false), "denied", admission.DeniedByWebhook)
-			v.want("an icecream of vanilla is not", admission.Accepted, "an icecream of vanilla",
-				v.ask(order(dry, "denied-not", []string{"vanilla"}, []string{"cream"})))
+			v.want("an icecream of vanilla is accepted", admission.Accepted, "an icecream of vanilla",
+				v.ask(place(dry, "denied-not", []string{"vanilla"}, []string{"cream"})))
 		}))).
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
 			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
-				"creating an icecream of matcha", v.ask(order(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
+				"creating an icecream of matcha", v.ask(place(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
+		}))).
+		Assess("whatever they are", check.Assess(assess(func(v visit) {
+			v.hold(property{count: order.OffMenus, draw: offMenu(3), expected: denied, wrong: notDenied})
 		}))).Feature()
 }
 
@@ -33,6 +38,9 @@ func allows() types.Feature {
 		Assess("alone and together", check.Assess(assess(func(v visit) {
 			v.try(choose(creates, true), "allowed", admission.DeniedByWebhook)
 			v.make("allowed-stored", "chocolate")
+		}))).
+		Assess("in any order, with any topping", check.Assess(assess(func(v visit) {
+			v.hold(property{count: order.OnMenus, draw: onMenu, expected: accepted, wrong: notAccepted})
 		}))).
 		Assess("soon", check.Assess(assess(func(v visit) {
 			v.measure("admission by webhooks")
@@ -47,7 +55,7 @@ func (v visit) measure(what string) {
 	v.t.Helper()
 	took := make([]float64, measured)
 	for i := range took {
-		answer := v.ask(order(dry, "measured", sold[:1], []string{"cream"}))
+		answer := v.ask(place(dry, "measured", sold[:1], []string{"cream"}))
 		v.want("an icecream of vanilla is accepted each time", admission.Accepted,
 			fmt.Sprintf("the icecream of vanilla number %d", i+1), answer)
 		took[i] = 1000 * answer.Took.Seconds()
@@ -63,6 +71,10 @@ func names() types.Feature {
 			answer := v.denied("names-new", "matcha")
 			v.named("the message names the flavour that was denied, matcha, and those that there are: "+list(sold),
 				answer, append([]string{"matcha"}, sold...))
+		}))).
+		Assess("of any", check.Assess(assess(func(v visit) {
+			expected, wrong := naming(func(want order.Answer) []string { return slices.Concat(legible(want), sold) })
+			v.hold(property{count: order.Wrongs, draw: offMenu(1), expected: expected, wrong: wrong})
 		}))).Feature()
 }
 
@@ -72,6 +84,11 @@ func allAtOnce() types.Feature {
 			wrong := []string{"pistachio", "matcha", "mud"}
 			answer := v.denied("all-new", wrong[0], "vanilla", wrong[1], wrong[2])
 			v.named("one message names each flavour that was denied: "+list(wrong), answer, wrong)
+		}))).
+		Assess("however many there are", check.Assess(assess(func(v visit) {
+			expected, wrong := naming(legible)
+			several := func(random *rand.Rand, number int) request { return offMenu(6)(random, order.Wrongs+number) }
+			v.hold(property{count: 20, draw: several, expected: expected, wrong: wrong})
 		}))).Feature()
 }
 
@@ -79,7 +96,7 @@ func allAtOnce() types.Feature {
 func (v visit) denied(name string, flavour ...string) admission.Answer {
 	v.t.Helper()
 	what := "an icecream of " + list(flavour)
-	answer := v.ask(order(dry, name, flavour, []string{"cream"}))
+	answer := v.ask(place(dry, name, flavour, []string{"cream"}))
 	v.want(what+" is denied by a webhook", admission.DeniedByWebhook, what, answer)
 	return answer
 }
@@ -101,6 +118,11 @@ func onUpdate() types.Feature {
 		Assess("also when it is no dry run", check.Assess(assess(func(v visit) {
 			v.want("a change from vanilla to matcha is denied by a webhook", admission.DeniedByWebhook,
 				"a change from vanilla to matcha", v.ask(changeFlavour(wet, "changed-vanilla", []string{"matcha"})))
+		}))).
+		Assess("whatever it is, and to whatever it changes", check.Assess(assess(func(v visit) {
+			v.store(young)
+			expected, wrong := v.verdict(admission.DeniedByWebhook)
+			v.hold(property{count: order.Changes, draw: changing(young), expected: expected, wrong: wrong})
 		}))).Feature()
 }
 
@@ -108,7 +130,7 @@ func warns() types.Feature {
 	return features.New("all three flavours in one get a warning").
 		Assess("when it is created", check.Assess(assess(func(v visit) {
 			what := "an icecream of " + list(sold)
-			v.warned(what, v.ask(order(dry, "warned", sold, []string{"cream"})), true)
+			v.warned(what, v.ask(place(dry, "warned", sold, []string{"cream"})), true)
 			for _, input := range choose(creates, true) {
 				if len(input.flavour) < len(sold) {
 					v.warned(input.String(), v.ask(input.request("warned")), false)
@@ -122,6 +144,12 @@ func warns() types.Feature {
 			}
 			v.warned("a change from vanilla to "+list(sold), v.ask(changeFlavour(dry, "warned", sold)), true)
 			v.warned("a change from vanilla to chocolate", v.ask(changeFlavour(dry, "warned", sold[1:2])), false)
+			there := append(slices.Clone(young), unwise)
+			v.store(there)
+			v.hold(property{of: "changed", count: order.Changes, draw: changing(there), expected: warning, wrong: notWarned})
+		}))).
+		Assess("in any order, with any topping", check.Assess(assess(func(v visit) {
+			v.hold(property{count: order.OnMenus, draw: onMenu, expected: warning, wrong: notWarned})
 		}))).Feature()
 }
 
@@ -139,4 +167,36 @@ func (v visit) warned(what string, answer admission.Answer, want bool) {
 	case !want && len(answer.Warnings) > 0:
 		v.fail(expected, what+": the warning was "+strings.Join(answer.Warnings, "; "))
 	}
+}
+
+// young are icecreams that the webhooks have let in.
+var young = []order.Order{
+	{Name: "young-1", Spec: order.Spec{Flavour: []string{"vanilla"}, Topping: []string{"cream"}}},
+	{Name: "young-2", Spec: order.Spec{Flavour: []string{"chocolate", "strawberry"}, Topping: []string{"nuts", "cream"}}},
+}
+
+// unwise is one with all three flavours.
+var unwise = order.Order{Name: "young-3", Spec: order.Spec{Flavour: []string{"strawberry", "vanilla", "chocolate"}, Topping: []string{"cherry"}}}
+
+// warning is the rest of a sentence about warnings.
+func warning(_ request, want order.Answer) string {
+	switch {
+	case want.Warning:
+		return "is accepted, with a warning"
+	case want.Silent:
+		return "is accepted, without a warning"
+	}
+	return ""
+}
+
+func notWarned(_ request, want order.Answer, got admission.Answer) string {
+	switch {
+	case got.Verdict != admission.Accepted:
+		return got.String()
+	case want.Warning && len(got.Warnings) == 0:
+		return "it was accepted without a warning"
+	case want.Silent && len(got.Warnings) > 0:
+		return "the warning was " + strings.Join(got.Warnings, "; ")
+	}
+	return ""
 }

@@ -17,6 +17,9 @@ import (
 
 func TestWebhook(t *testing.T) {
 	check.Run(t, check.Features{
+		"served": icecream.Served(),
+		"sample": icecream.Sample(),
+
 		"denies":       denies(),
 		"allows":       allows(),
 		"names":        names(),
@@ -31,6 +34,8 @@ func TestWebhook(t *testing.T) {
 		"fails-closed": failsClosed(),
 		"policy":       policy(),
 		"bad-day":      check.BadDay(assess(scenario)),
+
+		"least-privilege": icecream.LeastPrivilege(),
 	}, check.Options{Prepare: prepare, CleanUp: cleanUp, Scenario: assess(scenario), Writes: 9, Reads: 2})
 }
 

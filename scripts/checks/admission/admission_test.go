@@ -48,6 +48,7 @@ func TestAdmission(t *testing.T) {
 	t.Parallel()
 	client := connect(t)
 	t.Run("changes have their effect when they return", func(t *testing.T) { testEffects(t, client) })
+	t.Run("only what was installed is removed", func(t *testing.T) { testRemovesItsOwn(t, client) })
 	t.Run("a policy that is refused is named", func(t *testing.T) { testRefusals(t, client) })
 }
 
@@ -104,6 +105,66 @@ func testEffects(t *testing.T, client *Client) {
 			t.Fatal(err)
 		}
 		want("without it", "matcha", Accepted, "")
+	}
+}
+
+// Whatever a file names: nothing is removed that was there before, or that was not installed.
+func testRemovesItsOwn(t *testing.T, client *Client) {
+	t.Helper()
+	theirs, err := ReadPolicy([]byte(policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, refused, err := client.Install(t.Context(), theirs); err != nil || refused != "" {
+		t.Fatal(refused, err)
+	}
+	again, err := ReadPolicy([]byte(policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, refused, err := client.Install(t.Context(), again)
+	if err != nil || refused != "the ValidatingAdmissionPolicy no-matcha" || !strings.Contains(answer.Message, "already exists") {
+		t.Errorf("it is there already: %q, %s, %v", refused, answer, err)
+	}
+	if err := client.Remove(t.Context(), again); err != nil {
+		t.Error(err)
+	}
+	policies := client.typed.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	if _, err := policies.Get(t.Context(), "no-matcha", metav1.GetOptions{}); err != nil {
+		t.Errorf("that of others is gone: %v", err)
+	}
+	// Past the check that looks at kinds, the account may do nothing else.
+	for _, document := range []string{
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mallory}\n" +
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: User, name: mallory}]\n",
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: view}\n",
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\n",
+	} {
+		file, err := ReadPolicy([]byte(policy + "---\n" + document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if beyond := file.Beyond(""); len(beyond) != 1 {
+			t.Errorf("beyond a policy it holds %q:\n%s", beyond, document)
+		}
+		file.objects = file.objects[2:]
+		answer, refused, err := client.Install(t.Context(), file)
+		if err != nil || refused == "" || !strings.Contains(answer.Message, "forbidden") {
+			t.Errorf("it must be forbidden: %q, %s, %v\n%s", refused, answer, err, document)
+		}
+		if err := client.Remove(t.Context(), file); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := client.typed.RbacV1().ClusterRoles().Get(t.Context(), "view", metav1.GetOptions{}); err != nil {
+		t.Errorf("the ClusterRole view is gone: %v", err)
+	}
+	if err := client.Remove(t.Context(), theirs); err != nil {
+		t.Error(err)
+	}
+	if beyond := theirs.Beyond("demo.lva.io"); len(beyond) != 1 || !strings.Contains(beyond[0], `a rule for the API group ""`) {
+		t.Errorf("it decides on ConfigMaps: %q", beyond)
 	}
 }
 

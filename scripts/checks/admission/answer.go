@@ -55,6 +55,7 @@ func (a Answer) String() string {
 
 // Client sends requests, and changes what is registered.
 type Client struct {
+	config  *rest.Config
 	dynamic dynamic.Interface
 	typed   kubernetes.Interface
 	mapper  meta.RESTMapper
@@ -74,7 +75,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
-	return &Client{dynamic: client, typed: typed, mapper: mapper}, nil
+	return &Client{config: config, dynamic: client, typed: typed, mapper: mapper}, nil
 }
 
 // Request is one request.
@@ -103,6 +104,8 @@ func (c *Client) Ask(ctx context.Context, request Request) (Answer, error) {
 // (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/admission/plugin/policy)
 func verdict(message string) Verdict {
 	switch {
+	case strings.Contains(message, " denied the request: panic: ") && strings.HasSuffix(message, " [recovered]"):
+		return Unanswered // controller-runtime makes a denial of a panic, but nobody has judged
 	case strings.HasPrefix(message, `admission webhook "`) && strings.Contains(message, " denied the request"):
 		return DeniedByWebhook
 	case strings.Contains(message, "olicy '") && strings.Contains(message, " denied request: "):

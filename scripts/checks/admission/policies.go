@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +22,12 @@ import (
 	"lva.io/operators/clusters/existing"
 )
 
-// Policy is a file with a policy, its binding, and what they need.
-type Policy struct{ objects []*unstructured.Unstructured }
+// Policy is a file with a policy and its binding.
+type Policy struct {
+	objects []*unstructured.Unstructured
+	// installed are those that Install has made, as they are stored.
+	installed []*unstructured.Unstructured
+}
 
 // ReadPolicy reads a file of YAML documents.
 func ReadPolicy(content []byte) (*Policy, error) {
@@ -42,6 +48,32 @@ func ReadPolicy(content []byte) (*Policy, error) {
 	}
 }
 
+// policyKinds are the kinds that a file may hold.
+var policyKinds = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+
+// Beyond says what a file holds that is no policy for the group's kinds, a phrase each. Nothing of such a file is installed.
+func (p *Policy) Beyond(group string) (phrases []string) {
+	for _, object := range p.objects {
+		if object.GroupVersionKind().Group != "admissionregistration.k8s.io" || !slices.Contains(policyKinds, object.GetKind()) {
+			phrases = append(phrases, fmt.Sprintf("a %s %s", object.GetKind(), object.GetName()))
+			continue
+		}
+		for _, path := range [][]string{{"spec", "matchConstraints", "resourceRules"}, {"spec", "matchResources", "resourceRules"}} {
+			rules, _, _ := unstructured.NestedSlice(object.Object, path...)
+			for _, rule := range rules {
+				rule, _ := rule.(map[string]any)
+				groups, _ := rule["apiGroups"].([]any)
+				for _, asked := range groups {
+					if asked != group {
+						phrases = append(phrases, fmt.Sprintf("a rule for the API group %q in the %s %s", asked, object.GetKind(), object.GetName()))
+					}
+				}
+			}
+		}
+	}
+	return phrases
+}
+
 // Has reports whether there is an object of a kind.
 func (p *Policy) Has(kind string) bool {
 	for _, object := range p.objects {
@@ -52,12 +84,16 @@ func (p *Policy) Has(kind string) bool {
 	return false
 }
 
-// Install creates a policy's objects, and returns when they have their effect. The answer is that to the first object
+// Install creates a policy's objects, by an account that may do nothing else, and returns when they have their effect. The answer is that to the first object
 // which is not accepted, whose name is returned as well; otherwise that to the last.
 func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, refused string, err error) {
+	account, err := c.policyAccount(ctx)
+	if err != nil {
+		return Answer{}, "", err
+	}
 	for _, object := range policy.objects {
 		name := fmt.Sprintf("the %s %s", object.GetKind(), object.GetName())
-		resource, err := c.resource(object)
+		resource, err := c.resource(account, object)
 		if meta.IsNoMatchError(err) {
 			return Answer{Verdict: Refused, Message: err.Error()}, name, nil
 		}
@@ -77,40 +113,52 @@ func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, re
 		if err != nil || answer.Verdict != Accepted {
 			return answer, name, err
 		}
+		policy.installed = append(policy.installed, answer.Object)
 	}
 	return answer, "", c.awaitPolicies(ctx)
 }
 
-// Remove deletes a policy's objects as far as they are there, and returns when they have no effect any more.
+// policyAccount may read, create and delete policies and their bindings.
+func (c *Client) policyAccount(ctx context.Context) (dynamic.Interface, error) {
+	account, err := existing.NewAccount(ctx, c.config, []rbacv1.PolicyRule{{
+		APIGroups: []string{"admissionregistration.k8s.io"},
+		Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
+		Verbs:     []string{"get", "create", "delete"},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return dynamic.NewForConfig(account.Config)
+}
+
+// Remove deletes what Install has created of a policy, and nothing else, and returns when it has no effect any more.
 func (c *Client) Remove(ctx context.Context, policy *Policy) error {
-	for _, object := range policy.objects {
-		resource, err := c.resource(object)
-		if meta.IsNoMatchError(err) {
-			continue
-		}
+	for _, object := range policy.installed {
+		resource, err := c.resource(c.dynamic, object)
 		if err == nil {
-			err = resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{})
+			err = resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(object.GetUID())}})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("removing the %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
+	policy.installed = nil
 	return c.awaitPolicies(ctx)
 }
 
 // resource is where objects like this one are.
-func (c *Client) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+func (c *Client) resource(client dynamic.Interface, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil, err
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		return c.dynamic.Resource(mapping.Resource), nil
+		return client.Resource(mapping.Resource), nil
 	}
 	namespace := object.GetNamespace()
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	return c.dynamic.Resource(mapping.Resource).Namespace(namespace), nil
+	return client.Resource(mapping.Resource).Namespace(namespace), nil
 }

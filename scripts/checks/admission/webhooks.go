@@ -55,6 +55,27 @@ func asks(rules []admissionv1.RuleWithOperations, resource schema.GroupResource)
 	})
 }
 
+// Asks reports whether one of the webhooks is asked about an operation on a resource.
+func (w Webhooks) Asks(resource schema.GroupResource, operation admissionv1.OperationType) bool {
+	about := func(rules []admissionv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(rules, func(rule admissionv1.RuleWithOperations) bool {
+			return asks([]admissionv1.RuleWithOperations{rule}, resource) &&
+				(slices.Contains(rule.Operations, operation) || slices.Contains(rule.Operations, admissionv1.OperationAll))
+		})
+	}
+	for _, configuration := range w.Mutating {
+		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.MutatingWebhook) bool { return about(w.Rules) }) {
+			return true
+		}
+	}
+	for _, configuration := range w.Validating {
+		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return about(w.Rules) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // SideEffects are what the webhooks say of their side effects, by name. A webhook must say something.
 func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
 	all := map[string]admissionv1.SideEffectClass{}
@@ -114,22 +135,25 @@ func anew(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations}
 }
 
-// Lines tell, one line for each webhook, who is asked about what.
-func (w Webhooks) Lines() (lines []string) {
+// Lines tell, one line for each webhook, who is asked about what, and where. answer is what the API server said last: by it, one
+// is told of that has nobody at its path.
+func (w Webhooks) Lines(answer string) (lines []string) {
 	for _, configuration := range w.Mutating {
 		for _, webhook := range configuration.Webhooks {
-			lines = append(lines, line("mutating", webhook.Name, webhook.Rules, *webhook.FailurePolicy))
+			lines = append(lines, line("mutating", webhook.Name, webhook.ClientConfig, webhook.Rules, *webhook.FailurePolicy, answer))
 		}
 	}
 	for _, configuration := range w.Validating {
 		for _, webhook := range configuration.Webhooks {
-			lines = append(lines, line("validating", webhook.Name, webhook.Rules, *webhook.FailurePolicy))
+			lines = append(lines, line("validating", webhook.Name, webhook.ClientConfig, webhook.Rules, *webhook.FailurePolicy, answer))
 		}
 	}
 	return lines
 }
 
-func line(kind, name string, rules []admissionv1.RuleWithOperations, failure admissionv1.FailurePolicyType) string {
+func line(kind, name string, client admissionv1.WebhookClientConfig, rules []admissionv1.RuleWithOperations,
+	failure admissionv1.FailurePolicyType, answer string,
+) string {
 	var asked []string
 	for _, rule := range rules {
 		var operations []string
@@ -139,6 +163,22 @@ func line(kind, name string, rules []admissionv1.RuleWithOperations, failure adm
 		asked = append(asked, fmt.Sprintf("%s of %s in %s", strings.Join(operations, ", "),
 			strings.Join(rule.Resources, ", "), strings.Join(rule.APIGroups, ", ")))
 	}
-	return fmt.Sprintf("registered: the %s webhook %s, asked about %s; failurePolicy %s",
-		kind, name, strings.Join(asked, "; "), failure)
+	text := fmt.Sprintf("registered: the %s webhook %s, asked at %s about %s; failurePolicy %s",
+		kind, name, path(client), strings.Join(asked, "; "), failure)
+	// So client-go reads a 404 that has no body of Kubernetes'.
+	if strings.Contains(answer, fmt.Sprintf("%q", name)) && strings.Contains(answer, "could not find the requested resource") {
+		text += "; the answer is 404 Not Found: the operator serves nothing at this path"
+	}
+	return text
+}
+
+// path is where a webhook is asked.
+func path(client admissionv1.WebhookClientConfig) string {
+	switch {
+	case client.URL != nil:
+		return *client.URL
+	case client.Service != nil && client.Service.Path != nil:
+		return *client.Service.Path
+	}
+	return "/"
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/e2e-framework/pkg/envconf"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/report"
 )
@@ -33,14 +35,12 @@ const (
 	lagFactor     = 10
 )
 
-// evidenceLines is how many requests a failed check shows: the last ones.
-const evidenceLines = 8
-
 type checkKey struct{}
 
-type failure struct {
-	expected, observed string
-	evidence           []string
+// Failure is why a check failed, or a try of one, in the words of Fail.
+type Failure struct {
+	Expected, Observed string
+	Evidence           []string
 }
 
 // Check is a check while it runs.
@@ -49,14 +49,19 @@ type Check struct {
 	ID string
 
 	began audit.Mark
+	// started is when it did, and used what the operator had used of the processors by then.
+	started time.Time
+	used    protocol.Usage
 	// begun and done count the steps: one that skips itself is not done.
 	begun, done  int
-	failure      *failure
+	failure      *Failure
+	aborted      bool // we could not do our work: there is no verdict
 	measurements []report.Measurement
-	// schedule is what goes wrong during the check, if anything does, and armedAt the ID of the last entry of the log
-	// before it did.
+	// schedule is what goes wrong during the check, if anything does; armedAt the ID of the last entry of the log before it did,
+	// and armed the end of the audit log then.
 	schedule *faults.Schedule
 	armedAt  int
+	armed    audit.Mark
 }
 
 // Assess makes a step of a feature from a function of the check that runs it.
@@ -88,53 +93,44 @@ func Teardown(step func(context.Context, *Check) error) types.StepFunc {
 }
 
 // Fail ends the check: expected and observed are sentences for the student. Evidence defaults to the operator's last
-// requests since the check began.
+// requests since the check began, those first that are about the objects that the sentences name.
 func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string) {
 	t.Helper()
 	if len(evidence) == 0 {
-		evidence = c.requests()
+		evidence = c.requests(expected, observed)
 	}
-	c.failure = &failure{expected: expected, observed: observed, evidence: evidence}
+	evidence = append(c.busy(), evidence...)
+	c.failure = &Failure{Expected: expected, Observed: observed, Evidence: evidence}
 	t.Fatalf("expected: %s\nobserved: %s\nevidence: %q", expected, observed, evidence)
 }
 
 // OK ends the check if a request of our own failed, which should not.
 func (c *Check) OK(t *testing.T, doing string, err error) {
 	t.Helper()
-	if err != nil {
-		c.Fail(t, doing+" works", err.Error())
+	if err == nil {
+		return
 	}
+	if name := c.deletedByOperator(err); name != "" {
+		c.Fail(t, name+" stays", fmt.Sprintf("the operator has deleted %s, so %s is not possible", name, doing))
+	}
+	c.Fail(t, doing+" works", err.Error())
 }
 
-func (c *Check) requests() []string {
-	if c.operatorUser == "" {
-		return nil
+// deletedByOperator is the name of an object that a request of ours did not find, since the operator has deleted it; empty if it
+// has not.
+func (c *Check) deletedByOperator(err error) string {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil || c.operatorUser == "" {
+		return ""
 	}
-	if c.schedule != nil {
-		return c.faultLines()
+	name := status.Status().Details.Name
+	deletions := c.Audit.Since(c.began, c.OperatorRequests().And(func(e audit.Event) bool {
+		return e.Verb == "delete" && e.Name == name && e.Code < 300
+	}))
+	if len(deletions) == 0 {
+		return ""
 	}
-	events := c.Audit.Since(c.began, c.OperatorRequests())
-	if len(events) == 0 {
-		return []string{"the operator has sent no request since this check began"}
-	}
-	return lastLines(events)
-}
-
-// faultLines tell what went wrong, and the last requests.
-func (c *Check) faultLines() []string {
-	return append([]string{fmt.Sprintf("what went wrong: %s", c.schedule)}, lastLines(c.befell())...)
-}
-
-// lastLines are the last of a list of requests, as evidence.
-func lastLines[Request fmt.Stringer](requests []Request) (lines []string) {
-	if skipped := len(requests) - evidenceLines; skipped > 0 {
-		lines = append(lines, fmt.Sprintf("(earlier requests: %d)", skipped))
-		requests = requests[skipped:]
-	}
-	for _, request := range requests {
-		lines = append(lines, request.String())
-	}
-	return lines
+	return name
 }
 
 // Measure puts a figure into the report. It decides nothing.
@@ -146,7 +142,7 @@ func (c *Check) Measure(name string, value float64, unit string) {
 type Look func() (observed string, ok bool)
 
 // Eventually waits until the cluster is as expected, looking again whenever changed is closed. The check fails when the
-// operator has done nothing for a while, since then nothing more will come.
+// operator has done nothing for a while, since then nothing more will come: see Wait.
 func (c *Check) Eventually(ctx context.Context, t *testing.T, expected string, changed func() <-chan struct{}, look Look) {
 	t.Helper()
 	c.EventuallyWithin(ctx, t, expected, patience, changed, look)
@@ -157,9 +153,7 @@ func (c *Check) EventuallyWithin(
 	ctx context.Context, t *testing.T, expected string, patience time.Duration, changed func() <-chan struct{}, look Look,
 ) {
 	t.Helper()
-	limit := max(deadline, 2*patience)
-	giveUp := time.After(limit)
-	lastChange := time.Now()
+	wait := c.NewWait(patience, max(deadline, 2*patience))
 	for {
 		again := changed()
 		requests := c.Audit.Changed()
@@ -167,35 +161,18 @@ func (c *Check) EventuallyWithin(
 		if ok {
 			return
 		}
-		left := time.Until(c.lastSign(ctx, lastChange, patience).Add(patience))
-		if left <= 0 {
-			c.Fail(t, expected, fmt.Sprintf("%s (and the operator has been silent for %s)", observed, patience))
+		if why := wait.Over(ctx); why != "" {
+			c.Fail(t, expected, fmt.Sprintf("%s (%s)", observed, why))
 		}
 		select {
 		case <-again:
-			lastChange = time.Now()
+			wait.Changed()
 		case <-requests:
-		case <-time.After(left):
-		case <-giveUp:
-			c.Fail(t, expected, fmt.Sprintf("%s (after %s, while the operator goes on sending requests)", observed, limit))
+		case <-wait.Next():
 		case <-ctx.Done():
 			c.Fail(t, expected, observed+": "+context.Cause(ctx).Error())
 		}
 	}
-}
-
-// lastSign is when something last happened: a change that we saw, or a request of the operator. Those that never reached
-// the API server are asked for only when all else was long ago.
-func (c *Check) lastSign(ctx context.Context, change time.Time, patience time.Duration) time.Time {
-	if last := c.Audit.Last(c.OperatorRequests()); last.After(change) {
-		change = last
-	}
-	if time.Since(change) >= patience {
-		if last, err := c.Faults.lastAction(ctx); err == nil && last.After(change) {
-			return last
-		}
-	}
-	return change
 }
 
 // Settle waits until the operator has been silent for a quiet window. It reports false if it never is: it sends requests

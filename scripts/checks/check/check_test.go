@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
 )
 
@@ -60,6 +62,21 @@ var suites = map[string]check.Features{
 			c.OK(t, "stopping", c.Operator.Stop(ctx)) // the test's grader logs ten requests
 			fails(ctx, t, c)
 		}),
+		"one": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			c.OK(t, "stopping", c.Operator.Stop(ctx))
+			c.Fail(t, "status.toppingsCount of sundae-2 is 3", "status.toppingsCount of sundae-2 is not set")
+		}),
+		"missing": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			c.OK(t, "stopping", c.Operator.Stop(ctx))
+			c.Fail(t, "sundae-1, sundae-3 and sundae-9 stay", "there are sundae-3 and sundae-9 (and that is all)")
+		}),
+		"unasked": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			c.OK(t, "stopping", c.Operator.Stop(ctx))
+			c.Fail(t, "sundae-12 and sundae-11 are right", "sundae-11, sundae-12: not yet")
+		}),
 		"own": feature(func(_ context.Context, t *testing.T, c *check.Check) {
 			t.Helper()
 			c.Fail(t, "it is right", "it is wrong", "seen by me")
@@ -80,6 +97,13 @@ var suites = map[string]check.Features{
 	"patient": {"patient": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) { return "the shop is closed", false })
+	})},
+	"rest": {"rest": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		c.AtRest(ctx, t)
+		logged, err := c.Operator.Logged(ctx)
+		c.OK(t, "reading the log", err)
+		c.NoErrors(ctx, t, logged, "sundae", "split")
 	})},
 	"submission": {"submission": feature(asksForFiles)},
 	"settle": {"settle": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
@@ -190,6 +214,30 @@ func TestWhatCountsAsPassed(t *testing.T) {
 	}
 }
 
+// A check that may name the cause of a failure runs although what it needs has failed. It gets no points for that.
+func TestACauseIsLookedFor(t *testing.T) {
+	t.Parallel()
+	r := newGrader(t).run("verdicts", "fails>errs,passes", "needs-it<fails", "passes<fails", "errs<fails", "last")
+	for _, want := range []protocol.Event{
+		{Check: "needs-it", Status: "skipped", Reason: "skipped: it needs fails, which failed"},
+		{Check: "passes", Status: "skipped", Reason: "skipped: it needs fails, which failed"},
+		{Check: "errs", Status: "failed", Expected: "the title of errs", Observed: "the check ended without a verdict"},
+		{Check: "last", Status: "passed"},
+	} {
+		got := r.ended(want.Check)
+		if got.Status != want.Status || got.Reason != want.Reason || got.Observed != want.Observed || got.Seconds != 0 && want.Status == "skipped" {
+			t.Errorf("the event is\n%+v\nand must be\n%+v", got, want)
+		}
+	}
+	if got := newGrader(t).run("verdicts", "passes>needs-it", "fails", "needs-it<fails").ended("needs-it"); got.Status != "skipped" || got.Reason == "" {
+		t.Errorf("it is the cause of nothing that failed, and ended so: %+v", got)
+	}
+	told := slices.ContainsFunc(r.events, func(e protocol.Event) bool { return e.Check == "passes" && e.Status == "" })
+	if !told {
+		t.Errorf("a check that runs is told of, and the events are %+v", r.events)
+	}
+}
+
 // A live view needs them one by one: what begins, then how it ended, in the order of labs.yaml.
 func TestEachCheckBeginsAndEnds(t *testing.T) {
 	t.Parallel()
@@ -244,6 +292,24 @@ func TestEvidence(t *testing.T) {
 	if len(got) != 9 || got[0] != "(earlier requests: 2)" || !strings.HasSuffix(got[8], " update icecreams sundae-10 → 200 OK") {
 		t.Errorf("of an operator with ten requests: %q", got)
 	}
+	// About whom it complains: who is named in one sentence only, or else in both.
+	for check, want := range map[string]struct {
+		first, second string
+		lines         int
+	}{
+		"one":     {"(other requests: 2)", " update icecreams sundae-2 → 200 OK", 9},
+		"missing": {"(other requests: 2)", " update icecreams sundae-1 → 200 OK", 9},
+		"unasked": {"the operator has sent no request about sundae-11 or sundae-12 since this check began", "(earlier requests: 2)", 10},
+	} {
+		g := newGrader(t)
+		g.stop = func() error {
+			return errors.Join(g.audited("somebody", "create", 12), g.audited(operator, "update", 10))
+		}
+		got := g.run("evidence", check).ended(check).Evidence
+		if len(got) != want.lines || got[0] != want.first || !strings.HasSuffix(got[1], want.second) || !strings.HasSuffix(got[len(got)-1], "sundae-10 → 200 OK") {
+			t.Errorf("of %s: %q", check, got)
+		}
+	}
 	if got := r.ended("own").Evidence; !slices.Equal(got, []string{"seen by me"}) {
 		t.Errorf("of a check that has its own: %q", got)
 	}
@@ -277,6 +343,12 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 		{"at the API server", func(g *grader) { g.auditEvery(patience/6, operator, "update") }},
 		// Requests to the freezer, and those that a fault let never arrive, are in no audit log.
 		{"at the freezer", func(g *grader) { g.last = time.Now }},
+		{"after a failure that passes", func(g *grader) {
+			g.log = []faults.Entry{request(time.Now().Add(time.Second), "update", http.StatusConflict)}
+		}},
+		{"as slowly as before", func(g *grader) {
+			g.log = []faults.Entry{request(time.Now().Add(-2*time.Second), "list", http.StatusOK), request(time.Now().Add(-time.Second), "update", http.StatusOK)}
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -287,6 +359,11 @@ func TestEventuallyWaitsForAnOperatorThatWorks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// request is an entry in the log of what the operator asked the API server for.
+func request(at time.Time, verb string, code int) faults.Entry {
+	return faults.Entry{Time: at, Service: faults.API, Verb: verb, Resource: "icecreams", Name: "sundae", Code: code, Write: verb != "list", Number: 1}
 }
 
 // An operator that was at the freezer a while ago has its time from then on.
@@ -367,7 +444,7 @@ func TestListAndCodeAgree(t *testing.T) {
 		want  string
 	}{
 		{"agree", false, "PASS"},
-		{"missing", true, "labs.yaml lists the checks [columns "},
+		{"missing", true, "labs.yaml lists the checks [accepted columns "},
 		{"unlisted", true, " sprinkles "},
 	} {
 		// It is found by the folder in which the test stands.

@@ -11,25 +11,38 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"lva.io/operators/clusters/socket"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/operatorlog"
 )
 
 // ErrNoOperator is returned to checks that ask for what only a lab with an operator has.
 var ErrNoOperator = errors.New("this lab runs no operator")
 
 // grader is the process that runs the operator. Nil in a lab without one.
-type grader struct{ client http.Client }
+type grader struct {
+	client http.Client
 
-func newGrader(socket string) *grader {
+	mutex sync.Mutex
+	armed []span // when faults were armed
+}
+
+// span is a time; it goes on while it has no end.
+type span struct{ from, to time.Time }
+
+func newGrader(path string) *grader {
 	return &grader{client: http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+			return socket.Dial(ctx, path)
 		},
 	}}}
 }
@@ -52,16 +65,66 @@ func (o Operator) Start(ctx context.Context) error {
 	return o.post(ctx, protocol.StartOperator, nil, nil)
 }
 
+// Logged is how much the operator has logged so far, in bytes: a mark for Errors.
+func (o Operator) Logged(ctx context.Context) (int64, error) {
+	logged, err := o.log(ctx, math.MaxInt64)
+	return logged.Size, err
+}
+
+// Errors are what Reconcile has returned since the operator had logged so many bytes, as far as its log tells.
+func (o Operator) Errors(ctx context.Context, since int64) ([]operatorlog.Error, error) {
+	logged, err := o.log(ctx, since)
+	return logged.Errors, err
+}
+
+func (o Operator) log(ctx context.Context, since int64) (logged protocol.Logged, err error) {
+	return logged, o.get(ctx, fmt.Sprintf("%s?%s=%d", protocol.OperatorLog, protocol.Since, since), &logged)
+}
+
+// usage is what the operator's process has used of the processors.
+func (o Operator) usage(ctx context.Context) (usage protocol.Usage, err error) {
+	return usage, o.get(ctx, protocol.OperatorUsage, &usage)
+}
+
 // Faults is what can go wrong between the operator and those that it talks to.
 type Faults struct{ *grader }
 
 // Arm lets things go wrong from now on, counting requests from here. A schedule that is armed already is replaced.
 func (f Faults) Arm(ctx context.Context, schedule faults.Schedule) error {
+	f.arming(len(schedule.Faults) > 0)
 	return f.post(ctx, protocol.Arm, schedule, nil)
 }
 
 // Disarm ends that: what was held back goes on.
-func (f Faults) Disarm(ctx context.Context) error { return f.post(ctx, protocol.Disarm, nil, nil) }
+func (f Faults) Disarm(ctx context.Context) error {
+	defer f.arming(false)
+	return f.post(ctx, protocol.Disarm, nil, nil)
+}
+
+// arming notes that faults are armed from now on, or no longer.
+func (f Faults) arming(armed bool) {
+	if f.grader == nil {
+		return
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if last := len(f.armed) - 1; last >= 0 && f.armed[last].to.IsZero() {
+		f.armed[last].to = time.Now()
+	}
+	if armed {
+		f.armed = append(f.armed, span{from: time.Now()})
+	}
+}
+
+// armedAt reports whether faults were armed at a time.
+func (f Faults) armedAt(at time.Time) bool {
+	if f.grader == nil {
+		return false
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return slices.ContainsFunc(f.armed, func(s span) bool { return !at.Before(s.from) && (s.to.IsZero() || at.Before(s.to)) })
+}
 
 // Log is all that the operator asked for since the run began, and what befell it.
 func (f Faults) Log(ctx context.Context) ([]faults.Entry, error) { return f.since(ctx, 0) }

@@ -25,6 +25,7 @@ import (
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/operatorlog"
 )
 
 // run is a run of a suite.
@@ -57,9 +58,14 @@ type grader struct {
 	scripts map[string]func(args string) protocol.Output
 	// alone: the lab runs no operator, so nobody listens.
 	alone bool
+	// usage is what the operator's process has used, and errors what Reconcile has returned.
+	usage  func() protocol.Usage
+	errors []operatorlog.Error
 	// seed and torturedWith are Seed and Torture of protocol.Run.
 	seed         uint32
 	torturedWith *int
+	// scenes is Scenes of it.
+	scenes bool
 }
 
 func newGrader(t *testing.T) *grader {
@@ -149,6 +155,14 @@ func (g *grader) answer(r *http.Request) ([]byte, error) {
 			last = g.last()
 		}
 		return json.Marshal(last)
+	case protocol.OperatorUsage:
+		usage := protocol.Usage{}
+		if g.usage != nil {
+			usage = g.usage()
+		}
+		return json.Marshal(usage)
+	case protocol.OperatorLog:
+		return json.Marshal(protocol.Logged{Size: 100, Errors: g.errors})
 	case protocol.FaultLog:
 		after, err := strconv.Atoi(r.URL.Query().Get(protocol.Since))
 		if err != nil {
@@ -191,7 +205,7 @@ func (g *grader) answer(r *http.Request) ([]byte, error) {
 	return nil, nil
 }
 
-// run runs a suite with these checks listed in labs.yaml: "id" or "id<need".
+// run runs a suite with these checks listed in labs.yaml: "id", "id<need" or "id>cause,cause".
 func (g *grader) run(suite string, listed ...string) run {
 	g.t.Helper()
 	dir := g.t.TempDir()
@@ -199,8 +213,12 @@ func (g *grader) run(suite string, listed ...string) run {
 	for _, name := range listed {
 		id, need, _ := strings.Cut(name, "<")
 		lab.Checks = append(lab.Checks, manifest.Check{ID: id, Title: "the title of " + id, Points: 10})
+		listed := &lab.Checks[len(lab.Checks)-1]
 		if need != "" {
-			lab.Checks[len(lab.Checks)-1].Needs = []string{need}
+			listed.Needs = []string{need}
+		}
+		if id, causes, found := strings.Cut(id, ">"); found {
+			listed.ID, listed.Title, listed.Causes = id, "the title of "+id, strings.Split(causes, ",")
 		}
 	}
 	socket := filepath.Join(dir, "control")
@@ -218,7 +236,7 @@ func (g *grader) run(suite string, listed ...string) run {
 		socket = ""
 	}
 	content, err := json.Marshal(protocol.Run{
-		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith,
+		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes,
 	})
 	if err != nil {
 		g.t.Fatal(err)

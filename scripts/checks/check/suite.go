@@ -27,6 +27,9 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
+// userAgent is how the requests of checks are known in the audit log.
+const userAgent = "operator-labs-checks"
+
 // Features are the checks of a lab: the id in labs.yaml, and the code.
 type Features map[string]types.Feature
 
@@ -46,15 +49,24 @@ type Suite struct {
 	Freezer *freezer.Client
 	// Seed is where all that is random in this run comes from.
 	Seed uint32
+	// Stories is how many stories a check that plays one plays, each from a seed of its own. 0 is one.
+	Stories int
 	// Lag says how long it takes at present until a watch tells of a change: how busy the machine is. Options.Prepare
 	// may set it.
 	Lag func() time.Duration
 
 	operatorUser string
+	rules        audit.Rules // of the operator's role
+	auditMark    string
 	torture      *int
+	scenes       bool
+	early        bool // only the preconditions are checked
 	environment  env.Environment
 	events       *json.Encoder
 	statuses     map[string]report.Status
+	// spoiled is what the operator did so that nothing more can be checked, and spoiledIn the check that shows it.
+	spoiled   *Failure
+	spoiledIn string
 }
 
 // Options are what a lab's checks need besides the features.
@@ -70,6 +82,16 @@ type Options struct {
 	// together: among them random faults are put. They are stated rather than counted, since the count differs from day to
 	// day, and a seed has to make the same schedules each time.
 	Writes, Reads int
+	// Scenes are played in a torture that asks for them, once each, besides the scenario: stories with one mishap at one moment,
+	// to which no schedule of the scenario comes. A scene arms its mishap itself: see Check.Arm.
+	Scenes []Scene
+}
+
+// Scene is a story with a mishap of its own.
+type Scene struct {
+	// Name says what goes wrong.
+	Name string
+	Play Scenario
 }
 
 // Run runs the checks of the lab in whose folder the test stands. The grader calls it with a run; without one it checks
@@ -87,9 +109,19 @@ func Run(t *testing.T, features Features, options Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if suite.early {
+		suite.preconditions(ctx, t, features)
+		return
+	}
 	if options.Prepare != nil {
-		if ctx, err = options.Prepare(ctx, suite); err != nil {
-			t.Fatal(err)
+		began := suite.Audit.Now()
+		prepared, err := options.Prepare(ctx, suite)
+		if err != nil {
+			if suite.spoiled = suite.deeds(err, 0, began); suite.spoiled == nil || suite.torture != nil {
+				t.Fatal(err)
+			}
+		} else {
+			ctx = prepared
 		}
 	}
 	if suite.torture != nil {
@@ -97,19 +129,31 @@ func Run(t *testing.T, features Features, options Options) {
 		return
 	}
 	for _, listed := range suite.Lab.Checks {
-		feature, ok := features[listed.ID]
-		if !ok {
-			t.Fatalf("labs.yaml lists the check %s, which has no code in %s", listed.ID, suite.Lab.Name)
+		if listed.Precondition() {
+			suite.statuses[listed.ID] = report.Passed // or we had not come so far
+			continue
 		}
-		t.Run(listed.ID, func(t *testing.T) {
-			suite.run(ctx, t, listed, feature)
-		})
-		if options.CleanUp != nil {
-			if err := options.CleanUp(ctx); err != nil {
-				t.Fatalf("cleaning up after %s: %v", listed.ID, err)
-			}
+		suite.check(ctx, t, listed, features, options.CleanUp)
+	}
+}
+
+// preconditions checks what must be so before the operator is started.
+func (s *Suite) preconditions(ctx context.Context, t *testing.T, features Features) {
+	t.Helper()
+	for _, listed := range s.Lab.Checks {
+		if listed.Precondition() {
+			s.check(ctx, t, listed, features, nil)
 		}
 	}
+}
+
+func (s *Suite) check(ctx context.Context, t *testing.T, listed manifest.Check, features Features, cleanUp func(context.Context) error) {
+	t.Helper()
+	feature, ok := features[listed.ID]
+	if !ok {
+		t.Fatalf("labs.yaml lists the check %s, which has no code in %s", listed.ID, s.Lab.Name)
+	}
+	t.Run(listed.ID, func(t *testing.T) { s.run(ctx, t, listed, feature, cleanUp) })
 }
 
 // agree is the test of the checks that needs no cluster: one list, one code.
@@ -151,6 +195,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		return nil, fmt.Errorf("reading the kubeconfig of the run: %w", err)
 	}
 	config.QPS, config.Burst = -1, -1 // a burst of requests is one of the things that we test
+	config.UserAgent = userAgent
 	log, err := audit.Open(ctx, run.AuditLog)
 	if err != nil {
 		return nil, err
@@ -163,7 +208,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Config: config, Audit: log, Seed: run.Seed, operatorUser: run.OperatorUser, torture: run.Torture,
+		Lab: &run.Lab, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},
@@ -178,10 +223,16 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	return suite, nil
 }
 
-// run runs one check and tells the grader.
-func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature) {
+// run runs one check, cleans up after it, and tells the grader.
+func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature, cleanUp func(context.Context) error) {
 	t.Helper()
-	if reason := s.Lab.Blocked(listed.ID, s.statuses); reason != "" {
+	reason := s.Lab.Blocked(listed.ID, s.statuses)
+	explains := s.Lab.MayExplain(listed.ID, s.statuses)
+	if s.spoiledIn != "" {
+		reason = fmt.Sprintf("skipped: it needs a cluster that can be cleaned up, and after %s it could not be", s.spoiledIn)
+		explains = false
+	}
+	if reason != "" && !explains {
 		s.statuses[listed.ID] = report.Skipped
 		s.tell(t, protocol.Event{Check: listed.ID, Status: string(report.Skipped), Reason: reason})
 		t.Skip(reason)
@@ -189,26 +240,78 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 	s.tell(t, protocol.Event{Check: listed.ID})
 	check := &Check{Suite: s, ID: listed.ID, began: s.Audit.Now()}
 	started := time.Now()
+	check.started = started
+	check.used, _ = s.Operator.usage(ctx) // in a lab without an operator nobody works
 	// Nothing that goes wrong may count as passed, whatever the feature or the framework makes of it.
 	status := report.Failed
 	defer func() {
+		if check.aborted {
+			return // that is for the grader to find
+		}
 		event := protocol.Event{
 			Check: listed.ID, Status: string(status), Seconds: time.Since(started).Seconds(), Measurements: check.measurements,
 		}
-		if status == report.Failed {
+		switch status {
+		case report.Passed:
+		case report.Skipped:
+			event.Seconds, event.Reason = 0, reason
+		case report.Failed:
 			if check.failure == nil {
-				check.failure = &failure{expected: listed.Title, observed: "the check ended without a verdict"}
+				check.failure = &Failure{Expected: listed.Title, Observed: "the check ended without a verdict"}
 			}
-			event.Expected, event.Observed, event.Evidence = check.failure.expected, check.failure.observed, check.failure.evidence
+			event.Expected, event.Observed, event.Evidence = check.failure.Expected, check.failure.Observed, check.failure.Evidence
 		}
 		s.statuses[listed.ID] = status
 		s.tell(t, event)
 	}()
-	passed := t.Run("feature", func(t *testing.T) {
-		s.environment.WithContext(context.WithValue(ctx, checkKey{}, check)).Test(t, feature)
-	})
+	passed := false
+	if s.spoiled == nil {
+		passed = t.Run("feature", func(t *testing.T) {
+			s.environment.WithContext(context.WithValue(ctx, checkKey{}, check)).Test(t, feature)
+		})
+		if cleanUp != nil {
+			trying := s.Audit.Now()
+			if err := cleanUp(ctx); err != nil {
+				if s.spoiled = s.deeds(err, check.began, trying); s.spoiled == nil {
+					check.aborted = true
+					t.Fatalf("cleaning up after %s: %v", listed.ID, err)
+				}
+			}
+		}
+	}
+	if s.spoiled != nil {
+		s.spoiledIn = listed.ID
+		if check.failure == nil {
+			check.failure = s.spoiled
+		}
+		return
+	}
 	if passed && check.failure == nil && check.begun > 0 && check.begun == check.done {
-		status = report.Passed
+		check.failure = s.wentAround(check.began)
+		switch {
+		case check.failure != nil:
+		case reason != "":
+			status = report.Skipped // it ran to find the cause of another one's failure, and it is not that
+		default:
+			status = report.Passed
+		}
+	}
+}
+
+// wentAround is the failure of an operator that has got to the API server by another way than the one on which faults wait
+// for it. Nil: it has not.
+func (s *Suite) wentAround(since audit.Mark) *Failure {
+	if s.auditMark == "" {
+		return nil
+	}
+	around := s.Audit.Since(since, s.ByOperator().And(audit.Around(s.auditMark)))
+	if len(around) == 0 {
+		return nil
+	}
+	return &Failure{
+		Expected: "the operator talks to the API server at the address in its kubeconfig, where conflicts and lost answers are tried",
+		Observed: fmt.Sprintf("%d requests of the operator, or of accounts that it has made, reached the API server by another way", len(around)),
+		Evidence: lastLines(around),
 	}
 }
 
@@ -219,8 +322,8 @@ func (s *Suite) tell(t *testing.T, event protocol.Event) {
 	}
 }
 
-// ByOperator matches all requests of the operator.
-func (s *Suite) ByOperator() audit.Match { return audit.By(s.operatorUser) }
+// ByOperator matches all requests of the operator, by whatever account it sends them.
+func (s *Suite) ByOperator() audit.Match { return s.Audit.By(s.operatorUser) }
 
 // OperatorRequests matches the operator's requests, but for its standing watches and its leader election, which go on
 // when it has nothing to do.

@@ -6,12 +6,15 @@ package check
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/report"
@@ -48,12 +51,19 @@ func (c *Check) arm(ctx context.Context, t *testing.T, schedule faults.Schedule)
 	if len(log) > 0 {
 		c.armedAt = log[len(log)-1].ID
 	}
+	c.armed = c.Audit.Now()
 	c.OK(t, "arming the faults", c.Faults.Arm(ctx, schedule))
 	c.schedule = &schedule
 }
 
-// befell is what the operator asked for since the faults were armed, and what befell it. A long log takes its time on a
-// busy machine.
+// Arm lets things go wrong for the rest of a scene. It replaces what is armed.
+func (c *Check) Arm(ctx context.Context, t *testing.T, schedule faults.Schedule) {
+	t.Helper()
+	c.arm(ctx, t, schedule)
+}
+
+// befell is what the operator asked for since the faults were armed, what befell it, and what the check itself changed
+// meanwhile: without that, nobody sees what the operator answers to. A long log takes its time on a busy machine.
 func (c *Check) befell() []faults.Entry {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -61,11 +71,18 @@ func (c *Check) befell() []faults.Entry {
 	if err != nil {
 		return nil
 	}
+	for _, e := range c.Audit.Since(c.armed, audit.Match(audit.Writes).And(func(e audit.Event) bool { return e.UserAgent == userAgent })) {
+		log = append(log, faults.Entry{
+			Time: e.Time, Service: faults.Check, Verb: e.Verb, Resource: strings.TrimSuffix(e.Resource+"/"+e.Subresource, "/"),
+			Namespace: e.Namespace, Name: e.Name, Code: e.Code,
+		})
+	}
+	slices.SortStableFunc(log, func(a, b faults.Entry) int { return a.Time.Compare(b.Time) })
 	return log
 }
 
-// tortureLab plays the scenario on a good day, then with a crash at each of its writes, then under random schedules,
-// until one of them fails. Then it looks for the shortest schedule that does.
+// tortureLab plays the scenario on a good day, then the lab's scenes if they are asked for, then the scenario with a crash at each of its writes, then
+// under random schedules, until one of them fails. Then it looks for the shortest schedule that does.
 func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, random int) {
 	t.Helper()
 	if options.Scenario == nil || options.Writes == 0 {
@@ -85,9 +102,19 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 	for n := range random {
 		schedules = append(schedules, faults.Random(s.Seed, n, options.Writes, options.Reads))
 	}
-	sweep.of += len(schedules)
+	scenes := options.Scenes
+	if !s.scenes {
+		scenes = nil
+	}
+	sweep.of += len(scenes) + len(schedules)
+	for i, scene := range scenes {
+		if failed := sweep.play(ctx, t, 2+i, scene, faults.Schedule{}); !failed.Passed {
+			sweep.conclude(t, failed)
+			return
+		}
+	}
 	for i, schedule := range schedules {
-		failed := sweep.try(ctx, t, 2+i, schedule)
+		failed := sweep.try(ctx, t, 2+len(scenes)+i, schedule)
 		if failed.Passed {
 			continue
 		}
@@ -123,24 +150,33 @@ type sweep struct {
 // trial is the scenario, played once.
 type trial struct {
 	protocol.Trial
-	failure failure
+	failure Failure
 	entries []faults.Entry
 }
 
-// try plays the scenario under a schedule, and tells the grader.
+// try plays the scenario under a schedule.
 func (s *sweep) try(ctx context.Context, t *testing.T, number int, schedule faults.Schedule) trial {
+	t.Helper()
+	return s.play(ctx, t, number, Scene{Name: schedule.String(), Play: s.options.Scenario}, schedule)
+}
+
+// play plays a scene under a schedule, and tells the grader.
+func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene, schedule faults.Schedule) trial {
 	t.Helper()
 	result := trial{Trial: protocol.Trial{Number: number, Of: s.of, Schedule: schedule}}
 	s.tell(t, protocol.Event{Trial: &result.Trial})
 	check := &Check{Suite: s.Suite, ID: "torture", began: s.Audit.Now()}
 	started := time.Now()
 	finished := false
-	passed := t.Run(schedule.String(), func(t *testing.T) {
+	passed := t.Run(scene.Name, func(t *testing.T) {
 		check.arm(ctx, t, schedule)
-		s.options.Scenario(ctx, t, check)
+		scene.Play(ctx, t, check)
 		finished = true
 	})
 	result.entries = check.befell()
+	if check.schedule != nil {
+		result.Schedule = *check.schedule
+	}
 	err := s.Faults.Disarm(ctx)
 	if s.options.CleanUp != nil {
 		err = errors.Join(err, s.options.CleanUp(ctx))
@@ -148,10 +184,13 @@ func (s *sweep) try(ctx context.Context, t *testing.T, number int, schedule faul
 	if err != nil {
 		t.Fatalf("cleaning up after the schedule [%s]: %v", schedule, err)
 	}
+	if passed && finished && check.failure == nil {
+		check.failure = s.wentAround(check.began)
+	}
 	result.Ended, result.Passed = true, passed && finished && check.failure == nil
 	if !result.Passed {
 		if check.failure == nil {
-			check.failure = &failure{expected: "the scenario comes to an end", observed: "it ended without a verdict"}
+			check.failure = &Failure{Expected: "the scenario comes to an end", Observed: "it ended without a verdict"}
 		}
 		result.failure = *check.failure
 	}
@@ -164,7 +203,11 @@ func (s *sweep) conclude(t *testing.T, failed trial) {
 	t.Helper()
 	// The newest: an operator that asks without end has a longer log than anybody reads.
 	failed.Final, failed.Timeline = true, failed.entries[max(0, len(failed.entries)-report.MaxTimeline):]
+	names := s.objects()
+	for i, entry := range failed.Timeline {
+		failed.Timeline[i], _ = names.tell(entry)
+	}
 	s.tell(t, protocol.Event{
-		Expected: failed.failure.expected, Observed: failed.failure.observed, Evidence: failed.failure.evidence, Trial: &failed.Trial,
+		Expected: failed.failure.Expected, Observed: failed.failure.Observed, Evidence: failed.failure.Evidence, Trial: &failed.Trial,
 	})
 }

@@ -23,21 +23,33 @@ type scenario struct {
 	// unstated: nobody says how many writes it takes.
 	unstated bool
 	cleanUp  func() error
+	scenes   []check.Scene
+}
+
+// cuts is a scene with a mishap of its own, and an end.
+func cuts(end check.Scenario) check.Scene {
+	return check.Scene{Name: "cuts", Play: func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		c.Arm(ctx, t, faults.Schedule{Faults: []faults.Fault{{Kind: faults.Cut, Class: faults.Write}}})
+		end(ctx, t, c)
+	}}
 }
 
 // What the scenarios below take, so their random faults are among these.
 const scenarioWrites, scenarioReads = 6, 3
 
 var scenarios = map[string]scenario{
-	"survives":  {play: passes},
-	"fails":     {play: fails},
-	"errs":      {play: func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.Error("wrong") }},
-	"ends":      {play: func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.FailNow() }},
-	"skips":     {play: skips},
-	"panicky":   {play: func(context.Context, *testing.T, *check.Check) { panic("a mistake of ours") }},
-	"unstated":  {play: passes, unstated: true},
-	"none":      {},
-	"uncleaned": {play: passes, cleanUp: func() error { return errors.New("the shop is locked") }},
+	"survives":         {play: passes},
+	"fails":            {play: fails},
+	"errs":             {play: func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.Error("wrong") }},
+	"ends":             {play: func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.FailNow() }},
+	"skips":            {play: skips},
+	"panicky":          {play: func(context.Context, *testing.T, *check.Check) { panic("a mistake of ours") }},
+	"unstated":         {play: passes, unstated: true},
+	"none":             {},
+	"scenes":           {play: passes, scenes: []check.Scene{cuts(passes), {Name: "nothing goes wrong", Play: passes}}},
+	"uncleaned":        {play: passes, cleanUp: func() error { return errors.New("the shop is locked") }},
+	"falls-to-a-scene": {play: passes, scenes: []check.Scene{cuts(fails)}},
 	"falls-to-kill-after": {play: func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		failAt(ctx, t, c, func(e faults.Entry) bool { return e.Fault == faults.KillAfter && e.Number == 2 })
@@ -64,7 +76,7 @@ func failAt(ctx context.Context, t *testing.T, c *check.Check, falls func(faults
 }
 
 func (s scenario) options() check.Options {
-	options := check.Options{Scenario: s.play, Writes: scenarioWrites, Reads: scenarioReads}
+	options := check.Options{Scenario: s.play, Writes: scenarioWrites, Reads: scenarioReads, Scenes: s.scenes}
 	if s.unstated {
 		options.Writes = 0
 	}
@@ -301,7 +313,7 @@ func TestEvidenceOfABadDay(t *testing.T) {
 	if got.Status != "failed" || got.Observed != "it is wrong" || len(got.Evidence) != 2+8 {
 		t.Fatalf("it ended so: %+v", got)
 	}
-	if got.Evidence[0] != "what went wrong: "+schedule || got.Evidence[1] != "(earlier requests: 1)" ||
+	if got.Evidence[0] != "what went wrong: "+schedule || got.Evidence[1] != "(other requests: 1)" ||
 		!strings.Contains(got.Evidence[5], "update icecreams sundae → 200 OK (write 1, lost-answer)") {
 		t.Errorf("the evidence is %q", got.Evidence)
 	}
@@ -313,5 +325,28 @@ func TestEvidenceOfABadDay(t *testing.T) {
 	}
 	if got := g.run("survives", "bad-day").ended("bad-day"); got.Status != "passed" {
 		t.Errorf("who survives it ended so: %+v", got)
+	}
+}
+
+func TestTorturePlaysScenesBeforeTheSweep(t *testing.T) {
+	t.Parallel()
+	if told := newGrader(t).torture("falls-to-a-scene", 0).told(); !strings.HasSuffix(told[len(told)-1], "passed") || len(told) != 2*5 {
+		t.Errorf("nobody asked for scenes, and it told of\n%s", strings.Join(told, "\n"))
+	}
+	for suite, want := range map[string][]string{
+		"scenes": {
+			"2 of 7 [no faults]", "2 of 7 [cut each write] passed", "3 of 7 [no faults]", "3 of 7 [no faults] passed",
+			"4 of 7 [kill-before write 1]",
+		},
+		"falls-to-a-scene": {
+			"2 of 6 [no faults]", "2 of 6 [cut each write] failed", "2 of 6 [cut each write] final",
+		},
+	} {
+		g := newGrader(t)
+		g.scenes = true
+		told := g.torture(suite, 0).told()
+		if len(told) < 2+len(want) || !slices.Equal(told[2:2+len(want)], want) {
+			t.Errorf("%s: after the good day it told of\n%s\nand must tell of\n%s", suite, strings.Join(told, "\n"), strings.Join(want, "\n"))
+		}
 	}
 }

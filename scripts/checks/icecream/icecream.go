@@ -10,7 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +25,8 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"lva.io/operators/scripts/checks/compare"
 )
 
 // The kind's identity is the lectures'.
@@ -36,9 +40,19 @@ type Icecream struct {
 	Name             string
 	Created          time.Time
 	Flavour, Topping []string
-	// SoldOut and ToppingsCount are the status; what is not there is false and 0.
-	SoldOut       bool
-	ToppingsCount int64
+	// SoldOut and ToppingsCount are the status; nil is what is not set.
+	SoldOut       *bool
+	ToppingsCount *int64
+}
+
+// CountIs compares the status's toppingsCount with what it should be. A 0 may be left out.
+func (i Icecream) CountIs(want int64) compare.Field {
+	return compare.IsOrZero("status.toppingsCount of "+i.Name, want, i.ToppingsCount)
+}
+
+// SoldOutIs compares the status's soldOut with what it should be. A false may be left out.
+func (i Icecream) SoldOutIs(want bool) compare.Field {
+	return compare.IsOrZero(fmt.Sprintf("status.soldOut of %s (%s)", i.Name, strings.Join(i.Flavour, ", ")), want, i.SoldOut)
 }
 
 // New makes an icecream's object. Nil toppings are left out.
@@ -61,15 +75,18 @@ func list(items []string) []any {
 	return values
 }
 
-func view(object *unstructured.Unstructured) Icecream {
+// View is what a check looks at of an object.
+func View(object *unstructured.Unstructured) Icecream {
 	flavour, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "flavour")
 	topping, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "topping")
-	soldOut, _, _ := unstructured.NestedBool(object.Object, "status", "soldOut")
-	count, _, _ := unstructured.NestedInt64(object.Object, "status", "toppingsCount")
-	return Icecream{
-		Name: object.GetName(), Created: object.GetCreationTimestamp().Time, Flavour: flavour, Topping: topping,
-		SoldOut: soldOut, ToppingsCount: count,
+	i := Icecream{Name: object.GetName(), Created: object.GetCreationTimestamp().Time, Flavour: flavour, Topping: topping}
+	if soldOut, set, _ := unstructured.NestedBool(object.Object, "status", "soldOut"); set {
+		i.SoldOut = &soldOut
 	}
+	if count, set, _ := unstructured.NestedInt64(object.Object, "status", "toppingsCount"); set {
+		i.ToppingsCount = &count
+	}
+	return i
 }
 
 // Shop is all icecreams of a cluster.
@@ -98,12 +115,32 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("watching icecreams: %w", err)
 	}
+	reasons := make(chan error, 1)
+	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		select {
+		case reasons <- err: // the first one, which the others repeat
+		default:
+		}
+	}); err != nil {
+		return nil, fmt.Errorf("watching icecreams: %w", err)
+	}
 	go informer.RunWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil, errors.New("watching icecreams: the API server did not list them")
+	syncing, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(syncing.Done(), informer.HasSynced) {
+		err := fmt.Errorf("the API server has not listed them within %s", syncTimeout)
+		select {
+		case reason := <-reasons:
+			err = fmt.Errorf("%w: %w", err, reason)
+		default:
+		}
+		return nil, fmt.Errorf("watching icecreams: %w", err)
 	}
 	return s, nil
 }
+
+// syncTimeout is for the first list of icecreams, which takes some milliseconds.
+const syncTimeout = 10 * time.Second
 
 // arrived measures the lag of an icecream that we made.
 func (s *Shop) arrived(object any) {
@@ -114,6 +151,14 @@ func (s *Shop) arrived(object any) {
 		s.lag = time.Since(sent)
 		delete(s.sent, name)
 	}
+}
+
+// Behind says whether an icecream was created of which the watch has not told yet: All is older then than what the operator may
+// know.
+func (s *Shop) Behind() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.sent) > 0
 }
 
 // Lag is how long it took from sending the last create until the watch told of it.
@@ -142,7 +187,7 @@ func (s *Shop) All() []Icecream {
 	var all []Icecream
 	for _, object := range s.informer.GetStore().List() {
 		if object := object.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil {
-			all = append(all, view(object))
+			all = append(all, View(object))
 		}
 	}
 	slices.SortFunc(all, Older)
@@ -160,7 +205,7 @@ func (s *Shop) Get(name string) (Icecream, bool) {
 	if !there || object.GetDeletionTimestamp() != nil {
 		return Icecream{}, false
 	}
-	return view(object), true
+	return View(object), true
 }
 
 // Object is the whole icecream of that name, also if it is being deleted. It is shared: nobody may change it.
@@ -178,7 +223,7 @@ func (s *Shop) Create(ctx context.Context, name string, flavour []string, toppin
 	if err != nil {
 		return Icecream{}, fmt.Errorf("creating the icecream %s: %w", name, err)
 	}
-	return view(object), nil
+	return View(object), nil
 }
 
 // CreateObject creates an icecream that was made by New, or by hand, and returns it as it is stored.
@@ -186,7 +231,13 @@ func (s *Shop) CreateObject(ctx context.Context, object *unstructured.Unstructur
 	s.mutex.Lock()
 	s.sent[object.GetName()] = time.Now()
 	s.mutex.Unlock()
-	return s.Client.Create(ctx, object, metav1.CreateOptions{})
+	created, err := s.Client.Create(ctx, object, metav1.CreateOptions{})
+	if err != nil { // then the watch will not tell of it
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		delete(s.sent, object.GetName())
+	}
+	return created, err
 }
 
 // Patch changes an icecream by a JSON merge patch.
@@ -208,18 +259,24 @@ func (s *Shop) Delete(ctx context.Context, name string) error {
 // emptyPatience is how long an operator may take over its finalizers before Empty removes them itself.
 const emptyPatience = 3 * time.Second
 
-// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that nobody removes.
+// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that nobody removes. It waits for as
+// long as they become fewer.
 func (s *Shop) Empty(ctx context.Context) error {
-	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting all icecreams: %w", err)
 	}
 	force := time.After(emptyPatience)
-	giveUp := time.After(3 * emptyPatience)
-	for {
+	giveUp := time.NewTimer(3 * emptyPatience)
+	defer giveUp.Stop()
+	for fewest := math.MaxInt; ; {
 		changed := s.Changed()
 		left := s.informer.GetStore().ListKeys()
 		if len(left) == 0 {
 			return nil
+		}
+		if len(left) < fewest {
+			fewest = len(left)
+			giveUp.Reset(3 * emptyPatience)
 		}
 		select {
 		case <-changed:
@@ -229,8 +286,8 @@ func (s *Shop) Empty(ctx context.Context) error {
 					return err
 				}
 			}
-		case <-giveUp:
-			return fmt.Errorf("the icecreams %v could not be deleted", left)
+		case <-giveUp.C:
+			return fmt.Errorf("%d icecreams could not be deleted, such as %v", len(left), left[:min(len(left), 5)])
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

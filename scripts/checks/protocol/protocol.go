@@ -7,8 +7,10 @@
 package protocol
 
 import (
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/operatorlog"
 	"lva.io/operators/scripts/report"
 )
 
@@ -30,15 +32,25 @@ type Run struct {
 	AuditLate bool `json:"auditLate,omitempty"`
 	// OperatorUser is the user name by which the API server, and so the audit log, knows the operator.
 	OperatorUser string `json:"operatorUser"`
+	// Rules are those of the role that the operator's markers generate.
+	Rules audit.Rules `json:"rules,omitempty"`
+	// AuditMark begins the IDs of those of its requests that came to the API server through the proxy; see audit.Around.
+	AuditMark string `json:"auditMark,omitempty"`
 	// Control is the Unix socket on which the grader listens for the checks. Empty in a lab without an operator.
 	Control string `json:"control,omitempty"`
 	// Freezer is the URL of the freezer, past the faults. Empty in a lab without one.
 	Freezer string `json:"freezer,omitempty"`
 	// Seed is where all that is random in the run comes from.
 	Seed uint32 `json:"seed"`
+	// Stories is how many stories are played, where a lab has them: of this seed and of those that follow. 0 is one.
+	Stories int `json:"stories,omitempty"`
+	// Preconditions says that only the lab's preconditions are to be checked; otherwise all but those are.
+	Preconditions bool `json:"preconditions,omitempty"`
 	// Torture is how many random schedules of faults the lab's scenario is put through, after all single crashes. Nil: it
 	// is not; the checks are run.
 	Torture *int `json:"torture,omitempty"`
+	// Scenes says that a torture plays the lab's scenes, too.
+	Scenes bool `json:"scenes,omitempty"`
 }
 
 // Event says that a check began (without Status) or ended, or that a trial of the torture did.
@@ -72,6 +84,24 @@ type Trial struct {
 	Timeline []faults.Entry `json:"timeline,omitempty"`
 }
 
+// Usage is what the operator's process has used of the processors.
+type Usage struct {
+	// Known is false where it can't be found out: of a Pod, and on systems without /proc.
+	Known bool `json:"known"`
+	// CPU is the time for which it ran, in seconds, and Runs how often one of its threads was given a processor: one that waits
+	// for something to happen has hardly any.
+	CPU  float64 `json:"cpu"`
+	Runs int     `json:"runs"`
+}
+
+// Logged is what the operator has logged.
+type Logged struct {
+	// Size of the whole log, in bytes.
+	Size int64 `json:"size"`
+	// Errors are those that Reconcile returned.
+	Errors []operatorlog.Error `json:"errors"`
+}
+
 // Output is what became of a script of the submission.
 type Output struct {
 	// Text is what it printed, on both streams.
@@ -84,6 +114,8 @@ const (
 	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has
 	KillOperator  = "/operator/kill"  // ends it at once (SIGKILL)
 	StartOperator = "/operator/start" // starts it; nothing happens if it runs
+	OperatorUsage = "/operator/usage" // GET: what it has used since it was started: a Usage
+	OperatorLog   = "/operator/log"   // GET: what it has logged, after as many bytes as the query's Since says: a Logged
 
 	Arm        = "/faults/arm"    // lets things go wrong: a faults.Schedule
 	Disarm     = "/faults/disarm" // ends that

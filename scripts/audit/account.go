@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package audit
+
+import (
+	"net/http"
+	"sync"
+)
+
+// accounts are the ServiceAccounts that users have made, or got a token for.
+type accounts struct {
+	mutex  sync.RWMutex
+	makers map[string][]string // by account
+}
+
+// take remembers the account that an event is about.
+func (a *accounts) take(event Event) {
+	// A token is asked for by creating the subresource token of a ServiceAccount.
+	if event.Verb != "create" || event.Group != "" || event.Resource != "serviceaccounts" || event.Code != http.StatusCreated || event.Name == "" {
+		return
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	account := "system:serviceaccount:" + event.Namespace + ":" + event.Name
+	a.makers[account] = append(a.makers[account], event.User)
+}
+
+// belongs reports whether an account is a user's own, also through others.
+func (a *accounts) belongs(account, user string) bool {
+	if account == user {
+		return true
+	}
+	a.mutex.RLock()
+	defer a.mutex.RUnlock()
+	seen := map[string]bool{}
+	for ask := []string{account}; len(ask) > 0; ask = ask[1:] {
+		if ask[0] == user {
+			return true
+		}
+		if !seen[ask[0]] {
+			seen[ask[0]] = true
+			ask = append(ask, a.makers[ask[0]]...)
+		}
+	}
+	return false
+}
+
+// By matches the requests of a user, and those of ServiceAccounts that it has made, or got a token for: what somebody makes
+// is their own.
+func (l *Log) By(user string) Match {
+	return func(e Event) bool { return l.accounts.belongs(e.User, user) }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package finalizer_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/story"
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/freezer"
+)
+
+// movementID is about an attempt whose booking somebody may still do after the operator has given it up: with another id, the
+// next attempt would book a second time. Such a delay can't be made the same each time, so the ids of the attempts are compared.
+func movementID() types.Feature {
+	return feature("a movement has one id", "each time that it is tried", func(v visit) {
+		const expected = "a movement that is tried again has the same id as before, also after the operator was killed"
+		attempts := []faults.Fault{
+			{Kind: faults.Unavailable, Class: faults.Write, Service: freezer.Service, At: 1},
+			{Kind: faults.KillBefore, Class: faults.Write, Service: freezer.Service, At: 2},
+		}
+		v.arm(attempts...)
+		o := v.make("kumquat", []string{"kumquat"}) // of one ingredient, so that all attempts are about the same movement
+		v.has("the flavour kumquat is taken, although the freezer refuses the first attempt, and at the second the operator is killed",
+			scenarioPatience, o, "flavour kumquat")
+		v.oneID(expected, o, freezer.Out)
+		v.arm(attempts...)
+		v.delete(o)
+		// That all goes back before kumquat is gone is for other checks to say.
+		v.until("the flavour kumquat is returned again after the freezer refused it", scenarioPatience, func() (string, bool) {
+			_, there := v.find(o)
+			return "kumquat is still there, and nothing has been returned twice", !there || len(v.attempts(o, freezer.In)) > 1
+		})
+		v.oneID(expected, o, freezer.In)
+		v.disarm()
+	})
+}
+
+// attempts are the ids of the requests to book a movement of an icecream in one direction, in the order in which they were sent.
+func (v visit) attempts(o order, direction string) (ids []string) {
+	v.t.Helper()
+	for _, e := range v.log() {
+		if strings.Contains(e.About, fmt.Sprintf(" %s for %s,", direction, o.uid)) {
+			ids = append(ids, e.Name)
+		}
+	}
+	return ids
+}
+
+// oneID fails an operator that tried movements of an icecream in one direction under several ids.
+func (v visit) oneID(expected string, o order, direction string) {
+	v.t.Helper()
+	ids := v.attempts(o, direction)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) > 1 {
+		v.fail(expected, fmt.Sprintf("of %s, the flavour %s %s was tried under %d ids: %s", o.name, o.name, direction, len(ids), story.List(ids)))
+	}
+}
+
+func settles() types.Feature {
+	return feature("at rest once right", "when something changes that does not matter", func(v visit) {
+		var orders []order
+		for _, name := range []string{"satsuma", "sorrel", "sumac"} {
+			orders = append(orders, v.make(name, []string{name}, "cream"))
+		}
+		for _, o := range orders {
+			v.has("the ingredients of "+o.name+" are taken", patience, o, "flavour "+o.name, "topping cream")
+		}
+		v.Idle(v.ctx, v.t)
+		began, logged := v.Audit.Now(), v.logged()
+		for _, o := range orders {
+			v.change(o, `{"metadata":{"labels":{"table":"4"}}}`)
+		}
+		// A change that does matter comes last: when it is done, the operator has seen the others.
+		v.change(orders[2], `{"spec":{"topping":["cream","nuts"]}}`)
+		v.has("when sumac gets nuts as well, they are taken", patience, orders[2], "flavour sumac", "topping cream", "topping nuts")
+		v.Settle(v.ctx, v.t)
+		resource := icecream.Resource.GroupResource()
+		writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
+			return e.Name != orders[2].name
+		}))
+		if len(writes) > 0 {
+			v.fail("the operator writes nothing for satsuma and sorrel, of which only a label changed",
+				fmt.Sprintf("it sent %d writes that change nothing, the first for %s", len(writes), writes[0].Name))
+		}
+		v.NoErrors(v.ctx, v.t, logged, "satsuma", "sorrel")
+		logged = v.logged()
+		v.delete(orders[1])
+		v.leaves("when sorrel is deleted, its ingredients go back, and it is gone", patience, orders[1])
+		v.AtRest(v.ctx, v.t)
+		v.NoErrors(v.ctx, v.t, logged, "satsuma", "sorrel", "sumac")
+	})
+}
+
+// logged is how much the operator has logged.
+func (v visit) logged() int64 {
+	v.t.Helper()
+	size, err := v.Operator.Logged(v.ctx)
+	v.OK(v.t, "reading the operator's log", err)
+	return size
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/scripts/checks/admission"
+	"lva.io/operators/scripts/checks/draw"
+	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/order"
+)
+
+// way is how a request is sent.
+type way string
+
+const (
+	post       way = ""                 // a create
+	apply      way = "server-side"      // a create by server-side apply
+	put        way = "put"              // the whole object, changed
+	mergePatch way = "patch"            // a patch of what changes
+	status     way = "status"           // of the status: what it says of the spec does not count
+	deletion   way = "deletion"         // a delete
+	release    way = "finalizers"       // a patch that removes all finalizers
+	dying      way = "patch of a dying" // a patch of what changes, of an icecream that is being deleted
+)
+
+// request is a request that is drawn: an order, or what an icecream that is there shall become.
+type request struct {
+	order.Order
+	// old is the icecream that is there; nil: a new one is created.
+	old *order.Order
+	way way
+	wet bool // it is no dry run
+}
+
+// answer is what the model says to the request.
+func (r request) answer() order.Answer {
+	switch r.way {
+	case status, deletion, release:
+		return order.Answer{Spec: r.old.Spec}
+	case dying: // it gets no defaults
+		answer := order.Changed(r.old.Spec, r.Spec)
+		answer.Spec = r.Spec
+		return answer
+	case put, mergePatch:
+		return order.Changed(r.old.Spec, r.Spec)
+	}
+	return order.Ordered(r.Spec)
+}
+
+// sent counts the icecreams that were ordered for good: each has a name of its own.
+var sent atomic.Int64
+
+// admission is the request as it is sent.
+func (r request) admission() admission.Request {
+	how := dry
+	if r.wet {
+		how = wet
+	}
+	return func(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
+		icecreams := client.Resource(icecream.Resource)
+		switch r.way {
+		case apply:
+			return icecreams.Apply(ctx, r.Name, r.Object(), metav1.ApplyOptions{FieldManager: "customer", Force: true, DryRun: how})
+		case put:
+			return replace(ctx, icecreams, r)
+		case mergePatch, dying:
+			return icecreams.Patch(ctx, r.old.Name, types.MergePatchType, r.patch(), metav1.PatchOptions{DryRun: how})
+		case status:
+			return icecreams.Patch(ctx, r.old.Name, types.MergePatchType, r.patch(), metav1.PatchOptions{DryRun: how}, "status")
+		case release:
+			return icecreams.Patch(ctx, r.old.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{DryRun: how})
+		case deletion:
+			return nil, icecreams.Delete(ctx, r.old.Name, metav1.DeleteOptions{DryRun: how})
+		}
+		object := r.Object()
+		if r.wet {
+			object.SetName(fmt.Sprintf("%s-%d", r.Name, sent.Add(1)))
+		}
+		return icecreams.Create(ctx, object, metav1.CreateOptions{DryRun: how})
+	}
+}
+
+// replace reads an icecream and writes it as it shall be, again if somebody was faster: the operator writes its status.
+func replace(ctx context.Context, icecreams dynamic.ResourceInterface, r request) (*unstructured.Unstructured, error) {
+	for {
+		object, err := icecreams.Get(ctx, r.old.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		wanted := r.Object()
+		object.SetLabels(wanted.GetLabels())
+		object.SetAnnotations(wanted.GetAnnotations())
+		object.SetFinalizers(wanted.GetFinalizers())
+		delete(object.Object, "spec")
+		if spec, there := wanted.Object["spec"]; there {
+			object.Object["spec"] = spec
+		}
+		updated, err := icecreams.Update(ctx, object, metav1.UpdateOptions{DryRun: dry})
+		if !apierrors.IsConflict(err) {
+			return updated, err
+		}
+	}
+}
+
+// patch is what changes, as a merge patch.
+func (r request) patch() []byte {
+	spec := map[string]any{"flavour": nil, "topping": nil}
+	maps.Copy(spec, r.Spec.Object())
+	patch := map[string]any{"spec": spec}
+	if r.way == status {
+		patch["status"] = map[string]any{"soldOut": true, "toppingsCount": 7}
+	}
+	metadata := map[string]any{}
+	if len(r.Labels) > 0 {
+		metadata["labels"] = r.Labels
+	}
+	if len(r.Annotations) > 0 {
+		metadata["annotations"] = r.Annotations
+	}
+	if len(r.Finalizers) > 0 {
+		metadata["finalizers"] = r.Finalizers
+	}
+	if len(metadata) > 0 {
+		patch["metadata"] = metadata
+	}
+	written, err := json.Marshal(patch)
+	if err != nil {
+		panic(err) // texts can be written as JSON
+	}
+	return written
+}
+
+// smaller are simpler requests of the same kind.
+func (r request) smaller() (smaller []request) {
+	simpler := func(change func(*request)) {
+		less := r
+		change(&less)
+		smaller = append(smaller, less)
+	}
+	if r.wet {
+		simpler(func(r *request) { r.wet = false })
+	}
+	switch r.way {
+	case apply:
+		simpler(func(r *request) { r.way = post })
+	case put:
+		simpler(func(r *request) { r.way = mergePatch })
+	case deletion, release:
+		return smaller // there is nothing to leave out
+	}
+	if r.old == nil && r.Name != drawnName {
+		simpler(func(r *request) { r.Name, r.Generated = drawnName, false })
+	}
+	for _, less := range r.Plainer() {
+		simpler(func(r *request) { r.Order = less })
+	}
+	for _, spec := range r.Spec.Smaller() {
+		simpler(func(r *request) { r.Spec = spec })
+	}
+	return smaller
+}
+
+// String is the request as the beginning of a sentence.
+func (r request) String() string {
+	if r.old == nil {
+		return "an icecream " + r.Spec.Words()
+	}
+	old := fmt.Sprintf("%s, an icecream %s", r.old.Name, r.old.Spec.Words())
+	switch r.way {
+	case status:
+		return "a write of the status of " + old
+	case deletion:
+		return "deleting " + old
+	case release:
+		return "removing the finalizers of " + old
+	case dying:
+		old += " that is being deleted"
+	}
+	if r.Spec.Equal(r.old.Spec) {
+		return "a change of the metadata of " + old
+	}
+	return fmt.Sprintf("a change of %s, to one %s", old, r.Spec.Words())
+}
+
+// script is the request for a shell, as a dry run.
+func (r request) script() []string {
+	if r.old == nil {
+		arguments := "--dry-run=server"
+		if r.way == apply {
+			arguments += " --server-side"
+		}
+		return r.Script(arguments)
+	}
+	lines := []string{fmt.Sprintf("there is %s: %s", r.old.Name, r.old.Spec)}
+	switch r.way {
+	case deletion:
+		return append(lines, "kubectl delete icecream "+r.old.Name+" --dry-run=server")
+	case release:
+		return append(lines, fmt.Sprintf(`kubectl patch icecream %s --dry-run=server --type=merge -p '{"metadata":{"finalizers":null}}'`, r.old.Name))
+	case status:
+		return append(lines, fmt.Sprintf("kubectl patch icecream %s --subresource=status --dry-run=server --type=merge -p '%s'", r.old.Name, shell(r.patch())))
+	}
+	return append(lines, fmt.Sprintf("kubectl patch icecream %s --dry-run=server --type=merge -p '%s'", r.old.Name, shell(r.patch())))
+}
+
+// shell is a text as it stands between single quotes in a shell.
+func shell(text []byte) string { return strings.ReplaceAll(string(text), "'", `'\''`) }
+
+// property is a sentence about all requests of a kind.
+type property struct {
+	// of tells it from others of the same check.
+	of    string
+	count int
+	draw  func(random *rand.Rand, number int) request
+	// expected is what becomes of a request, as the rest of a sentence: "is accepted"; empty, if the sentence says nothing of it. It
+	// may be one that was made smaller.
+	expected func(request, order.Answer) string
+	// wrong tells what is wrong with the answer that came; empty: nothing is.
+	wrong func(request, order.Answer, admission.Answer) string
+	// then, if there is one, asks further where nothing is wrong with the answer. An error is one of ours.
+	then func(context.Context, request, admission.Answer) (wrong string, err error)
+}
+
+// hold fails unless the property holds for all requests that the run's seed draws.
+func (v visit) hold(p property) {
+	v.t.Helper()
+	search := draw.Property[request]{
+		Name: v.ID + p.of, Count: p.count, Draw: p.draw, Smaller: request.smaller,
+		Try: func(ctx context.Context, r request) (string, error) {
+			want := r.answer()
+			if p.expected(r, want) == "" {
+				return "", nil
+			}
+			got, err := v.patiently(ctx, askPatience, r.admission())
+			if err != nil {
+				return "", err
+			}
+			if wrong := p.wrong(r, want, got); wrong != "" || p.then == nil {
+				return wrong, nil
+			}
+			return p.then(ctx, r, got)
+		},
+	}
+	found, err := search.Searches(v.ctx, v.Seed, v.Stories)
+	v.OK(v.t, "trying requests that are drawn at random", err)
+	if found == nil {
+		return
+	}
+	r := found.Case
+	expected, observed := fmt.Sprintf("%s %s", r, p.expected(r, r.answer())), fmt.Sprintf("%s: %s", r, found.Observed)
+	evidence := r.script()
+	if v.judge != "" {
+		v.Fail(v.t, expected, observed, append(evidence, v.judge)...)
+	}
+	webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
+	v.OK(v.t, "reading what is registered", err)
+	v.Fail(v.t, expected, observed, append(evidence, webhooks.Lines(observed)...)...)
+}
+
+// verdict is how a request is answered, as an expectation and as what is wrong with an answer. Denied is how those are denied.
+func (v visit) verdict(denied admission.Verdict) (func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string) {
+	expected := func(_ request, want order.Answer) string {
+		if want.Denied() {
+			return fmt.Sprintf("is %s, because of %s", denied, list(want.Refused))
+		}
+		return "is accepted"
+	}
+	return expected, func(_ request, want order.Answer, got admission.Answer) string {
+		verdict := admission.Accepted
+		if want.Denied() {
+			verdict = denied
+		}
+		if got.Verdict == verdict || tooMuch(want, got) {
+			return ""
+		}
+		return got.String()
+	}
+}
+
+// tooMuch reports whether an icecream of all three flavours was denied. That it must not be is for the checks of what is allowed, and of
+// warnings, to say.
+func tooMuch(want order.Answer, got admission.Answer) bool {
+	return want.Warning && got.Verdict == admission.DeniedByWebhook
+}
+
+// drawnName is the name of an icecream of which the name does not matter.
+const drawnName = "drawn"
+
+// drawOrder draws the order of an icecream with this spec: by one of two ways, and with or without labels and the like.
+func drawOrder(random *rand.Rand, spec order.Spec) request {
+	r := request{Order: order.Order{Spec: spec}}
+	r.Call(random.IntN(100))
+	r.Describe(random)
+	if !r.Generated && random.IntN(3) == 0 {
+		r.way = apply
+	}
+	return r
+}
+
+// onMenu draws an order that is complete and of the menu.
+func onMenu(random *rand.Rand, number int) request {
+	return drawOrder(random, order.OnMenu(random, number))
+}
+
+// offMenu draws an order with so many flavours at most that are not sold. Every other one is no dry run: it is not stored in any case.
+func offMenu(wrong int) func(*rand.Rand, int) request {
+	return func(random *rand.Rand, number int) request {
+		r := drawOrder(random, order.OffMenu(random, number, wrong))
+		if r.way == post && !r.Generated {
+			r.wet = number%2 == 0
+			r.Name = drawnName // it gets a number
+		}
+		return r
+	}
+}
+
+// denied is the rest of a sentence, for what the model denies.
+func denied(_ request, want order.Answer) string {
+	if !want.Denied() {
+		return ""
+	}
+	return "is denied by a webhook, because of " + list(want.Refused)
+}
+
+// accepted is the rest of a sentence, for what the model accepts.
+func accepted(_ request, want order.Answer) string {
+	if want.Denied() {
+		return ""
+	}
+	return "is accepted"
+}
+
+func notDenied(_ request, _ order.Answer, got admission.Answer) string {
+	if got.Verdict == admission.DeniedByWebhook {
+		return ""
+	}
+	return got.String()
+}
+
+func notAccepted(_ request, _ order.Answer, got admission.Answer) string {
+	if got.Verdict == admission.Accepted {
+		return ""
+	}
+	return got.String()
+}
+
+// naming demands that the message has certain words.
+func naming(words func(order.Answer) []string) (func(request, order.Answer) string, func(request, order.Answer, admission.Answer) string) {
+	expected := func(_ request, want order.Answer) string {
+		if !want.Denied() {
+			return ""
+		}
+		return "is denied, with a message that names " + list(words(want))
+	}
+	return expected, func(_ request, want order.Answer, got admission.Answer) string {
+		if got.Verdict != admission.DeniedByWebhook {
+			return got.String()
+		}
+		if missing := lacks(got.Message, words(want)...); len(missing) > 0 {
+			return fmt.Sprintf("it does not name %s: %s", list(missing), got.Message)
+		}
+		return ""
+	}
+}
+
+// legible are the refused flavours that a message can't but write as they are: others are quoted in one way or another.
+func legible(want order.Answer) (flavours []string) {
+	for _, flavour := range want.Refused {
+		if quoted := fmt.Sprintf("%q", flavour); quoted == `"`+flavour+`"` {
+			flavours = append(flavours, flavour)
+		}
+	}
+	return flavours
+}
+
+// changing draws what one of these icecreams, which are there, shall become. Each of them is changed in each way at least once.
+func changing(there []order.Order) func(*rand.Rand, int) request {
+	return func(random *rand.Rand, number int) request {
+		round := number / order.Moves
+		old := &there[round%len(there)]
+		r := request{old: old, way: mergePatch, Order: order.Order{Name: old.Name, Spec: order.Change(random, number, old.Spec)}}
+		r.Describe(random)
+		switch chosen := random.IntN(8); {
+		case chosen < 3:
+			r.way = put
+		case round < len(there):
+		case chosen < 5:
+			r.way = status
+		case chosen < 6:
+			r.way, r.Order = deletion, *old
+		}
+		return r
+	}
+}
+
+// changingDying is changing for icecreams that are being deleted. Kubernetes lets nobody add a finalizer to one.
+func changingDying(there []order.Order) func(*rand.Rand, int) request {
+	return func(random *rand.Rand, number int) request {
+		r := changing(there)(random, number)
+		r.Finalizers = nil
+		switch r.way {
+		case put, mergePatch:
+			r.way = dying
+		case deletion:
+			r.way = release
+		}
+		return r
+	}
+}
+
+// stays demands that the whole object is what was sent, but for defaults. Complete ones have none.
+func stays(r request, want order.Answer, got admission.Answer) string {
+	if tooMuch(want, got) {
+		return ""
+	}
+	if got.Verdict != admission.Accepted {
+		return got.String()
+	}
+	wanted := r.Order
+	wanted.Spec = want.Spec
+	object := wanted.Object()
+	object.SetName(got.Object.GetName())
+	object.SetGenerateName("")
+	for _, key := range []string{"labels", "annotations", "finalizers"} {
+		was, _, _ := unstructured.NestedFieldNoCopy(object.Object, "metadata", key)
+		is, _, _ := unstructured.NestedFieldNoCopy(got.Object.Object, "metadata", key)
+		if !reflect.DeepEqual(was, is) {
+			return fmt.Sprintf("its %s are %s, and were %s", key, written(is), written(was))
+		}
+	}
+	if was, is := object.Object["spec"], got.Object.Object["spec"]; !reflect.DeepEqual(was, is) {
+		return "it becomes " + written(is)
+	}
+	return ""
+}
+
+func written(value any) string {
+	if value == nil {
+		return "none"
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"lva.io/operators/scripts/audit"
+)
+
+// spoils matches what an operator did that keeps checks from their work: it changes kinds or what registers webhooks, or
+// makes objects that nobody ordered.
+func spoils(e audit.Event) bool {
+	if !audit.Writes(e) || e.Code >= http.StatusMultipleChoices {
+		return false
+	}
+	switch e.Group {
+	case "apiextensions.k8s.io", "admissionregistration.k8s.io", "apiregistration.k8s.io":
+		return true
+	case "", "coordination.k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io":
+		return e.Resource == "namespaces"
+	}
+	return e.Verb == "create" && e.Subresource == ""
+}
+
+// persists matches the writes by which an operator keeps an object from going: not those of its status.
+func persists(e audit.Event) bool {
+	return audit.Writes(e) && e.Code < http.StatusMultipleChoices && e.Subresource == "" && (e.Verb == "update" || e.Verb == "patch")
+}
+
+// deeds are the failure of an operator that is the reason why we could not do our work, for which we got err. since is when
+// the work that it spoiled began, and trying when we began to repair it. Nil: the reason lies elsewhere.
+func (s *Suite) deeds(err error, since, trying audit.Mark) *Failure {
+	by := s.ByOperator()
+	done := append(s.Audit.Since(since, by.And(spoils)), s.Audit.Since(trying, by.And(persists))...)
+	if len(done) == 0 {
+		return nil
+	}
+	return &Failure{
+		Expected: "the operator leaves kinds and webhooks alone, makes nothing that nobody ordered, and lets go what is deleted",
+		Observed: fmt.Sprintf("the cluster can't be brought back to how it was: %v", err),
+		Evidence: summary(done),
+	}
+}
+
+// summary counts requests of one kind.
+func summary(events []audit.Event) (lines []string) {
+	counts := map[string]int{}
+	example := map[string]string{}
+	for _, e := range events {
+		what := strings.TrimSuffix(e.Verb+" "+e.Resource+"/"+e.Subresource, "/")
+		counts[what]++
+		example[what] = e.String()
+	}
+	for what := range counts {
+		lines = append(lines, what)
+	}
+	slices.SortFunc(lines, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	for i, what := range lines {
+		lines[i] = fmt.Sprintf("the operator sent %d × %s, as %s", counts[what], what, example[what])
+	}
+	return lines
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/faults"
+)
+
+// evidenceLines is how many requests a failed check shows.
+const evidenceLines = 8
+
+// Line is a request as evidence.
+type Line struct {
+	Time time.Time
+	// Object is the name of the object that it is about; empty for a list.
+	Object string
+	// Always is true of what is about every object: that the operator was killed, or started.
+	Always bool
+	Text   string
+}
+
+// Evidence chooses of requests, in the order of time, those that led to a failure: the last about the objects of which it
+// complains; where there is room, the last of the others.
+func (c *Check) Evidence(requests []Line, expected, observed string) []string {
+	about := c.complaint(expected, observed)
+	var chosen []string
+	named := func(line Line) bool { return slices.Contains(about, line.Object) }
+	if len(about) > 0 && !slices.ContainsFunc(requests, named) {
+		chosen = append(chosen, fmt.Sprintf("the operator has sent no request about %s since this check began", english.WordSeries(about, "or")))
+	}
+	room := evidenceLines
+	take := map[int]bool{}
+	for _, first := range []bool{true, false} {
+		for i, line := range slices.Backward(requests) {
+			if room > 0 && (line.Always || named(line)) == first {
+				take[i] = true
+				room--
+			}
+		}
+	}
+	if skipped := len(requests) - len(take); skipped > 0 {
+		which := "earlier requests"
+		if !take[len(requests)-1] || !take[skipped] { // not only the first are left out
+			which = "other requests"
+		}
+		chosen = append(chosen, fmt.Sprintf("(%s: %d)", which, skipped))
+	}
+	for i, line := range requests {
+		if take[i] {
+			chosen = append(chosen, line.Text)
+		}
+	}
+	return chosen
+}
+
+// complaint are the objects of which a failure complains: those named in only one of its two sentences, since there they
+// differ; else those named in both.
+func (c *Check) complaint(expected, observed string) []string {
+	known := map[string]bool{}
+	for _, event := range c.Audit.Since(c.began, func(e audit.Event) bool { return e.Name != "" }) {
+		known[event.Name] = true
+	}
+	named := func(text string) (names []string) {
+		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune(nameCharacters, r) }) {
+			if word = strings.Trim(word, "-."); known[word] && !slices.Contains(names, word) {
+				names = append(names, word)
+			}
+		}
+		return names
+	}
+	wanted, seen := named(expected), named(observed)
+	without := func(all, others []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(others, name) })
+	}
+	if differ := append(without(seen, wanted), without(wanted, seen)...); len(differ) > 0 {
+		return differ
+	}
+	return seen
+}
+
+// nameCharacters are those of an object's name (RFC 1123).
+const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-."
+
+// requests are the operator's since the check began, as evidence.
+func (c *Check) requests(expected, observed string) []string {
+	if c.operatorUser == "" {
+		return nil
+	}
+	const silence = "the operator has sent no request since this check began"
+	if c.schedule != nil {
+		entries := c.befell()
+		lines := []string{fmt.Sprintf("what went wrong: %s", c.schedule)}
+		if !slices.ContainsFunc(entries, func(e faults.Entry) bool { return e.Service != faults.Check && e.Service != faults.Operator }) {
+			lines = append(lines, silence)
+		}
+		return append(lines, c.Evidence(c.Tell(entries), expected, observed)...)
+	}
+	events := c.Audit.Since(c.began, c.OperatorRequests())
+	if len(events) == 0 {
+		return []string{silence}
+	}
+	lines := make([]Line, len(events))
+	for i, event := range events {
+		lines[i] = Line{Time: event.Time, Object: event.Name, Text: event.String()}
+	}
+	return c.Evidence(lines, expected, observed)
+}
+
+// Tell makes evidence of what the operator asked for, and what befell it. Where a service knows objects by their UIDs, their
+// names stand instead.
+func (c *Check) Tell(entries []faults.Entry) []Line {
+	names := c.objects()
+	lines := make([]Line, len(entries))
+	for i, entry := range entries {
+		entry, object := names.tell(entry)
+		lines[i] = Line{Time: entry.Time, Object: object, Always: entry.Service == faults.Operator, Text: entry.String()}
+	}
+	return lines
+}
+
+// named is the name of each object, by its UID.
+type named map[string]string
+
+// objects are those that were created or written in this run.
+func (s *Suite) objects() named {
+	names := named{}
+	for _, event := range s.Audit.Since(0, audit.Writes) {
+		var object struct {
+			Metadata struct{ Name, UID string }
+		}
+		if len(event.Response) > 0 && json.Unmarshal(event.Response, &object) == nil && object.Metadata.UID != "" {
+			names[object.Metadata.UID] = object.Metadata.Name
+		}
+	}
+	return names
+}
+
+// tell puts names for the UIDs by which other services know objects, and says which object an entry is about; empty: none that is
+// known.
+func (n named) tell(entry faults.Entry) (told faults.Entry, object string) {
+	if slices.Contains([]string{faults.API, faults.Operator, faults.Check}, entry.Service) {
+		return entry, entry.Name
+	}
+	for uid, name := range n {
+		if strings.Contains(entry.Name+" "+entry.About, uid) {
+			object = name
+			entry.Name, entry.About = strings.ReplaceAll(entry.Name, uid, name), strings.ReplaceAll(entry.About, uid, name)
+		}
+	}
+	return entry, object
+}
+
+// lastLines are the last of a list of requests, as evidence.
+func lastLines[Request fmt.Stringer](requests []Request) (lines []string) {
+	if skipped := len(requests) - evidenceLines; skipped > 0 {
+		lines = append(lines, fmt.Sprintf("(earlier requests: %d)", skipped))
+		requests = requests[skipped:]
+	}
+	for _, request := range requests {
+		lines = append(lines, request.String())
+	}
+	return lines
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/faults"
+)
+
+var epoch = time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)
+
+// after is what happened so many milliseconds after the epoch.
+func after(milliseconds int, service, verb, resource, name string, code int) moment {
+	return moment{Entry: faults.Entry{
+		Time: epoch.Add(time.Duration(milliseconds) * time.Millisecond), Service: service, Verb: verb, Resource: resource, Name: name,
+		Code: code, Write: verb != "get" && verb != "list",
+	}}
+}
+
+func during(faulty bool, m moment) moment {
+	m.faulty = faulty
+	return m
+}
+
+func TestSlowness(t *testing.T) {
+	t.Parallel()
+	create := after(0, faults.Check, "create", "icecreams", "sundae", 201)
+	for _, test := range []struct {
+		name    string
+		history history
+		want    int // milliseconds
+	}{
+		{"of one of whom nothing is known", nil, 0},
+		{"is the silence before a write", history{create, after(300, faults.API, "update", "icecreams/status", "sundae", 200)}, 300},
+		{"is the longest one", history{
+			create, after(300, faults.API, "update", "icecreams/status", "sundae", 200), after(900, faults.API, "delete", "icecreams", "sundae", 200),
+		}, 600},
+		{"is not the silence before a read", history{create, after(5000, faults.API, "list", "icecreams", "", 200)}, 0},
+		{"is not what a check waited", history{create, after(5000, faults.Check, "patch", "icecreams", "sundae", 200)}, 0},
+		{"is not the silence before what failed", history{create, after(5000, faults.API, "update", "icecreams/status", "sundae", 403)}, 0},
+		{"is not what faults took", history{during(true, create), during(true, after(5000, faults.API, "update", "icecreams/status", "sundae", 200))}, 0},
+		{"is not what was left of faults", history{during(true, create), after(5000, faults.API, "update", "icecreams/status", "sundae", 200)}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.history.slowness(); got != time.Duration(test.want)*time.Millisecond {
+				t.Errorf("got %s, want %d ms", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSetback(t *testing.T) {
+	t.Parallel()
+	const never = -1
+	for _, test := range []struct {
+		name    string
+		history history
+		want    int // milliseconds
+	}{
+		{"of one who met none", history{after(100, faults.API, "update", "icecreams/status", "sundae", 200)}, never},
+		{"is a conflict", history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, 100},
+		{"is a failure of another service", history{after(100, "freezer", "put", "movements", "4711", 503)}, 100},
+		{"is no conflict of another service", history{after(100, "freezer", "put", "movements", "4711", 409)}, never},
+		{"is nothing that fails again and again", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures+1), never},
+		{"may fail a few times", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures), 100},
+		{"is an answer that never came", history{after(100, faults.API, "list", "icecreams", "", 0)}, 100},
+		{"is a test of a JSON patch that fails", history{after(100, faults.API, "patch", "icecreams", "sundae", 422)}, 100},
+		{"is no refusal of what is wrong", history{after(100, faults.API, "update", "icecreams/status", "sundae", 422)}, never},
+		{"is nothing that the role forbids", history{after(100, faults.API, "delete", "icecreams", "sundae", 403)}, never},
+		{"is over when the same has succeeded", history{
+			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "update", "icecreams/status", "sundae", 200),
+		}, never},
+		{"is over when the object is gone", history{
+			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "patch", "icecreams", "sundae", 404),
+		}, never},
+		{"is not over when something else has", history{
+			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "patch", "icecreams", "split", 200),
+		}, 100},
+		{"is none that a check met", history{after(100, faults.Check, "create", "icecreams", "sundae", 409)}, never},
+		{"is none of an earlier check", history{after(-100, faults.API, "update", "icecreams/status", "sundae", 409)}, never},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			want := time.Time{}
+			if test.want != never {
+				want = epoch.Add(time.Duration(test.want) * time.Millisecond)
+			}
+			if got := test.history.setback(epoch); !got.Equal(want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/scripts/faults"
+)
+
+const (
+	// restWindow is how long an operator must be at rest to count as such: who reads or writes twice a second is not. idleWindow is
+	// enough where only what comes next is counted. restLimit is how long it may take until it is at rest.
+	restWindow = 600 * time.Millisecond
+	idleWindow = 100 * time.Millisecond
+	restLimit  = 3 * maximalWindow
+	// restRuns is how often the threads of an operator at rest may run in restWindow, and restCPU for how long. One that only watches
+	// runs four or five times; one that is called again after a millisecond, hundreds of times, or 60 on a very busy machine.
+	restRuns = 40
+	restCPU  = restWindow / 4
+	// slowWindows is how many times as long as it was ever silent at work an operator must be at rest, and slowRest the most that is
+	// waited for that: between two writes of a slow one nothing happens, and yet it is not at rest.
+	slowWindows = 3
+	slowRest    = 3 * time.Second
+)
+
+// AtRest fails the check unless the operator comes to rest: all is right, so for a while it reads and writes nothing, and does
+// not look again and again at what it has in its cache.
+func (c *Check) AtRest(ctx context.Context, t *testing.T) {
+	t.Helper()
+	c.atRest(ctx, t, restWindow)
+}
+
+// Idle is AtRest for a moment: what the operator still had to do is done, so that what it does from now on has a new reason.
+func (c *Check) Idle(ctx context.Context, t *testing.T) {
+	t.Helper()
+	c.atRest(ctx, t, idleWindow)
+}
+
+func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) {
+	t.Helper()
+	const expected = "once all is right the operator is at rest: it sends no requests, and Reconcile is not called again without a reason"
+	log, err := c.Faults.Log(ctx)
+	c.OK(t, "reading the log of requests", err)
+	slowness := c.history(log).slowness()
+	window = max(window, min(slowWindows*slowness, slowRest).Round(10*time.Millisecond))
+	share := window.Seconds() / restWindow.Seconds()
+	mostRuns, mostCPU := int(restRuns*share), restCPU.Seconds()*share
+	giveUp := time.Now().Add(max(restLimit, min(slowFactor*slowness, slowLimit)))
+	for {
+		mark, began := c.Audit.Now(), time.Now()
+		before, err := c.Operator.usage(ctx)
+		c.OK(t, "measuring the operator", err)
+		select {
+		case <-time.After(window):
+		case <-ctx.Done():
+			c.OK(t, "waiting for the operator to come to rest", context.Cause(ctx))
+		}
+		after, err := c.Operator.usage(ctx)
+		c.OK(t, "measuring the operator", err)
+		requests := c.Audit.Since(mark, c.OperatorRequests())
+		last, err := c.Faults.lastAction(ctx) // of other services, too
+		c.OK(t, "reading the log of requests", err)
+		silent := len(requests) == 0 && last.Before(began)
+		runs, cpu := after.Runs-before.Runs, after.CPU-before.CPU
+		busy := before.Known && after.Known && window >= restWindow && (runs > mostRuns || cpu > mostCPU)
+		switch {
+		case silent && !busy:
+			return
+		case time.Now().Before(giveUp):
+		case len(requests) > 0:
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s", len(requests), window), lastLines(requests)...)
+		case !silent:
+			log, err := c.Faults.Log(ctx)
+			c.OK(t, "reading the log of requests", err)
+			log = slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Number == 0 || e.Time.Before(began) })
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it goes on sending requests: %d within %s", len(log), window), lastLines(log)...)
+		default:
+			c.Fail(t, expected, fmt.Sprintf("nothing changes, and it is busy without sending a request: within %s its threads ran %d times, for %s in all",
+				window, runs, time.Duration(cpu*float64(time.Second)).Round(time.Millisecond)),
+				fmt.Sprintf("an operator that only watches runs fewer than %d times: is Reconcile called again after a moment, with RequeueAfter or Requeue?", mostRuns))
+		}
+	}
+}
+
+// busy says as evidence that the operator worked without a pause while the check ran: a loop that never ends sends no request, and
+// nobody else sees it.
+func (c *Check) busy() []string {
+	const least = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), least)
+	defer cancel()
+	took := time.Since(c.started)
+	now, err := c.Operator.usage(ctx)
+	if err != nil || !now.Known || !c.used.Known || took < least {
+		return nil
+	}
+	worked := time.Duration((now.CPU - c.used.CPU) * float64(time.Second))
+	if worked < took/2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the operator worked for %s of the %s that this check took: is there a loop without an end?",
+		worked.Round(100*time.Millisecond), took.Round(100*time.Millisecond))}
+}
+
+// NoErrors fails the check if Reconcile keeps returning an error for objects of which all is right, since the operator had logged
+// so many bytes (see Operator.Logged). One error may happen to anybody; the work queue tries again, and then there is none.
+func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects ...string) {
+	t.Helper()
+	errors, err := c.Operator.Errors(ctx, since)
+	c.OK(t, "reading the operator's log", err)
+	for _, e := range errors {
+		count, text, of := 0, e.Text, slices.Clone(objects)
+		for _, object := range objects {
+			if returned, ok := e.Objects[object]; ok {
+				count += returned.Count
+				text = returned.Text
+			}
+		}
+		if len(e.Objects) == 0 && e.Count > unnamedErrors {
+			count = e.Count
+		} else {
+			of = slices.DeleteFunc(of, func(object string) bool { return e.Objects[object].Count == 0 })
+		}
+		if count > 1 {
+			c.Fail(t, fmt.Sprintf("Reconcile returns no error for %s, of which nothing has to be changed", english.WordSeries(objects, "and")),
+				fmt.Sprintf("it returned the same error %d times, for %s: %s", count, english.WordSeries(of, "and"), text),
+				"an error is a request to be called again: the work queue does that for ever, later and later")
+		}
+	}
+}
+
+// unnamedErrors is how many errors of which the log does not tell the object may be another object's.
+const unnamedErrors = 4

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check_test
+
+import (
+	"regexp"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/operatorlog"
+)
+
+func TestABusyOperatorIsEvidence(t *testing.T) {
+	t.Parallel()
+	for share, want := range map[float64]bool{0.1: false, 0.8: true} {
+		g := newGrader(t)
+		began := time.Now()
+		g.usage = func() protocol.Usage { return protocol.Usage{Known: true, CPU: time.Since(began).Seconds() * share} }
+		got := g.run("patient", "patient").ended("patient").Evidence
+		said := len(got) > 0 && regexp.MustCompile(`^the operator worked for 1\.\d+s of the 1\.\d+s that this check took: is there a loop`).MatchString(got[0])
+		if said != want {
+			t.Errorf("of an operator that works for %g of the time, the evidence is %q", share, got)
+		}
+	}
+}
+
+func TestWhoIsAtRest(t *testing.T) {
+	t.Parallel()
+	// using is a process that is run so often, and works for so long, in a second.
+	using := func(runs int, cpu float64) func() protocol.Usage {
+		began := time.Now()
+		return func() protocol.Usage {
+			seconds := time.Since(began).Seconds()
+			return protocol.Usage{Known: true, Runs: int(seconds * float64(runs)), CPU: seconds * cpu}
+		}
+	}
+	returned := func(text string, counts map[string]int) operatorlog.Error {
+		e := operatorlog.Error{Text: text, Objects: map[string]operatorlog.Returned{}}
+		for object, count := range counts {
+			e.Count += count
+			e.Objects[object] = operatorlog.Returned{Count: count, Text: text + " " + object}
+		}
+		return e
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*grader)
+		// observed is an expression that what was observed matches; empty: it is at rest.
+		observed string
+	}{
+		{"who does nothing", func(*grader) {}, ""},
+		{"who wakes up now and then", func(g *grader) { g.usage = using(20, 0.01) }, ""},
+		{"of whom nothing is known", func(g *grader) {
+			g.usage = func() protocol.Usage { return protocol.Usage{Runs: int(time.Now().UnixNano())} }
+		}, ""},
+		{"whose watches go on", func(g *grader) { g.auditEvery(50*time.Millisecond, operator, "watch") }, ""},
+		{"who asks five times a second", func(g *grader) { g.auditEvery(200*time.Millisecond, operator, "list") }, `^nothing changes, and it goes on sending requests: \d+ within 600ms$`},
+		{"who asks twice a second", func(g *grader) { g.auditEvery(500*time.Millisecond, operator, "get") }, `^nothing changes, and it goes on sending requests: \d+ within 600ms$`},
+		{"who asks now and then", func(g *grader) { g.auditEvery(3*time.Second, operator, "list") }, ""},
+		{"who looks into its cache all the time", func(g *grader) { g.usage = using(1000, 0.02) }, `^nothing changes, and it is busy without sending a request: within 600ms its threads ran \d{3} times`},
+		{"who does so without a pause", func(g *grader) { g.usage = using(2, 0.9) }, `^nothing changes, and it is busy without .* for 5\d\dms in all$`},
+		{"who had an error", func(g *grader) { g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1})} }, ""},
+		{"who has errors for others", func(g *grader) { g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sorbet": 9})} }, ""},
+		{"who has the same error again", func(g *grader) {
+			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 2, "sorbet": 9})}
+		}, `^it returned the same error 2 times, for sundae: no cone for sundae$`},
+		{"who has it for several", func(g *grader) {
+			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}
+		}, `^it returned the same error 2 times, for sundae and split: no cone for s`},
+		{"who has few for nobody knows whom", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 4}} }, ""},
+		{"who has many of those", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 5}} }, `^it returned the same error 5 times, for sundae and split: no cone$`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrader(t)
+			test.change(g)
+			got := g.run("rest", "rest").ended("rest")
+			if test.observed == "" {
+				if got.Status != "passed" || got.Seconds > 5 {
+					t.Errorf("it is at rest, and ended so: %+v", got)
+				}
+				return
+			}
+			if got.Status != "failed" || !regexp.MustCompile(test.observed).MatchString(got.Observed) || len(got.Evidence) == 0 {
+				t.Errorf("it is not at rest, and ended so: %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Try runs a step as if it were a check of its own, and returns why it failed; nil: it did not. Whoever tries several times, to find
+// the smallest example, ends the check with Fail. After a try that failed the check does not pass any more.
+func (c *Check) Try(ctx context.Context, t *testing.T, name string, step func(context.Context, *testing.T, *Check)) *Failure {
+	t.Helper()
+	again := &Check{Suite: c.Suite, ID: c.ID, began: c.Audit.Now(), started: time.Now()}
+	again.used, _ = c.Operator.usage(ctx) // as in a check
+	finished := false
+	t.Run(name, func(t *testing.T) {
+		step(ctx, t, again)
+		finished = true
+	})
+	if again.failure == nil && !finished {
+		return &Failure{Expected: "the story comes to an end", Observed: "it ended without a verdict"}
+	}
+	return again.failure
+}

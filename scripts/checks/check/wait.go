@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How much longer than its patience a check waits for an operator that is slow, or was told to come back.
+const (
+	// slowFactor is how much longer than ever before an operator may be silent; slowLimit is the most.
+	slowFactor = 20
+	slowLimit  = 20 * time.Second
+	// setbackPatience is how long an operator may be silent after a failure that passes: many come back after 5 or 10 s.
+	setbackPatience = 12 * time.Second
+	// setbackLimit is for all of that: an operator may meet one failure after the other.
+	setbackLimit = 60 * time.Second
+	// lookAgain is how often the operator's history is read while nothing seems to happen.
+	lookAgain = 250 * time.Millisecond
+)
+
+// Wait decides when a check has waited long enough for what the operator has to do. An operator that has nothing more to say has
+// got its verdict soon; one that is slow, or has met a failure, is waited for. Where it was quick so far, it is not.
+type Wait struct {
+	check                *Check
+	began, changed, next time.Time
+	patience, limit      time.Duration
+}
+
+// NewWait begins a wait. Patience is for how long a quick operator may be silent, and limit how long one that goes on sending
+// requests may take.
+func (c *Check) NewWait(patience, limit time.Duration) *Wait {
+	now := time.Now()
+	return &Wait{check: c, began: now, changed: now, patience: patience, limit: limit}
+}
+
+// Changed says that the check has seen a change: what comes of it is waited for.
+func (w *Wait) Changed() { w.changed = time.Now() }
+
+// Over says why there is nothing more to wait for, in words that follow what was observed; empty: it may still come. Whoever waits
+// asks again after Next.
+func (w *Wait) Over(ctx context.Context) (why string) {
+	now := time.Now()
+	last := latest(w.changed, w.check.Audit.Last(w.check.OperatorRequests()))
+	if silent := now.Sub(last); now.Before(w.next) || silent < w.patience && now.Sub(w.began) < w.limit {
+		return ""
+	}
+	w.next = now.Add(lookAgain)
+	entries, err := w.check.Faults.Log(ctx)
+	if err != nil && !errors.Is(err, ErrNoOperator) {
+		return "and the grader does not say what the operator does: " + err.Error()
+	}
+	history := w.check.history(entries)
+	patience := max(w.patience, min(slowFactor*history.slowness(), slowLimit))
+	if action, err := w.check.Faults.lastAction(ctx); err == nil { // also what never reached the API server
+		last = latest(last, action)
+	}
+	setback := history.setback(w.check.started)
+	limit := max(w.limit, 3*patience)
+	if now.Sub(setback) < setbackPatience {
+		limit = max(limit, setbackLimit)
+	}
+	switch silent := now.Sub(last); {
+	case silent >= patience && now.Sub(setback) >= setbackPatience:
+		if silent < patience+time.Second {
+			silent = patience.Round(time.Second / 10) // and not what the machine took besides
+		}
+		return fmt.Sprintf("and the operator has been silent for %s", silent.Round(time.Second/10))
+	case now.Sub(w.began) >= limit:
+		return fmt.Sprintf("after %s, while the operator goes on sending requests", limit)
+	}
+	return ""
+}
+
+// Next is closed when it is time to ask again whether the wait is over.
+func (w *Wait) Next() <-chan time.Time {
+	last := latest(w.changed, w.check.Audit.Last(w.check.OperatorRequests()))
+	due := last.Add(w.patience)
+	if limit := w.began.Add(w.limit); limit.Before(due) {
+		due = limit
+	}
+	return time.After(time.Until(latest(due, w.next)))
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package story
+
+import (
+	"slices"
+
+	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/freezer"
+)
+
+// Account is what the freezer has booked for one icecream, in the order in which it was booked.
+type Account []freezer.Movement
+
+// Say is an ingredient as a sentence names it: "topping cream".
+func Say(i freezer.Ingredient) string { return i.Kind + " " + i.Ingredient }
+
+// Out is what was taken and not returned, sorted.
+func (a Account) Out() (out []string) {
+	for what, count := range a.counts(nil) {
+		for range count {
+			out = append(out, what)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Wrong says what was booked and should not have been, whatever else comes: empty if nothing.
+func (a Account) Wrong() (wrong string) {
+	a.counts(func(m freezer.Movement, count int) {
+		switch {
+		case wrong != "":
+		case count > 1:
+			wrong = Say(m.Ingredient) + " was taken twice"
+		case count < 0:
+			wrong = Say(m.Ingredient) + " was returned once more than it was taken"
+		}
+	})
+	return wrong
+}
+
+// counts counts what is out of each ingredient, and tells of the count after each movement.
+func (a Account) counts(each func(freezer.Movement, int)) map[string]int {
+	counts := map[string]int{}
+	for _, m := range a {
+		if m.Direction == freezer.Out {
+			counts[Say(m.Ingredient)]++
+		} else {
+			counts[Say(m.Ingredient)]--
+		}
+		if each != nil {
+			each(m, counts[Say(m.Ingredient)])
+		}
+	}
+	return counts
+}
+
+// FlavourFirst finds a flavour that was returned before a topping: empty if there is none. What was taken in between begins anew:
+// then something was exchanged.
+func (a Account) FlavourFirst() (flavour, topping string) {
+	for _, m := range a {
+		switch {
+		case m.Direction == freezer.Out:
+			flavour = ""
+		case m.Kind == freezer.Flavour:
+			flavour = Say(m.Ingredient)
+		case flavour != "":
+			return flavour, Say(m.Ingredient)
+		}
+	}
+	return "", ""
+}
+
+// Movements are the movements of an account, as words: "out topping cream".
+func (a Account) Movements() (words []string) {
+	for _, m := range a {
+		words = append(words, m.Direction+" "+Say(m.Ingredient))
+	}
+	return words
+}
+
+// Wanted is what an icecream that has a place should have out of the freezer, sorted: the model of lab 03.
+func Wanted(i icecream.Icecream) (wanted []string) {
+	for _, flavour := range i.Flavour {
+		wanted = append(wanted, freezer.Flavour+" "+flavour)
+	}
+	for _, topping := range i.Topping {
+		wanted = append(wanted, freezer.Topping+" "+topping)
+	}
+	slices.Sort(wanted)
+	return wanted
+}
+
+// Due are the movements that are due if this is out of the freezer and that is wanted, each once: "in topping cream". Nothing else
+// may move.
+func Due(out, wanted []string) (due []string) {
+	for _, what := range out {
+		if !slices.Contains(wanted, what) {
+			due = append(due, freezer.In+" "+what)
+		}
+	}
+	for _, what := range wanted {
+		if !slices.Contains(out, what) {
+			due = append(due, freezer.Out+" "+what)
+		}
+	}
+	return due
+}

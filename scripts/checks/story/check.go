@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// shrinkTime is how long a story that failed is made smaller.
+const shrinkTime = 8 * time.Second
+
+// Check is a check that plays the story of the run's seed, and compares every icecream with the model after each of its phases.
+// A suite that is to play more stories plays those of the next seeds as well.
+func Check(rules Rules, shop func(context.Context) *icecream.Shop) types.Feature {
+	return features.New("a story from the run's seed").
+		Assess("ends as the rules say, for every icecream", check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			teller := &teller{Check: c, Rules: rules, shop: shop(ctx)}
+			for n := range max(1, c.Stories) {
+				teller.tell(ctx, t, c.Seed+uint32(n))
+			}
+		})).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
+}
+
+// teller plays stories, and tells the smallest one that fails.
+type teller struct {
+	*check.Check
+	Rules
+	shop *icecream.Shop
+}
+
+// attempt is how a story ended that was played.
+type attempt struct {
+	story   Story
+	failure *check.Failure
+	wrong   complaint
+}
+
+func (k *teller) tell(ctx context.Context, t *testing.T, seed uint32) {
+	t.Helper()
+	whole := Draw(seed)
+	failed := k.try(ctx, t, whole, patience)
+	if failed.failure == nil {
+		return
+	}
+	tries, end := 0, time.Now().Add(shrinkTime)
+	fails := func(smaller Story) bool {
+		if time.Now().After(end) || ctx.Err() != nil || len(smaller) == 0 {
+			return false
+		}
+		tries++
+		again := k.try(ctx, t, smaller, hurry)
+		if again.failure == nil {
+			return false
+		}
+		failed = again
+		return true
+	}
+	shorten(whole, failed.wrong.name, fails)
+	evidence := append([]string{fmt.Sprintf("the story of seed %d has %d steps; this is the shortest part of it that was found to fail, in %d tries",
+		seed, whole.deeds(), tries)}, failed.failure.Evidence...)
+	expected, observed := failed.wrong.expected, failed.failure.Observed
+	if expected == "" { // it failed on the way
+		expected = failed.failure.Expected
+	}
+	k.Fail(t, fmt.Sprintf("%s: then %s", failed.story, expected), observed, evidence...)
+}
+
+// shorten looks for a part of a story that fails as well: at first with nothing but what has to do with one icecream.
+func shorten(story Story, name string, fails func(Story) bool) {
+	if slices.Contains(story.names(), name) {
+		var kin []string
+		for _, other := range story.names() {
+			if other == name || slices.ContainsFunc(story.flavours(other), func(f string) bool { return slices.Contains(story.flavours(name), f) }) {
+				kin = append(kin, other)
+			}
+		}
+		for _, names := range [][]string{{name}, kin} {
+			if part := story.about(names); fails(part) {
+				story = part
+				break
+			}
+		}
+	}
+	names := shrink(story.names(), func(names []string) bool { return fails(story.about(names)) })
+	story = story.about(names)
+	var deeds []*Deed
+	for _, phase := range story {
+		for i := range phase.Deeds {
+			deeds = append(deeds, &phase.Deeds[i])
+		}
+	}
+	only := func(kept []*Deed) Story {
+		var part Story
+		for _, phase := range story {
+			smaller := Phase{Away: phase.Away, Later: phase.Later}
+			for i := range phase.Deeds {
+				if slices.Contains(kept, &phase.Deeds[i]) {
+					smaller.Deeds = append(smaller.Deeds, phase.Deeds[i])
+				}
+			}
+			if len(smaller.Deeds) > 0 {
+				part = append(part, smaller)
+			}
+		}
+		return part
+	}
+	shrink(deeds, func(kept []*Deed) bool { return fails(only(kept)) })
+}
+
+// try plays a story in a shop that is empty before and afterwards.
+func (k *teller) try(ctx context.Context, t *testing.T, story Story, patience time.Duration) attempt {
+	t.Helper()
+	p := &play{Rules: k.Rules, shop: k.shop, patience: patience, world: newWorld()}
+	failure := k.Try(ctx, t, fmt.Sprintf("%d steps", story.deeds()), func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		p.Check, p.ctx, p.t = c, ctx, t
+		p.story(story)
+	})
+	k.OK(t, "emptying the shop", errors.Join(p.end(ctx)))
+	return attempt{story: story, failure: failure, wrong: p.wrong}
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package story
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// stream tells the sequence of stories from others that are made from the same seed.
+const stream = 2
+
+// Draw makes the story of a seed: the same one each time. What differs are names, flavours, toppings, and the order in which things
+// happen. In each story there is
+//
+//   - a crowd of more than twenty icecreams, most of them of other flavours than those that are sold out;
+//   - flavours that differ only in case, or of which one begins with the other, or that are more than a word;
+//   - a newest icecream whose name is not the last, and in another flavour one whose name is;
+//   - icecreams without a place, whose other flavours have three younger ones each;
+//   - what was created, changed, deleted and written into a status while the operator was stopped;
+//   - an older icecream that takes the place of a younger one by changing its flavour, and one that loses its own;
+//   - places that become free, and are taken again; one deletion alone makes six others not sold out;
+//   - finalizers of others, in front of the operator's and behind it.
+//
+// The outcome of a phase must not depend on what the operator does while it goes on. It does not if whoever has no place at one
+// moment has none at the end of the phase either; see TestStoriesAreCertain. So, while the operator runs, icecreams of one flavour
+// each are created in any order, those of several in the order of their names; flavours change one at a time.
+func Draw(seed uint32) Story {
+	d := &draw{dice: rand.New(rand.NewPCG(uint64(seed), stream))}
+	d.names = shuffled(d, names())
+	d.flavours = shuffled(d, slices.Clone(stems))
+	return d.story()
+}
+
+type draw struct {
+	dice            *rand.Rand
+	names, flavours []string // those that are left
+}
+
+// stems are flavours. All begin with a letter, so that there is one that differs in case only.
+var stems = []string{
+	"vanilla", "matcha", "lemon", "mocha", "pear", "hazelnut", "crème brûlée", "mint/choc", "salt & honey", "pecan", "yuzu", "rum+raisin",
+	"black sesame", "cherry", "tonka", "kinako", "dulce de leche", "fig",
+}
+
+var toppings = []string{"cream", "Cream", "nuts", "nut", "wafer", "hot fudge", "cherry", "matcha", "crème fraîche", "1/2 banana"}
+
+// names are names of icecreams, of which many begin with another one.
+func names() (all []string) {
+	for _, stem := range []string{"ann", "anna", "bo", "bob", "cy", "di", "dina", "ed", "eve", "flo", "gil", "ian", "jo", "joan", "kim", "leo", "liv", "mia", "nia", "oz"} {
+		for _, suffix := range []string{"", "-2", "-10", ".x"} {
+			all = append(all, stem+suffix)
+		}
+	}
+	return all
+}
+
+func shuffled[T any](d *draw, items []T) []T {
+	d.dice.Shuffle(len(items), func(a, b int) { items[a], items[b] = items[b], items[a] })
+	return items
+}
+
+// fresh are names that nobody has had, in any order.
+func (d *draw) fresh(count int) []string {
+	taken := d.names[:count:count]
+	d.names = d.names[count:]
+	return taken
+}
+
+// ascending are names that nobody has had, sorted.
+func (d *draw) ascending(count int) []string { return slices.Sorted(slices.Values(d.fresh(count))) }
+
+// flavour is one that nobody has had.
+func (d *draw) flavour() string {
+	taken := d.flavours[0]
+	d.flavours = d.flavours[1:]
+	return taken
+}
+
+// similar are four flavours that are not the given one: it is the beginning of one of them, and another one is its beginning.
+func similar(flavour string) []string {
+	letters := []rune(flavour)
+	return []string{
+		strings.ToUpper(string(letters[:1])) + string(letters[1:]), strings.ToUpper(flavour), flavour + "s", string(letters[:len(letters)-1]),
+	}
+}
+
+// topping is up to three toppings, other ones than before.
+func (d *draw) topping(before ...string) []string {
+	for {
+		some := shuffled(d, slices.Clone(toppings))[:d.dice.IntN(4)]
+		if !slices.Equal(slices.Sorted(slices.Values(some)), slices.Sorted(slices.Values(before))) {
+			return some
+		}
+	}
+}
+
+func (d *draw) create(name string, flavour ...string) Deed {
+	return Deed{Do: Create, Name: name, Flavour: flavour, Topping: d.topping()}
+}
+
+// each creates one icecream of the flavour for each name.
+func (d *draw) each(names []string, flavour string) (deeds []Deed) {
+	for _, name := range names {
+		deeds = append(deeds, d.create(name, flavour))
+	}
+	return deeds
+}
+
+// change changes the toppings of icecreams that were created by the deeds.
+func (d *draw) change(created []Deed) (deeds []Deed) {
+	for _, deed := range created {
+		deeds = append(deeds, Deed{Do: ChangeTopping, Name: deed.Name, Topping: d.topping(deed.Topping...)})
+	}
+	return deeds
+}
+
+func does(kind Kind, names ...string) (deeds []Deed) {
+	for _, name := range names {
+		deeds = append(deeds, Deed{Do: kind, Name: name})
+	}
+	return deeds
+}
+
+// Finalizers of others.
+const (
+	photo = "tasting.example.com/photo"
+	label = "labels.example.org/print"
+)
+
+func holds(name, finalizer string, front bool) Deed {
+	return Deed{Do: Hold, Name: name, Finalizers: []string{finalizer}, Front: front}
+}
+
+func (d *draw) story() Story {
+	crowded, full, fading, rising, waiting := d.flavour(), d.flavour(), d.flavour(), d.flavour(), d.flavour()
+	shared := []string{d.flavour(), d.flavour(), d.flavour()}
+
+	// Bystanders, one of a flavour each, and three or fewer of some.
+	crowd := d.each(d.fresh(2), crowded)
+	first, next := d.apart(3, 3)
+	fulls, waiters := d.each(first, full), d.each(next, waiting)
+	mover := d.create(d.fresh(1)[0], fading)
+	fadings := append(d.each(d.fresh(2), fading), mover)
+	var bystanders []Deed
+	for _, flavour := range similar(full) {
+		bystanders = append(bystanders, d.create(d.fresh(1)[0], flavour))
+	}
+	others := d.each(d.fresh(3), d.flavour())
+	held := d.create(d.fresh(1)[0], d.flavour())
+	held.Finalizers = []string{photo}
+	opening := Phase{Later: true, Deeds: shuffled(d, slices.Concat(crowd, fulls, waiters, fadings, bystanders, others, []Deed{held}))}
+
+	// While the operator is stopped anything may happen, in any order.
+	alike := similar(crowded)
+	created := slices.Concat(d.each(d.fresh(3), crowded), d.each(d.fresh(2), alike[0]), d.each(d.fresh(1), alike[1]),
+		d.each(d.fresh(1), alike[2]), d.each(d.fresh(1), alike[3]), d.wild())
+	var changes []Deed
+	for _, flavour := range shared {
+		created = append(created, d.each(d.fresh(PerFlavour), flavour)...)
+	}
+	for _, waiter := range waiters { // they have no place, and take none from those that are younger
+		changes = append(changes, Deed{Do: ChangeFlavour, Name: waiter.Name, Flavour: shuffled(d, append([]string{full}, shared...))})
+	}
+	changed := d.create(d.fresh(1)[0], full) // of a flavour that is sold out, which it gives up before anybody sees it
+	born := d.create(d.fresh(1)[0], d.flavour())
+	born.Finalizers = []string{photo} // it is dying before the operator knows it
+	forged := d.create(d.fresh(1)[0], d.flavour())
+	away := Phase{Away: true, Later: true, Deeds: slices.Concat(
+		shuffled(d, append(created, changed, born, forged)),
+		shuffled(d, slices.Concat(
+			changes,
+			[]Deed{
+				{Do: ChangeFlavour, Name: changed.Name, Flavour: []string{d.flavour(), rising}},
+				{Do: Label, Name: crowd[0].Name},
+			},
+			d.change([]Deed{bystanders[0], forged, mover}),
+			does(Delete, born.Name, bystanders[2].Name),
+		)),
+		// Last, so that it is about the spec that the operator will find.
+		[]Deed{{Do: Forge, Name: others[0].Name, SoldOut: true}},
+		does(Forge, forged.Name, bystanders[1].Name), does(Forget, bystanders[3].Name), does(Delete, bystanders[3].Name),
+	)}
+
+	// A burst, while the operator runs: flavours that nobody else has, so that it need not be in a later second.
+	left, right, last := d.flavour(), d.flavour(), d.flavour()
+	several := d.ascending(9)
+	hub, younger := several[0], several[7]
+	burst := []Deed{
+		d.create(hub, left, right, last),
+		d.create(several[1], right), d.create(several[2], left), d.create(several[3], last), d.create(several[4], left), d.create(several[5], last),
+		d.create(several[6], left, right), // has no place, and takes none
+		d.create(younger, right),
+		d.create(several[8], right), // has no place, since the first one has
+	}
+	third := Phase{Deeds: slices.Concat(
+		d.merge(shuffled(d, d.each(d.fresh(4), rising)), burst),
+		shuffled(d, slices.Concat(
+			d.change([]Deed{fulls[0], held}),
+			[]Deed{
+				holds(fulls[1].Name, label, true), holds(fadings[0].Name, label, false), holds(held.Name, label, false),
+				holds(mover.Name, photo, d.dice.IntN(2) == 0),
+				{Do: Label, Name: fulls[2].Name},
+			},
+		)),
+	)}
+
+	// An older one comes to where all places are taken, and leaves a place free.
+	fourth := Phase{Deeds: slices.Concat(
+		[]Deed{{Do: ChangeFlavour, Name: mover.Name, Flavour: []string{rising}}}, d.change([]Deed{others[0], fadings[1]}),
+		[]Deed{{Do: Release, Name: held.Name, Finalizers: []string{photo}}},
+	)}
+
+	// One goes on whose going many others depend, and nothing else happens.
+	fifth := Phase{Deeds: does(Delete, hub)}
+
+	// A younger one changes to where all places are taken. Elsewhere places become free, and one is taken at once.
+	sixth := Phase{Deeds: slices.Concat(
+		[]Deed{{Do: ChangeFlavour, Name: younger, Flavour: []string{crowded}}},
+		shuffled(d, does(Delete, fulls[1].Name, fadings[0].Name, held.Name, mover.Name)),
+		[]Deed{d.create(d.fresh(1)[0], full)},
+	)}
+	return Story{opening, away, third, fourth, fifth, sixth}
+}
+
+// apart are two lists of names that nobody has had. Those of the second come after those of the first.
+func (d *draw) apart(first, second int) (a, b []string) {
+	all := d.ascending(first + second)
+	return shuffled(d, all[:first]), shuffled(d, all[first:])
+}
+
+// wild are icecreams of one or two of three flavours, in any order: for when nobody sees it.
+func (d *draw) wild() (deeds []Deed) {
+	pool := []string{d.flavour(), "Wild", "wild"}
+	for _, name := range d.fresh(3 + d.dice.IntN(3)) {
+		deeds = append(deeds, d.create(name, shuffled(d, slices.Clone(pool))[:1+d.dice.IntN(2)]...))
+	}
+	return deeds
+}
+
+// merge puts two lists into one, each in its own order.
+func (d *draw) merge(a, b []Deed) (merged []Deed) {
+	for len(a) > 0 && len(b) > 0 {
+		from := &a
+		if d.dice.IntN(2) == 0 {
+			from = &b
+		}
+		merged, *from = append(merged, (*from)[0]), (*from)[1:]
+	}
+	return slices.Concat(merged, a, b)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package story
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/scripts/checks/compare"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// look compares every icecream that ever was with the model: whether it is there, and is the one that was created; its spec, its label
+// and its finalizers; its status; and its account at the freezer. It returns the first thing that is wrong, those first that will
+// stay wrong.
+func (p *play) look() (wrong complaint) {
+	places := Assign(p.world.living())
+	behind := p.shop.Behind()
+	for _, o := range p.world.sorted() {
+		object, there := p.shop.Object(o.Name)
+		found := p.compare(o, object, there, places)
+		found.forGood = found.forGood && !behind
+		switch {
+		case found.forGood:
+			return found
+		case wrong.observed == "":
+			wrong = found
+		}
+	}
+	if wrong.observed == "" {
+		for _, i := range p.shop.All() {
+			if p.world.orders[i.Name] == nil {
+				return complaint{name: i.Name, expected: "there are no icecreams that nobody ordered", observed: "there is " + i.Name}
+			}
+		}
+	}
+	if wrong.observed == "" && p.Books {
+		wrong = p.books()
+	}
+	return wrong
+}
+
+// compare says what is wrong with an icecream at the API server.
+func (p *play) compare(o *order, object *unstructured.Unstructured, there bool, places Places) complaint {
+	complain := func(forGood bool, expected, observed string) complaint {
+		return complaint{name: o.Name, expected: expected, observed: observed, forGood: forGood}
+	}
+	switch o.state {
+	case gone:
+		expected := o.Name + " is gone"
+		if o.why != "" {
+			expected = fmt.Sprintf("%s has no place and goes: %s", o.Name, o.why)
+		}
+		if there {
+			return complain(false, expected, o.Name+" is there"+deleting(object))
+		}
+		return complaint{}
+	case dying:
+		expected := fmt.Sprintf("%s is being deleted, and of its finalizers %s stays", o.Name, List(o.foreign))
+		switch {
+		case !there:
+			return complain(true, expected, o.Name+" is gone")
+		case object.GetDeletionTimestamp() == nil:
+			return complain(false, expected, o.Name+" is not being deleted")
+		case !slices.Equal(object.GetFinalizers(), o.foreign):
+			return complain(false, expected, fmt.Sprintf("the finalizers of %s are %s", o.Name, List(object.GetFinalizers())))
+		}
+		return complaint{}
+	}
+	expected := fmt.Sprintf("%s (%s) has a place, and stays", o.Name, taste(o.Flavour))
+	switch {
+	case !there:
+		return complain(true, expected, o.Name+" is gone")
+	case object.GetDeletionTimestamp() != nil:
+		return complain(true, expected, o.Name+" is being deleted")
+	case string(object.GetUID()) != o.uid:
+		return complain(true, expected, fmt.Sprintf("%s is another icecream, of the same name", o.Name))
+	}
+	i := icecream.View(object)
+	if !slices.Equal(i.Flavour, o.Flavour) || !slices.Equal(i.Topping, o.Topping) || (object.GetLabels()[labelled] != "") != o.labelled {
+		return complain(false, fmt.Sprintf("the spec and the labels of %s are as they were written: %s", o.Name, wrote(o.Flavour, o.Topping, o.labelled)),
+			fmt.Sprintf("%s is %s", o.Name, wrote(i.Flavour, i.Topping, object.GetLabels()[labelled] != "")))
+	}
+	others := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return f == p.Finalizer })
+	if p.Finalizer != "" && len(others) != len(object.GetFinalizers())-1 || p.mind(others, o.foreign) {
+		return complain(false, fmt.Sprintf("%s has the finalizers %s", o.Name, List(slices.Concat(o.foreign, p.own()))),
+			fmt.Sprintf("the finalizers of %s are %s", o.Name, List(object.GetFinalizers())))
+	}
+	status := compare.Fields{i.CountIs(int64(len(o.Topping))), i.SoldOutIs(places.SoldOut(o.Flavour))}
+	if !status.Same() {
+		return complain(false, status.Expected(), status.Observed())
+	}
+	if p.Also != nil {
+		if expected, observed := p.Also(object); observed != "" {
+			return complain(false, expected, observed)
+		}
+	}
+	return complaint{}
+}
+
+// mind reports whether finalizers of others are not as they were written. An operator that needs none of its own may still have one.
+func (p *play) mind(others, foreign []string) bool {
+	if p.Finalizer == "" {
+		return slices.ContainsFunc(foreign, func(f string) bool { return !slices.Contains(others, f) })
+	}
+	return !slices.Equal(others, foreign)
+}
+
+func (p *play) own() []string {
+	if p.Finalizer == "" {
+		return nil
+	}
+	return []string{p.Finalizer}
+}
+
+// books compares the freezer's books with what has to be in them: for each icecream that ever was exactly the movements that were
+// due, and none for anybody else.
+func (p *play) books() (wrong complaint) {
+	movements, err := p.Freezer.Movements(p.ctx, "")
+	p.OK(p.t, "reading the freezer's ledger", err)
+	accounts := map[string]Account{}
+	for _, m := range movements {
+		accounts[m.Owner] = append(accounts[m.Owner], m)
+	}
+	for _, o := range p.world.sorted() {
+		found := o.audit(accounts[o.uid])
+		if found.forGood {
+			return found
+		}
+		if wrong.observed == "" {
+			wrong = found
+		}
+	}
+	return wrong
+}
+
+// audit says what is wrong with the account of an icecream.
+func (o *order) audit(a Account) complaint {
+	expected := fmt.Sprintf("%s has nothing out of the freezer", o.Name)
+	if len(o.out) > 0 {
+		expected = fmt.Sprintf("%s has %s out of the freezer, each once", o.Name, List(o.out))
+	}
+	complain := func(forGood bool, observed string) complaint {
+		return complaint{name: o.Name, expected: expected, observed: observed, forGood: forGood}
+	}
+	if wrong := a.Wrong(); wrong != "" {
+		return complain(true, fmt.Sprintf("%s, for %s", wrong, o.Name))
+	}
+	if flavour, topping := a.FlavourFirst(); o.state != living && flavour != "" {
+		expected = fmt.Sprintf("when %s goes, toppings are returned before flavours", o.Name)
+		return complain(true, fmt.Sprintf("%s was returned before %s", flavour, topping))
+	}
+	if out := a.Out(); !slices.Equal(out, slices.Sorted(slices.Values(o.out))) {
+		return complain(o.state == gone, fmt.Sprintf("%s has %s out of the freezer", o.Name, List(out)))
+	}
+	if o.loose {
+		return complaint{}
+	}
+	extra := a.Movements()
+	for _, due := range o.due {
+		if i := slices.Index(extra, due); i >= 0 {
+			extra = slices.Delete(extra, i, i+1)
+		}
+	}
+	if len(extra) > 0 {
+		expected += "; and nothing is moved that need not be"
+		return complain(true, fmt.Sprintf("for %s was moved, without need: %s", o.Name, List(extra)))
+	}
+	return complaint{}
+}
+
+func deleting(object *unstructured.Unstructured) string {
+	switch {
+	case object.GetDeletionTimestamp() == nil:
+		return ""
+	case len(object.GetFinalizers()) == 0:
+		return ", and is being deleted"
+	}
+	return ", and is being deleted; its finalizers are " + List(object.GetFinalizers())
+}
+
+func wrote(flavour, topping []string, labelled bool) string {
+	wrote := fmt.Sprintf("flavour %s, topping %s", List(flavour), List(topping))
+	if labelled {
+		wrote += ", and a label"
+	}
+	return wrote
+}
+
+// List joins a list as one says it: "nothing", or "cup, spoon and straw".
+func List(items []string) string { return cmp.Or(english.WordSeries(items, "and"), "nothing") }

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package story
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// How long an operator may be silent before a story has ended otherwise than it must: some come back only after five seconds when
+// a write met a conflict. While a story that failed is made smaller, a moment is enough.
+const (
+	patience = 7 * time.Second
+	hurry    = time.Second
+)
+
+// play is a story while it is played.
+type play struct {
+	*check.Check
+	Rules
+	ctx      context.Context
+	t        *testing.T
+	shop     *icecream.Shop
+	patience time.Duration
+
+	world  *World
+	newest time.Time // when the last icecream was created
+	// wrong is what was last seen to be otherwise than the model says.
+	wrong complaint
+}
+
+// complaint is what is wrong with an icecream. For good means that waiting does not help.
+type complaint struct {
+	name, expected, observed string
+	forGood                  bool
+}
+
+// story plays a story to its end.
+func (p *play) story(story Story) {
+	p.t.Helper()
+	for _, phase := range story {
+		p.phase(phase)
+	}
+	p.Settle(p.ctx, p.t)
+	p.asTheModelSays()
+}
+
+func (p *play) phase(phase Phase) {
+	p.t.Helper()
+	if phase.Away {
+		p.OK(p.t, "stopping the operator", p.Operator.Stop(p.ctx))
+	}
+	if phase.Later {
+		select {
+		case <-time.After(time.Until(p.newest.Add(time.Second))): // creation times have whole seconds
+		case <-p.ctx.Done():
+			p.OK(p.t, "waiting for the next second", context.Cause(p.ctx))
+		}
+	}
+	for _, deed := range phase.Deeds {
+		if !p.world.possible(deed) {
+			continue
+		}
+		if deed.Do == Create {
+			p.create(deed)
+			continue
+		}
+		p.OK(p.t, deed.String(), p.do(deed))
+		p.world.change(deed)
+	}
+	if phase.Away {
+		p.OK(p.t, "starting the operator", p.Operator.Start(p.ctx))
+	}
+	p.world.settle(phase.Away)
+	p.asTheModelSays()
+}
+
+func (p *play) create(deed Deed) {
+	p.t.Helper()
+	object := icecream.New(deed.Name, deed.Flavour, deed.Topping)
+	object.SetFinalizers(deed.Finalizers)
+	created, err := p.shop.CreateObject(p.ctx, object)
+	p.OK(p.t, deed.String(), err)
+	p.newest = created.GetCreationTimestamp().Time
+	p.world.create(deed, string(created.GetUID()), p.newest)
+}
+
+func (p *play) do(deed Deed) error {
+	switch deed.Do {
+	case ChangeFlavour:
+		return p.shop.Patch(p.ctx, deed.Name, patch("spec", "flavour", deed.Flavour))
+	case ChangeTopping:
+		if len(deed.Topping) == 0 {
+			return p.shop.Patch(p.ctx, deed.Name, `{"spec":{"topping":null}}`)
+		}
+		return p.shop.Patch(p.ctx, deed.Name, patch("spec", "topping", deed.Topping))
+	case Label:
+		return p.shop.Patch(p.ctx, deed.Name, patch("metadata", "labels", map[string]string{labelled: deed.Name}))
+	case Delete:
+		return p.shop.Delete(p.ctx, deed.Name)
+	case Hold, Release:
+		return p.finalizers(deed.Name, func(all []string) []string {
+			others := slices.DeleteFunc(all, func(f string) bool { return f == deed.Finalizers[0] })
+			switch {
+			case deed.Do == Release:
+				return others
+			case deed.Front:
+				return slices.Concat(deed.Finalizers, others)
+			}
+			return append(others, deed.Finalizers[0])
+		})
+	case Forge, Forget:
+		return p.status(deed)
+	}
+	return fmt.Errorf("nobody knows how to %s", deed)
+}
+
+// labelled is the key of the label.
+const labelled = "table"
+
+func patch(part, field string, value any) string {
+	content, err := json.Marshal(map[string]any{part: map[string]any{field: value}})
+	if err != nil {
+		panic(err) // strings and lists of them
+	}
+	return string(content)
+}
+
+// finalizers changes the finalizers of an icecream, as their owners would: with what is there now.
+func (p *play) finalizers(name string, edit func([]string) []string) error {
+	for {
+		object, err := p.shop.Client.Get(p.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		object.SetFinalizers(edit(object.GetFinalizers()))
+		if _, err = p.shop.Client.Update(p.ctx, object, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}
+
+// status writes a status that claims other things about the icecream as it is, or removes the status.
+func (p *play) status(deed Deed) error {
+	object, err := p.shop.Client.Get(p.ctx, deed.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	var content any
+	if deed.Do == Forge {
+		content = map[string]any{"soldOut": deed.SoldOut, "toppingsCount": 7, "conditions": []metav1.Condition{{
+			Type: "Settled", Status: metav1.ConditionTrue, Reason: "Balanced", Message: "From another life", ObservedGeneration: object.GetGeneration(),
+			LastTransitionTime: metav1.Now(),
+		}}}
+	}
+	written, err := json.Marshal(map[string]any{"status": content})
+	if err != nil {
+		return err
+	}
+	_, err = p.shop.Client.Patch(p.ctx, deed.Name, types.MergePatchType, written, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// asTheModelSays waits until every icecream is as the model says.
+func (p *play) asTheModelSays() {
+	p.t.Helper()
+	expected := "every icecream is as the rules of the shop say"
+	p.EventuallyWithin(p.ctx, p.t, expected, p.patience, p.shop.Changed, func() (string, bool) {
+		p.wrong = p.look()
+		if p.wrong.forGood {
+			p.Fail(p.t, p.wrong.expected, p.wrong.observed)
+		}
+		return p.wrong.observed, p.wrong == complaint{}
+	})
+}
+
+// end removes what is left of a story: finalizers that only this check knows, and all icecreams.
+func (p *play) end(ctx context.Context) error {
+	if err := p.Operator.Start(ctx); err != nil {
+		return err
+	}
+	p.ctx = ctx
+	for _, o := range p.world.sorted() {
+		if o.state == gone || len(o.foreign) == 0 {
+			continue
+		}
+		err := p.finalizers(o.Name, func(all []string) []string {
+			return slices.DeleteFunc(all, func(f string) bool { return slices.Contains(o.foreign, f) })
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing the finalizers of %s: %w", o.Name, err)
+		}
+	}
+	return p.shop.Empty(ctx)
+}
+
+// Rules are what a lab demands of each icecream of a story besides the rules of the shop.
+type Rules struct {
+	// Finalizer is the operator's. Empty: it need not have one.
+	Finalizer string
+	// Books says that the freezer's books are compared, too.
+	Books bool
+	// Also says what else is wrong with an icecream that lives, as expected and observed. Empty: nothing.
+	Also func(*unstructured.Unstructured) (expected, observed string)
+}

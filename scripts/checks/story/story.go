@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package story
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind is what somebody does with an icecream.
+type Kind string
+
+const (
+	// Create creates it, with Flavour, Topping and Finalizers.
+	Create Kind = "create"
+	// ChangeFlavour changes one field of the spec.
+	ChangeFlavour Kind = "change the flavour of"
+	// ChangeTopping changes the other one, and nothing else.
+	ChangeTopping Kind = "change the topping of"
+	// Label adds a label, which changes nothing that the rules are about.
+	Label Kind = "label"
+	// Delete deletes it.
+	Delete Kind = "delete"
+	// Hold adds a finalizer of somebody else, in front of the others or behind them.
+	Hold Kind = "hold"
+	// Release removes a finalizer of somebody else.
+	Release Kind = "release"
+	// Forge writes a status that claims that all is done, only while the operator is stopped.
+	Forge Kind = "forge the status of"
+	// Forget removes the status, as a restored backup would, only while the operator is stopped.
+	Forget Kind = "remove the status of"
+)
+
+// Deed is one thing that is done with one icecream.
+type Deed struct {
+	Do               Kind
+	Name             string
+	Flavour, Topping []string
+	// Finalizers are those with which an icecream is created, or the one of Hold and Release.
+	Finalizers []string
+	// Front puts a finalizer in front of the others.
+	Front bool
+	// SoldOut is what a forged status says.
+	SoldOut bool
+}
+
+// Phase is what is done until the operator has dealt with all of it. By how it is drawn, its outcome does not depend on what the
+// operator does in between.
+type Phase struct {
+	// Away says that the operator is stopped meanwhile.
+	Away bool
+	// Later begins in a later second than the last icecream was created in.
+	Later bool
+	Deeds []Deed
+}
+
+// Story is what happens in the shop.
+type Story []Phase
+
+// String is the story as a customer would tell it.
+func (s Story) String() string {
+	var phases []string
+	for _, phase := range s {
+		var deeds []string
+		for _, deed := range phase.Deeds {
+			deeds = append(deeds, deed.String())
+		}
+		told := strings.Join(deeds, ", ")
+		switch {
+		case phase.Away && phase.Later:
+			told = "stop the operator, a second later " + told + ", start the operator"
+		case phase.Away:
+			told = "stop the operator, " + told + ", start the operator"
+		case phase.Later:
+			told = "a second later " + told
+		}
+		phases = append(phases, told)
+	}
+	return strings.Join(phases, "; then ")
+}
+
+// String is the deed in words: "create ann (vanilla with cream)".
+func (d Deed) String() string {
+	switch d.Do {
+	case Create:
+		var told strings.Builder
+		told.WriteString("create " + d.Name + " (" + taste(d.Flavour))
+		if len(d.Topping) > 0 {
+			told.WriteString(" with " + taste(d.Topping))
+		}
+		for _, finalizer := range d.Finalizers {
+			told.WriteString(", held by the finalizer " + finalizer)
+		}
+		return told.String() + ")"
+	case ChangeFlavour:
+		return fmt.Sprintf("%s %s to %s", d.Do, d.Name, taste(d.Flavour))
+	case ChangeTopping:
+		if len(d.Topping) == 0 {
+			return "remove the topping of " + d.Name
+		}
+		return fmt.Sprintf("%s %s to %s", d.Do, d.Name, taste(d.Topping))
+	case Hold:
+		where := "behind"
+		if d.Front {
+			where = "in front of"
+		}
+		return fmt.Sprintf("add the finalizer %s to %s %s the others", d.Finalizers[0], d.Name, where)
+	case Release:
+		return fmt.Sprintf("remove the finalizer %s from %s", d.Finalizers[0], d.Name)
+	case Forge:
+		return "write a status to " + d.Name + " that claims other things"
+	}
+	return string(d.Do) + " " + d.Name
+}
+
+var plain = regexp.MustCompile(`^[\p{L}\p{N}-]+$`)
+
+// taste lists flavours or toppings. What is more than a word is quoted.
+func taste(names []string) string {
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = name
+		if !plain.MatchString(name) {
+			words[i] = fmt.Sprintf("%q", name)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// deeds is how many there are.
+func (s Story) deeds() (count int) {
+	for _, phase := range s {
+		count += len(phase.Deeds)
+	}
+	return count
+}
+
+// about is the part of the story that is about these icecreams.
+func (s Story) about(names []string) Story {
+	return s.keep(func(d Deed) bool { return slices.Contains(names, d.Name) })
+}
+
+// keep is the part of the story with these deeds. Phases in which nothing happens any more are left out.
+func (s Story) keep(kept func(Deed) bool) Story {
+	var part Story
+	for _, phase := range s {
+		smaller := Phase{Away: phase.Away, Later: phase.Later}
+		for _, deed := range phase.Deeds {
+			if kept(deed) {
+				smaller.Deeds = append(smaller.Deeds, deed)
+			}
+		}
+		if len(smaller.Deeds) > 0 {
+			part = append(part, smaller)
+		}
+	}
+	return part
+}
+
+// names are the icecreams of the story, in the order in which they come.
+func (s Story) names() (names []string) {
+	for _, phase := range s {
+		for _, deed := range phase.Deeds {
+			if !slices.Contains(names, deed.Name) {
+				names = append(names, deed.Name)
+			}
+		}
+	}
+	return names
+}
+
+// flavours are those that an icecream has in the course of the story.
+func (s Story) flavours(name string) (flavours []string) {
+	for _, phase := range s {
+		for _, deed := range phase.Deeds {
+			if deed.Name == name {
+				flavours = append(flavours, deed.Flavour...)
+			}
+		}
+	}
+	return flavours
+}

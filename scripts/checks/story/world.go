@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package story
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// state is what has become of an icecream.
+type state int
+
+const (
+	living state = iota
+	dying        // it is being deleted, and finalizers of others hold it
+	gone
+)
+
+// order is an icecream as it must be.
+type order struct {
+	icecream.Icecream // without a status
+	uid               string
+	labelled          bool
+	foreign           []string // finalizers of others
+	state             state
+	why               string // it has no place, if that is so
+
+	// out is what it had out of the freezer when the operator had last dealt with everything, and due all movements until then.
+	out, due []string
+	// loose says that it may have had a place for a moment: then only what is out in the end is certain.
+	loose          bool
+	known, changed bool // the operator has dealt with it; its spec has changed since
+}
+
+// World is the shop as it must be, by the model, at a point of a story.
+type World struct{ orders map[string]*order }
+
+func newWorld() *World { return &World{orders: map[string]*order{}} }
+
+// sorted are all icecreams that ever were, by name.
+func (w *World) sorted() []*order {
+	return slices.SortedFunc(maps.Values(w.orders), func(a, b *order) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (w *World) living() (all []icecream.Icecream) {
+	for _, o := range w.sorted() {
+		if o.state == living {
+			all = append(all, o.Icecream)
+		}
+	}
+	return all
+}
+
+// possible reports whether something can be done: in a part of a story, an icecream may be missing, or have no place.
+func (w *World) possible(d Deed) bool {
+	o := w.orders[d.Name]
+	switch {
+	case d.Do == Create:
+		return o == nil
+	case o == nil:
+		return false
+	case d.Do == Release:
+		return o.state != gone && slices.Contains(o.foreign, d.Finalizers[0])
+	}
+	return o.state == living
+}
+
+// create adds an icecream that was created.
+func (w *World) create(d Deed, uid string, created time.Time) {
+	w.orders[d.Name] = &order{
+		Icecream: icecream.Icecream{Name: d.Name, Created: created, Flavour: d.Flavour, Topping: d.Topping}, uid: uid, foreign: d.Finalizers,
+	}
+}
+
+// change does to the model what was done to the cluster.
+func (w *World) change(d Deed) {
+	o := w.orders[d.Name]
+	switch d.Do {
+	case ChangeFlavour:
+		o.Flavour, o.changed = d.Flavour, true
+	case ChangeTopping:
+		o.Topping, o.changed = d.Topping, true
+	case Label:
+		o.labelled = true
+	case Delete:
+		o.leave()
+	case Hold:
+		if d.Front {
+			o.foreign = slices.Concat(d.Finalizers, o.foreign)
+		} else {
+			o.foreign = slices.Concat(o.foreign, d.Finalizers)
+		}
+	case Release:
+		o.foreign = slices.DeleteFunc(slices.Clone(o.foreign), func(f string) bool { return f == d.Finalizers[0] })
+		if o.state == dying && len(o.foreign) == 0 {
+			o.state = gone
+		}
+	}
+}
+
+// leave deletes an icecream: what it has out goes back.
+func (o *order) leave() {
+	o.due, o.out = append(o.due, Due(o.out, nil)...), nil
+	o.state = gone
+	if len(o.foreign) > 0 {
+		o.state = dying
+	}
+}
+
+// settle is what an operator has to do about a phase: those without a place go, and each of the others has out what it wants.
+// Whoever lost its place while the operator ran may have had one for a moment, if it was created or changed just then.
+func (w *World) settle(away bool) {
+	places := Assign(w.living())
+	for _, o := range w.sorted() {
+		if o.state != living {
+			continue
+		}
+		if full := places.full(o.Flavour); !places.Has(o.Name) {
+			o.why = fmt.Sprintf("of %s, %s are older", taste([]string{full}), strings.Join(places.taken[full], ", "))
+			o.loose = !away && (!o.known || o.changed)
+			o.leave()
+			continue
+		}
+		wanted := Wanted(o.Icecream)
+		o.due, o.out = append(o.due, Due(o.out, wanted)...), wanted
+		o.known, o.changed = true, false
+	}
+}
