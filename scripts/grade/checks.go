@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,17 +28,18 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 	if r.torture != nil {
 		limit = tortureLimit
 	}
+	limit += time.Duration(max(0, r.Stories-1)) * storyLimit
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &verdict{
 		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
-	dir := r.workshop.Scope.Dir
-	protocolRun := protocol.Run{
-		Lab: *r.Lab, Kubeconfig: r.cluster.Kubeconfig, AuditLog: r.cluster.AuditLog, AuditLate: r.cluster.AuditLate, OperatorUser: r.user,
-		Freezer: r.freezer, Seed: r.Seed,
+	protocolRun := protocol.Run{Freezer: r.freezer, Seed: r.Seed, Stories: r.Stories, Rules: r.rules}
+	r.report.Seed = r.Seed // what is not checked draws nothing from it
+	if r.injector != nil {
+		protocolRun.AuditMark = r.injector.AuditMark()
 	}
 	if r.torture != nil {
-		protocolRun.Torture = &r.torture.random
+		protocolRun.Torture, protocolRun.Scenes = &r.torture.random, r.Scenes
 	}
 	gone := make(chan *verdict)
 	if operator != nil {
@@ -47,22 +50,40 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 		defer end()
 		protocolRun.Control, gone = socket, operator.gone
 	}
-	file := filepath.Join(dir, "run.json")
-	content, err := json.Marshal(protocolRun)
+	said, err := r.runChecks(ctx, protocolRun, gone, r.take)
+	switch v, is := errors.AsType[*verdict](err); {
+	case err == nil:
+		return r.complete(said)
+	case is && v.outcome != report.Error:
+		r.failRunning(v.reason)
+	} // otherwise somebody interrupted the run, or it is our fault or the machine's: that says nothing of the check
+	return err
+}
+
+// storyLimit is for one more story: ten times what it takes.
+const storyLimit = 20 * time.Second
+
+// runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes from
+// gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
+func (r *run) runChecks(ctx context.Context, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error) (said *logTail, err error) {
+	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, r.cluster.Kubeconfig, r.user
+	run.AuditLog, run.AuditLate = r.cluster.AuditLog, r.cluster.AuditLate
+	file := filepath.Join(r.workshop.Scope.Dir, "run.json")
+	content, err := json.Marshal(run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.WriteFile(file, content, 0o600); err != nil {
-		return fmt.Errorf("writing the run for the checks: %w", err)
+		return nil, fmt.Errorf("writing the run for the checks: %w", err)
 	}
-	output := &logTail{}
-	checks, events, err := r.startChecks(file, output)
+	said = &logTail{}
+	checks, events, err := r.startChecks(file, said)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done := make(chan struct{})
 	var followed error
-	go func() { followed = r.follow(events); close(done) }()
+	go func() { followed = follow(events, take); close(done) }()
 	select {
 	case <-done:
 		select {
@@ -70,29 +91,20 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 		case <-time.After(endGrace):
 			checks.Kill()
 		}
-		err = followed
-		if err == nil {
-			err = r.complete(output)
-		}
 		select {
 		case v := <-gone: // at the very end
-			err = v
+			return said, v
 		default:
+			return said, followed
 		}
 	case v := <-gone:
-		checks.Kill()
-		<-done
-		r.failRunning(v.reason, operator.lastWords())
 		err = v
 	case <-ctx.Done():
-		checks.Kill()
-		<-done
 		err = context.Cause(ctx)
-		if v := (*verdict)(nil); errors.As(err, &v) {
-			r.failRunning(v.reason, nil)
-		} // otherwise somebody interrupted the run: that says nothing of the check
 	}
-	return errors.Join(err, r.takeForbidden())
+	checks.Kill()
+	<-done
+	return said, err
 }
 
 func (r *run) startChecks(file string, output *logTail) (*process.Process, *os.File, error) {
@@ -112,8 +124,8 @@ func (r *run) startChecks(file string, output *logTail) (*process.Process, *os.F
 	return checks, events, nil
 }
 
-// follow takes the checks' events into the report until the checks have ended.
-func (r *run) follow(events *os.File) error {
+// follow hands on the checks' events until the checks have ended.
+func follow(events *os.File, take func(protocol.Event) error) error {
 	defer events.Close()
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 4<<20)
@@ -122,28 +134,45 @@ func (r *run) follow(events *os.File) error {
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return fmt.Errorf("reading what the checks say: %w", err)
 		}
-		if event.Trial != nil {
-			r.torture.take(event)
-			continue
+		if err := take(event); err != nil {
+			return err
 		}
-		check := r.find(event.Check)
-		if check == nil {
-			return fmt.Errorf("the checks speak of %q, which labs.yaml does not list", event.Check)
-		}
-		if event.Status == "" {
-			check.Reason, check.At = running, time.Since(r.report.Started).Seconds()
-			r.View.CheckStarted(*check)
-			continue
-		}
-		check.Status, check.Seconds, check.Reason = report.Status(event.Status), event.Seconds, event.Reason
-		check.Expected, check.Observed, check.Evidence = event.Expected, event.Observed, event.Evidence
-		check.Measurements = event.Measurements
-		if check.Status == report.Passed {
-			check.Points = check.MaxPoints
-		}
-		r.View.CheckDone(*check)
 	}
 	return lines.Err()
+}
+
+// take takes an event of the checks into the report.
+func (r *run) take(event protocol.Event) error {
+	if event.Trial != nil {
+		r.torture.take(event, r.operator)
+		return nil
+	}
+	check := r.find(event.Check)
+	if check == nil {
+		return fmt.Errorf("the checks speak of %q, which labs.yaml does not list", event.Check)
+	}
+	if event.Status == "" {
+		check.Reason, check.At = running, time.Since(r.report.Started).Seconds()
+		r.logged = r.operator.logged()
+		r.View.CheckStarted(*check)
+		return nil
+	}
+	takeResult(check, event)
+	if check.Status == report.Failed {
+		check.Evidence = slices.Concat(r.operator.troubles(r.logged), check.Evidence, r.operator.served(check))
+	}
+	r.View.CheckDone(*check)
+	return nil
+}
+
+// takeResult takes how a check ended.
+func takeResult(check *report.Check, event protocol.Event) {
+	check.Status, check.Seconds, check.Reason = report.Status(event.Status), event.Seconds, event.Reason
+	check.Expected, check.Observed, check.Evidence = event.Expected, event.Observed, event.Evidence
+	check.Measurements = event.Measurements
+	if check.Status == report.Passed {
+		check.Points = check.MaxPoints
+	}
 }
 
 // endGrace is how long the checks may take to end after their last word.
@@ -162,14 +191,15 @@ func (r *run) find(id string) *report.Check {
 }
 
 // failRunning makes the check during which something went wrong the one that failed: it is what brought it out.
-func (r *run) failRunning(observed string, evidence []string) {
+func (r *run) failRunning(observed string) {
 	for i := range r.report.Checks {
 		check := &r.report.Checks[i]
 		if check.Reason != running {
 			continue
 		}
 		check.Status, check.Reason = report.Failed, ""
-		check.Expected, check.Observed, check.Evidence = check.Title, observed, evidence
+		check.Expected, check.Observed = check.Title, observed
+		check.Evidence = r.operator.troubles(r.logged) // the end of its log stands in the report anyway
 		r.View.CheckDone(*check)
 	}
 }
@@ -181,11 +211,24 @@ func (r *run) complete(output *logTail) error {
 	}
 	for _, check := range r.report.Checks {
 		if check.Status == report.Skipped && !strings.Contains(check.Reason, "it needs") {
-			return fmt.Errorf("the checks ended before %s; they said:\n%s", check.ID, output.String())
+			return output.complain("the checks ended before " + check.ID)
 		}
 	}
 	return nil
 }
+
+// complain is the error of checks that did not do their work: what they said that is no routine, and all of it as the details.
+func (l *logTail) complain(what string) error {
+	all := strings.Split(strings.TrimSpace(l.String()), "\n")
+	said := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return routine.MatchString(line) })
+	return &verdict{
+		outcome: report.Error, reason: fmt.Sprintf("the grader itself failed: %s: %s", what, strings.TrimSpace(strings.Join(said, "; "))),
+		diagnostics: []report.Diagnostic{{Message: strings.Join(all, "\n")}},
+	}
+}
+
+// routine are the lines of a test's output that say nothing of what went wrong.
+var routine = regexp.MustCompile(`^\s*(=== |--- |FAIL|PASS|ok\s|exit status |$)`)
 
 // forbiddenTimeout is for reading the audit log once more.
 const forbiddenTimeout = 5 * time.Second
@@ -198,13 +241,13 @@ func (r *run) takeForbidden() error {
 	if err != nil {
 		return err
 	}
-	for _, right := range audit.ForbiddenRights(log.Since(0, audit.By(r.user))) {
+	for _, right := range audit.ForbiddenRights(log.Since(0, log.By(r.user))) {
 		resource := right.Resource
 		if resource == "" {
 			resource = right.URL
 		}
 		r.report.Forbidden = append(r.report.Forbidden, report.Forbidden{
-			Verb: right.Verb, Group: right.Group, Resource: resource, Subresource: right.Subresource,
+			Verb: strings.Join(right.Verbs, ";"), Group: right.Group, Resource: resource, Subresource: right.Subresource,
 			Count: right.Count, Marker: right.Marker(),
 		})
 	}

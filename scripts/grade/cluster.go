@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/submission"
 )
@@ -31,6 +32,9 @@ type Cluster struct {
 	Recorder *audit.Recorder
 	// Shared says that the cluster has other users: what they have there is not touched.
 	Shared bool
+	// Installer makes the account by which what the submission brings is installed. Default: the administrator's, in a cluster
+	// where there is nobody else.
+	Installer func(ctx context.Context, groups []string) (*existing.Account, error)
 	// Way is how the API server gets to webhooks on this machine; nil where it can't, for the reason NoWay.
 	Way   submission.Way
 	NoWay error

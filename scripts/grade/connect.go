@@ -5,6 +5,7 @@ package grade
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,6 +22,13 @@ import (
 // without an operator has neither.
 func (r *run) connect(ctx context.Context) error {
 	r.access = submission.Access{File: r.kubeconfig(), Shared: r.cluster.Shared}
+	if r.cluster.Installer != nil {
+		account, err := r.cluster.Installer(ctx, r.Lab.Groups)
+		if err != nil {
+			return err
+		}
+		r.account, r.access.Made, r.access.Groups = account, account.Own, r.Lab.Groups
+	}
 	if !r.Lab.Operator {
 		return nil
 	}
@@ -31,6 +39,7 @@ func (r *run) connect(ctx context.Context) error {
 	if r.cluster.Pods != nil {
 		r.injector.Address = r.cluster.Pods.Gateway
 	}
+	r.access.Exchange = r.injector.Exchange
 	var err error
 	if r.access.Host, r.access.CA, err = r.injector.ProxyAPI(r.cluster.Config); err != nil {
 		return err
@@ -58,10 +67,12 @@ func (r *run) startFreezer() error {
 	if err != nil {
 		return fmt.Errorf("listening for the checks' requests to the freezer: %w", err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	// The operator finds the port if it looks for it: without these words nobody gets past the faults.
+	secret := "/" + rand.Text()
+	server := &http.Server{Handler: http.StripPrefix(secret, handler), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	r.closeFreezer = server.Close
-	r.freezer = "http://" + listener.Addr().String()
+	r.freezer = "http://" + listener.Addr().String() + secret
 	return nil
 }
 
@@ -96,13 +107,26 @@ func (r *run) serveWebhooks(ctx context.Context, manifests *submission.Manifests
 	const name = "prepare the webhooks"
 	r.workshop.Waits = func(reason string) { r.View.StepProgress(name, reason) }
 	if !r.Lab.Webhooks {
-		return r.workshop.PrepareWebhooks(ctx, manifests)
+		// Nobody has heard of them in such a lab: they are spoken of only if they take time.
+		var began time.Time
+		r.workshop.Waits = func(reason string) {
+			if began.IsZero() {
+				began = time.Now()
+				r.View.StepStarted(name)
+			}
+			r.View.StepProgress(name, reason)
+		}
+		end, err = r.workshop.PrepareWebhooks(ctx, manifests)
+		if !began.IsZero() {
+			r.View.StepDone(name, time.Since(began), "")
+		}
+		return end, asVerdict(err, report.NotGenerated)
 	}
 	err = r.step(ctx, name, func(ctx context.Context) (_ string, err error) {
 		if r.cluster.Way == nil {
 			return "", r.cluster.NoWay
 		}
-		end, err = r.workshop.ServeWebhooks(ctx, r.cluster.Config, r.cluster.Way, manifests)
+		end, err = r.workshop.ServeWebhooks(ctx, r.installer(), r.access, r.cluster.Way, manifests)
 		return "", asVerdict(err, report.NotGenerated)
 	})
 	return end, err

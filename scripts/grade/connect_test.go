@@ -5,10 +5,13 @@ package grade
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 )
@@ -82,9 +85,51 @@ func TestTheSeedDecidesWhatGoesWrong(t *testing.T) {
 	}
 	t.Run("of nobody's choice", func(t *testing.T) {
 		t.Parallel()
-		options := options(t, "2", lay(t, "no-module")) // which ends at once
-		if one, other := Run(t.Context(), options).Seed, Run(t.Context(), options).Seed; one == 0 || one == other {
-			t.Errorf("two runs have the seeds %d and %d", one, other)
+		one, _ := badDay(t, 0, "labels")
+		other, _ := badDay(t, 0, "labels")
+		if one.Seed == other.Seed {
+			t.Errorf("two runs have the seed %d", one.Seed)
 		}
 	})
+	t.Run("where nothing ran", func(t *testing.T) {
+		t.Parallel()
+		if got := grade(t.Context(), t, options(t, "2", lay(t, "no-module"))); got.Seed != 0 {
+			t.Errorf("nothing can go wrong again, and the seed is %d", got.Seed)
+		}
+	})
+}
+
+// An operator that gets to the API server past the proxy has no bad days: that is no pass.
+func TestGoingAroundTheFaultsFails(t *testing.T) {
+	t.Parallel()
+	got, check := badDay(t, 1, "labels", "labels-goes-around")
+	if check.Status != report.Failed || !strings.Contains(check.Observed, "reached the API server by another way") ||
+		!slices.ContainsFunc(check.Evidence, func(line string) bool { return strings.Contains(line, "patch icecreams sundae") }) {
+		t.Errorf("it %s: %s %q\n%s", check.Status, check.Observed, check.Evidence, strings.Join(got.OperatorLog, "\n"))
+	}
+}
+
+// The checks' way to the freezer, past all faults, is theirs alone: whoever finds the port gets nothing there.
+func TestTheFreezerPastTheFaults(t *testing.T) {
+	t.Parallel()
+	r := &run{injector: faults.New(nil)}
+	t.Cleanup(func() { _ = r.injector.Close() })
+	if err := r.startFreezer(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.closeFreezer() })
+	if _, err := freezer.NewClient(r.freezer).Stock(t.Context()); err != nil {
+		t.Error(err)
+	}
+	past, err := url.Parse(r.freezer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past.Path = ""
+	if _, err := freezer.NewClient(past.String()).Stock(t.Context()); err == nil {
+		t.Error("whoever finds the port looks into the freezer")
+	}
+	if slices.ContainsFunc(r.environment, func(variable string) bool { return strings.Contains(variable, past.Host) }) {
+		t.Errorf("the operator is told of it: %q", r.environment)
+	}
 }

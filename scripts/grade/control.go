@@ -7,25 +7,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
+	"lva.io/operators/clusters/socket"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 )
 
 // control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user can
 // enter.
-func (o *operator) control() (socket string, end func(), err error) {
-	socket = filepath.Join(o.run.workshop.Scope.Dir, "control")
-	listener, err := net.Listen("unix", socket)
+func (o *operator) control() (path string, end func(), err error) {
+	path = filepath.Join(o.run.workshop.Scope.Dir, "control")
+	listener, err := socket.Listen(path)
 	if err != nil {
 		return "", nil, fmt.Errorf("listening for the checks: %w", err)
 	}
@@ -52,6 +50,11 @@ func (o *operator) control() (socket string, end func(), err error) {
 		return nil, injector.Arm(schedule)
 	})
 	route("POST "+protocol.Disarm, func(*http.Request) (any, error) { injector.Disarm(); return nil, nil })
+	route("GET "+protocol.OperatorUsage, func(*http.Request) (any, error) { return o.usage(), nil })
+	route("GET "+protocol.OperatorLog, func(r *http.Request) (any, error) {
+		since, err := strconv.ParseInt(r.URL.Query().Get(protocol.Since), 10, 64)
+		return protocol.Logged{Size: o.logged(), Errors: o.findings(since).Errors}, err
+	})
 	route("GET "+protocol.FaultLog, func(r *http.Request) (any, error) {
 		last, err := strconv.Atoi(r.URL.Query().Get(protocol.Since))
 		return slices.DeleteFunc(injector.Log(), func(e faults.Entry) bool { return e.ID <= last }), err
@@ -65,7 +68,7 @@ func (o *operator) control() (socket string, end func(), err error) {
 		return o.run.script(r.Context(), r.PathValue("path"), args)
 	})
 	routes.HandleFunc("GET "+protocol.Submission+"{path...}", func(w http.ResponseWriter, r *http.Request) {
-		content, err := o.run.file(r.PathValue("path"))
+		content, err := o.run.workshop.ReadFile(r.PathValue("path"))
 		if err != nil {
 			http.Error(w, err.Error(), statusOf(err))
 			return
@@ -74,7 +77,7 @@ func (o *operator) control() (socket string, end func(), err error) {
 	})
 	server := &http.Server{Handler: routes}
 	go func() { _ = server.Serve(listener) }() // ends with Close
-	return socket, func() { _ = server.Close() }, nil
+	return path, func() { _ = server.Close() }, nil
 }
 
 // lastAction is when the operator last asked for something that counts: standing watches and leases go on when it has
@@ -93,29 +96,4 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	}
 	return http.StatusInternalServerError
-}
-
-// fileLimit is how much of a file the checks get to see, in bytes: what they look at is written by hand.
-const fileLimit = 1 << 20
-
-// file reads a file of the submission. The path may not lead out of it, nor may a link.
-func (r *run) file(path string) ([]byte, error) {
-	root, err := os.OpenRoot(r.workshop.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("opening the submission: %w", err)
-	}
-	defer root.Close()
-	file, err := root.Open(filepath.FromSlash(path))
-	if err != nil {
-		return nil, fmt.Errorf("opening a file of the submission: %w", err)
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, fileLimit+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	case len(content) > fileLimit:
-		return nil, fmt.Errorf("%s is larger than %d MB", path, fileLimit>>20)
-	}
-	return content, nil
 }

@@ -12,11 +12,13 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
@@ -26,8 +28,8 @@ import (
 // Options say what to grade, and with what.
 type Options struct {
 	Lab *manifest.Lab
-	// Dir is the folder of the submission's module.
-	Dir string
+	// Dir is the folder of the submission's module, and Main the package of its program there. Default: it is looked for.
+	Dir, Main string
 	// ControllerGen is the program that makes manifests from markers, Checks the test binary of the lab's checks.
 	ControllerGen, Checks string
 	// Start starts the cluster. It may hand out one that was started before; the run stops it. On is what kind of cluster it is,
@@ -38,16 +40,24 @@ type Options struct {
 	Kubectl string
 	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
 	Seed uint32
-	// Fetch lets the go command download the modules that the submission needs, before it is built.
+	// Stories is how many stories are played, where the lab has them: of the seed and of those that follow. Default: one.
+	Stories int
+	// Fetch lets the go command download the modules that the submission needs, before it is built. Default: nothing is
+	// downloaded.
 	Fetch bool
 	// OperatorLog is the file into which the operator's output goes.
 	OperatorLog string
 	// BuildCache and System are as in submission.Workshop.
 	BuildCache, System string
+	// BuildGrace is how long the compiler goes on after another step has failed. Default: 15 s.
+	BuildGrace time.Duration
 	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
 	StartTimeout time.Duration
 	// View is told how the run goes on. Default: nobody is.
 	View View
+
+	// Scenes has Torture play the lab's scenes, too: mishaps so rare that an operator may be right without surviving them.
+	Scenes bool
 
 	torture *torture
 }
@@ -70,10 +80,16 @@ type run struct {
 	cluster  *Cluster
 	// user is the name by which the API server knows the operator.
 	user string
+	// rules are those of the operator's role.
+	rules audit.Rules
+	// account installs what the submission brings; nil: the administrator does.
+	account *existing.Account
 	// access is how the operator gets to the API server, and injector what it gets through.
 	access   submission.Access
 	injector *faults.Injector
 	operator *operator
+	// logged is how much the operator had logged when the check that runs began, in bytes.
+	logged int64
 	// environment is what the operator gets besides. freezer is the URL of the freezer, past the faults; empty in a lab
 	// without one.
 	environment  []string
@@ -101,9 +117,8 @@ func Run(ctx context.Context, options Options) *report.Report {
 	if options.View == nil {
 		options.View = silent{}
 	}
-	if options.StartTimeout == 0 {
-		options.StartTimeout = startTimeout
-	}
+	options.StartTimeout = cmp.Or(options.StartTimeout, startTimeout)
+	options.BuildGrace = cmp.Or(options.BuildGrace, buildGrace)
 	for options.Seed == 0 {
 		options.Seed = rand.Uint32()
 	}
@@ -126,21 +141,23 @@ func Blank(options Options, started time.Time) *report.Report {
 		Outcome: report.Graded, Started: started, MaxScore: options.Lab.MaxScore(),
 		Environment: report.Environment{Cluster: cmp.Or(options.On, "embedded"), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()},
 	}
-	if options.Lab.Operator {
-		r.Seed = options.Seed // without one, nothing goes wrong
-	}
-	for _, check := range options.Lab.Checks {
-		r.Checks = append(r.Checks, report.Check{
-			ID: check.ID, Title: check.Title, MaxPoints: check.Points, Lecture: check.Lecture, Status: report.Skipped,
-			Reason: "skipped: the run ended before it",
-		})
+	for _, check := range options.Lab.Own() {
+		r.Checks = append(r.Checks, *blank(check))
 	}
 	return r
 }
 
+// blank is a check that was not run.
+func blank(check manifest.Check) *report.Check {
+	return &report.Check{
+		ID: check.ID, Title: check.Title, MaxPoints: check.Points, Lecture: check.Lecture, Causes: check.Causes,
+		Status: report.Skipped, Reason: "skipped: the run ended before it",
+	}
+}
+
 // grade is the run, step by step.
 func (r *run) grade(ctx context.Context) (err error) {
-	opened, err := submission.Open(r.Dir)
+	opened, err := submission.Open(r.Dir, r.Main)
 	if err != nil {
 		return &verdict{outcome: report.NotBuilt, reason: err.Error()}
 	}
@@ -154,7 +171,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.tearDown()) }()
 	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System}
 	if r.Fetch {
-		if err := r.step(ctx, "fetch modules", r.fetch); err != nil {
+		if err := r.step(ctx, fetchModules, r.fetch); err != nil {
 			return err
 		}
 	}
@@ -162,6 +179,8 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.rules = manifests.Rules()
+	defer func() { r.report.Notices = slices.Concat(r.workshop.Notices(), manifests.Notices) }()
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	go r.watchCluster(ctx, abandon)
@@ -177,13 +196,23 @@ func (r *run) grade(ctx context.Context) (err error) {
 		}); err != nil {
 			return err
 		}
+		if err := r.preconditions(ctx); err != nil {
+			return err
+		}
+		if err := asVerdict(r.deployment.register(ctx), report.NotGenerated); err != nil {
+			return err
+		}
 		return r.operate(ctx, r.deployment.start)
 	}
+	manifests.Notices = append(manifests.Notices, r.workshop.Gaps(manifests, r.Lab.Operator)...)
 	if err := r.step(ctx, "install the API", func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 		defer cancel()
-		return "", asVerdict(manifests.Install(ctx, r.cluster.Config, r.access), report.NotGenerated)
+		return "", asVerdict(manifests.Install(ctx, r.installer(), r.access), report.NotGenerated)
 	}); err != nil {
+		return err
+	}
+	if err := r.preconditions(ctx); err != nil {
 		return err
 	}
 	if !r.Lab.Operator {
@@ -194,6 +223,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeWebhooks()) }()
+	r.report.Submission.Arguments = r.workshop.Arguments()
 	return r.operate(ctx, func(log io.Writer) (instance, error) {
 		return r.workshop.StartOperator(r.kubeconfig(), log, r.environment...)
 	})
@@ -209,13 +239,15 @@ func (r *run) watchCluster(ctx context.Context, abandon context.CancelCauseFunc)
 }
 
 // operate starts the operator, and lets the checks look at it.
-func (r *run) operate(ctx context.Context, start func(log io.Writer) (instance, error)) error {
+func (r *run) operate(ctx context.Context, start func(log io.Writer) (instance, error)) (err error) {
 	operator, err := r.newOperator(start)
 	if err != nil {
 		return err
 	}
 	r.operator = operator
 	defer operator.close()
+	defer func() { err = errors.Join(err, r.takeForbidden()) }()
+	defer func() { err = operator.explain(err) }()
 	if err := r.step(ctx, "start the operator", func(ctx context.Context) (string, error) {
 		return "", operator.firstStart(ctx)
 	}); err != nil {
@@ -243,7 +275,17 @@ func (r *run) tearDown() error {
 		r.disconnect()
 	})
 	wait.Wait()
-	return errors.Join(stopped, closed)
+	return errors.Join(r.noteLeftover(stopped), r.noteLeftover(closed))
+}
+
+// noteLeftover makes a notice of what can't be removed: it says nothing of the submission, and the next run tries again.
+func (r *run) noteLeftover(err error) error {
+	leftover, ok := errors.AsType[*process.LeftoverError](err)
+	if !ok {
+		return err
+	}
+	r.report.Notices = append(r.report.Notices, leftover.Error())
+	return nil
 }
 
 // installTimeout is for what takes a tenth of a second.
@@ -255,11 +297,19 @@ var errInstall = fmt.Errorf("the API was not installed within %s", installTimeou
 func (r *run) kubeconfig() string { return filepath.Join(r.workshop.Scope.Dir, "operator.kubeconfig") }
 
 func (r *run) fetch(ctx context.Context) (string, error) {
-	return "", asVerdict(r.workshop.Fetch(ctx), report.NotBuilt)
+	modules := 0
+	err := r.workshop.Fetch(ctx, func(done, total int) {
+		modules = done
+		r.View.StepProgress(fetchModules, fmt.Sprintf("%d of %d modules", done, total))
+	})
+	if modules == 0 {
+		return "all are here", asVerdict(err, report.NotBuilt)
+	}
+	return fmt.Sprintf("%d modules", modules), asVerdict(err, report.NotBuilt)
 }
 
-// asVerdict makes what is wrong with the submission the outcome of the run, and the reason of one that could not be graded
-// what its user can clear away.
+// asVerdict makes what is wrong with the submission the outcome of the run. What hindered the run, and its user can clear
+// away, is the reason of a run that could not be graded.
 func asVerdict(err error, outcome report.Outcome) error {
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
@@ -267,12 +317,16 @@ func asVerdict(err error, outcome report.Outcome) error {
 	if inTheWay, ok := errors.AsType[*submission.InTheWayError](err); ok {
 		return &verdict{outcome: report.Error, reason: inTheWay.Error()}
 	}
+	if hindrance, ok := errors.AsType[*submission.HindranceError](err); ok {
+		return &verdict{outcome: report.Error, reason: hindrance.Reason}
+	}
 	return err
 }
 
 // prepare does side by side what can be: a cluster is started while the submission is built and its manifests are
 // generated. A step that fails ends those that stand below it: what does not build matters more than what can't be
-// generated from it, so a failing generator waits for the compiler, who may know the reason.
+// generated from it, so a failing generator waits for the compiler, which may know the reason, but not for long: what is
+// compiled for the first time takes minutes.
 func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 	var manifests *submission.Manifests
 	steps := []struct {
@@ -296,6 +350,8 @@ func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 		}},
 	}
 	errs := make([]error, len(steps))
+	ctx, endAll := context.WithCancelCause(ctx)
+	defer endAll(nil)
 	var wait sync.WaitGroup
 	for i, step := range steps {
 		above := ctx
@@ -304,6 +360,7 @@ func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 		wait.Go(func() {
 			if errs[i] = r.step(above, step.name, step.do); errs[i] != nil {
 				end(errAborted)
+				time.AfterFunc(r.BuildGrace, func() { endAll(errAborted) })
 			}
 		})
 		ctx = below
@@ -314,11 +371,16 @@ func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 			return nil, err
 		}
 	}
-	r.report.Notices = manifests.Notices
 	return manifests, nil
 }
 
-const startCluster = "start a cluster"
+const (
+	fetchModules = "fetch modules"
+	startCluster = "start a cluster"
+)
+
+// buildGrace is long enough to find a mistake in a submission whose dependencies are compiled.
+const buildGrace = 15 * time.Second
 
 var errAborted = errors.New("ended because another step failed")
 

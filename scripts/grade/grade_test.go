@@ -6,6 +6,7 @@ package grade
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 )
@@ -29,9 +31,13 @@ func TestSubmissions(t *testing.T) {
 		reason, log, notice string
 		// diagnostics begin so, with their positions.
 		diagnostics []string
-		// failed is the first check that failed.
-		failed string
-		change func(*Options)
+		// failed is the first check that failed, and evidence an expression that its evidence matches.
+		failed, evidence string
+		// observed is what that one observed. Default: whatever.
+		observed string
+		// forbidden is the marker for all that it was forbidden.
+		forbidden string
+		change    func(*Options)
 	}{
 		{
 			name: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$",
@@ -41,6 +47,17 @@ func TestSubmissions(t *testing.T) {
 		{name: "no-program", outcome: report.NotBuilt, reason: "there is no program: package main must be in cmd/ or in the module's root"},
 		{name: "missing-module", outcome: report.NotBuilt, reason: "are not on this machine: grade it with --fetch", diagnostics: []string{"cmd/behaviour.go:3:8 "}},
 		{name: "untidy", outcome: report.NotBuilt, reason: "run `go mod tidy` in its folder", diagnostics: []string{"cmd/behaviour.go:3:8 cannot find module"}},
+		{
+			name: "no-sums", outcome: report.NotBuilt, reason: "^its go.sum lacks modules that it needs: run `go mod tidy`",
+			diagnostics: []string{"cmd/behaviour.go:4:2 missing go.sum entry", "cmd/behaviour.go:5:2 missing go.sum entry", "cmd/behaviour.go:6:2 missing go.sum entry"},
+		},
+		{name: "old-go", outcome: report.Graded, failed: "toppings-count", log: "watching", notice: "^its go.mod says go 1.20: before 1.22 all rounds of a loop share one variable"},
+		{name: "bad-marker-and-code", outcome: report.NotBuilt, reason: "^it does not compile$", diagnostics: []string{"cmd/behaviour.go:5:18 undefined: watch"}},
+		{
+			name: "bad-marker-and-code", outcome: report.NotGenerated, reason: "^no manifests can be generated from its markers$",
+			diagnostics: []string{`cmd/behaviour.go:3:1 unknown argument "verb"`, "cmd/behaviour.go:3:1 extra arguments", `cmd/behaviour.go:3:1 missing argument "verbs"`},
+			change:      func(o *Options) { o.BuildGrace, o.BuildCache = time.Second, endless(t) },
+		},
 		{name: "newer-go", outcome: report.NotBuilt, reason: "asks for a newer Go", diagnostics: []string{" go: go.mod requires go >= 1.99"}},
 		{
 			name: "bad-marker", outcome: report.NotGenerated, reason: "^no manifests can be generated from its markers$",
@@ -53,15 +70,50 @@ func TestSubmissions(t *testing.T) {
 		{name: "refused-definition", outcome: report.NotGenerated, reason: `^the API server refuses the CustomResourceDefinition icecreams\.demo\.lva\.io: .*"delicious"`},
 		{name: "no-such-field", outcome: report.NotGenerated, reason: `^the API server refuses the CustomResourceDefinition icecreams\.demo\.lva\.io: .*flavour`},
 		{name: "refused-role", outcome: report.NotGenerated, reason: `^the API server refuses the ClusterRole manager-role: .*verbs`},
-		{name: "crashes-at-start", outcome: report.NotStarted, reason: "^it ended before it sent a request to the API server: exit status 2$", log: `(?s)^panic: the freezer is empty\n.*behaviour\.go:3`},
-		{name: "ends-at-start", outcome: report.NotStarted, reason: "^it ended before it sent a request to the API server: exit status 0$", log: "^all icecreams are right$"},
+		{name: "crashes-at-start", outcome: report.NotStarted, reason: `^it ended before it listed or watched anything at the API server: exit status 2; it panicked: the freezer is empty, at cmd/behaviour\.go:3$`, log: `(?s)^panic: the freezer is empty\n.*behaviour\.go:3`},
+		{name: "ends-at-start", outcome: report.NotStarted, reason: "^it ended before it listed or watched anything at the API server: exit status 0$", log: "^all icecreams are right$"},
 		{
-			name: "hangs", outcome: report.NotStarted, reason: "^it ran for 1.5s without watching anything: does main start the manager", log: "^waiting for icecreams$",
+			name: "hangs", outcome: report.NotStarted, reason: "^it ran for 1.5s without listing or watching anything at the API server: does main start the manager", log: "^waiting for icecreams$",
 			change: func(o *Options) { o.StartTimeout = 1500 * time.Millisecond },
 		},
+		{name: "namespaced", outcome: report.Graded, failed: "served", observed: "^icecreams are namespaced$"},
+		{name: "another-group", outcome: report.Graded, failed: "served", observed: `^there is no CustomResourceDefinition icecreams\.demo\.lva\.io$`},
+		{name: "another-version", outcome: report.Graded, failed: "served", observed: "^it does not serve the version demo.lva.io/v1: "},
+		{name: "another-kind", outcome: report.Graded, failed: "served", observed: "^the kind is IceCream; icecreams are namespaced$"},
+		{name: "other-fields", outcome: report.Graded, failed: "sample", observed: `^spec is map\[flavour:`},
+		{name: "ends-silently", outcome: report.NotStarted, reason: "exit status 1, and its log is empty: let main print why it ends"},
+		{name: "wants-a-command", outcome: report.NotStarted, reason: "exit status 0. It printed its commands, and was started without one: name it in the Deployment", log: "start +Start the operator"},
+		{name: "in-cluster-only", outcome: report.Error, reason: "^the operator runs only as a Pod in a cluster .*: grade it on a kind cluster, with --cluster kind, or let it take its cluster from KUBECONFIG", log: "in-cluster"},
+		{name: "elects-in-its-namespace", outcome: report.Error, reason: "with --cluster kind, or set LeaderElectionNamespace in main", log: "leader election namespace"},
+		{
+			name: "takes-a-port", outcome: report.Error, reason: "^port 18081, at which the operator listens, is another program's on this machine: end that", log: "address already in use",
+			change: func(*Options) { occupy(t, ":18081") },
+		},
+		{
+			name: "takes-a-port-late", outcome: report.Error, reason: "^port 18082, at which the operator listens, is another program's on this machine: end that", log: "address already in use",
+			change: func(*Options) { occupy(t, ":18082") },
+		},
+		{
+			name: "awaits-a-lease", outcome: report.NotStarted, reason: "^it waits to be elected as the leader, and may not use the Lease", log: "error retrieving",
+			change:    func(o *Options) { o.StartTimeout = 1500 * time.Millisecond },
+			forbidden: "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=shop,resources=leases,verbs=get;create;update",
+		},
 		{name: "floods-at-start", outcome: report.Flooded, reason: "^it wrote more than 8 MB into its log", log: "again, and again\n"},
-		{name: "floods-at-an-icecream", outcome: report.Flooded, reason: "^it wrote more than 8 MB into its log", log: "reconciling sundae", failed: "toppings-count"},
-		{name: "crashes-at-an-icecream", outcome: report.Crashed, reason: "^it ended by itself: exit status 2$", log: "(?s)panic: runtime error: index out of range.*behaviour.go:9", failed: "toppings-count"},
+		{
+			name: "floods-at-an-icecream", outcome: report.Flooded, log: "reconciling sundae", failed: "toppings-count",
+			reason:   "^it wrote more than 8 MB into its log: it does the same thing over and over; most often: Reconcile returned the same error [0-9]+ times: reconciling sundae",
+			evidence: "^Reconcile returned the same error [0-9]+ times: reconciling sundae",
+		},
+		{
+			name: "crashes-at-an-icecream", outcome: report.Crashed, reason: `^it ended by itself: exit status 2; it panicked: index out of range \[0\] with length 0, at cmd/behaviour\.go:9$`,
+			log: "(?s)panic: runtime error: index out of range.*behaviour.go:9", failed: "toppings-count",
+			evidence: `^the operator panicked: index out of range \[0\] with length 0, at cmd/behaviour\.go:9$`,
+		},
+		{
+			name: "panics-and-goes-on", outcome: report.Graded, log: "Observed a panic", failed: "toppings-count",
+			evidence: `^the operator panicked [0-9]+ times: index out of range \[6\] with length 0, at cmd/behaviour\.go:27\n` +
+				`Reconcile returned (an error|the same error [0-9] times): write the status of sundae: it is locked\nthe operator has sent no request`,
+		},
 		{
 			name: "base", outcome: report.TimedOut, reason: "^the checks were not done within 1s$", log: "watching: 200 OK", failed: "toppings-count",
 			change: func(o *Options) {
@@ -87,6 +139,13 @@ func TestSubmissions(t *testing.T) {
 			match(t, "the reason", got.Reason, test.reason)
 			match(t, "the operator's log", strings.Join(got.OperatorLog, "\n"), test.log)
 			match(t, "the notices", strings.Join(got.Notices, "\n"), test.notice)
+			var markers []string
+			for _, f := range got.Forbidden {
+				markers = append(markers, f.Marker)
+			}
+			if forbidden := strings.Join(markers, "\n"); forbidden != test.forbidden {
+				t.Errorf("it was forbidden %q, and must be %q", forbidden, test.forbidden)
+			}
 			var diagnostics []string
 			for _, d := range got.Diagnostics {
 				diagnostics = append(diagnostics, d.Position()+" "+d.Message)
@@ -95,14 +154,40 @@ func TestSubmissions(t *testing.T) {
 				t.Errorf("the diagnostics are %q and must begin %q", diagnostics, test.diagnostics)
 			}
 			failed := ""
-			if first := got.FirstFailed(); first != nil {
+			if first := got.Explained(); first != nil {
 				failed = first.ID
+				if test.observed != "" {
+					match(t, "what was observed", first.Observed, test.observed)
+				}
+				if test.evidence != "" {
+					match(t, "the evidence", strings.Join(first.Evidence, "\n"), test.evidence)
+				}
 			}
 			if failed != test.failed || got.Score != 0 {
 				t.Errorf("the first check that failed is %q and must be %q; it has %d points", failed, test.failed, got.Score)
 			}
 		})
 	}
+}
+
+// occupy listens at an address, unless another program does already.
+func occupy(t *testing.T, address string) {
+	t.Helper()
+	if listener, err := net.Listen("tcp", address); err == nil {
+		t.Cleanup(func() { listener.Close() })
+	}
+}
+
+// endless is a folder for built programs in which no build comes to its end: somebody else is at it.
+func endless(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	unlock, err := gobuild.Lock(t.Context(), filepath.Join(dir, "operator.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(unlock)
+	return dir
 }
 
 func TestInterruptedRuns(t *testing.T) {
@@ -166,7 +251,7 @@ func TestErrorsOfOurs(t *testing.T) {
 		}, "^the grader itself failed: no port is free$", 0},
 		{"no controller-gen", func(_ *testing.T, o *Options) { o.ControllerGen = "/nowhere/controller-gen" }, "^the grader itself failed: /nowhere/controller-gen is needed", 0},
 		{"no folder for the log", func(_ *testing.T, o *Options) { o.OperatorLog = "/nowhere/operator.log" }, "^the grader itself failed: making the operator's log", 0},
-		{"checks that panic", checks(`echo '{"check":"open"}' >&3; echo 'panic: a mistake of ours' >&2; exit 2`), `(?s)^the grader itself failed: the checks ended before open; they said:.*panic: a mistake of ours`, 0},
+		{"checks that panic", checks(`echo '{"check":"open"}' >&3; echo 'panic: a mistake of ours' >&2; exit 2`), `(?s)^the grader itself failed: the checks ended before open: panic: a mistake of ours$`, 0},
 		{"checks that stop too early", checks(`echo '{"check":"open","status":"passed"}' >&3`), "the checks ended before clean", 60},
 		{"a check that nobody listed", checks(`echo '{"check":"cosy","status":"passed"}' >&3`), `the checks speak of "cosy", which labs.yaml does not list`, 0},
 		{"checks that mumble", checks("echo hm >&3"), "reading what the checks say", 0},

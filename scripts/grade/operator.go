@@ -5,6 +5,7 @@ package grade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,6 +38,8 @@ type operator struct {
 
 	mutex   sync.Mutex
 	process instance // nil when it should not run
+	// logBegan is how much was in the log when it was started the last time, in bytes.
+	logBegan int64
 }
 
 // instance is the operator from a start to its end: a process of this machine, or a Pod.
@@ -77,6 +80,10 @@ func (o *operator) start() error {
 	if o.process != nil {
 		return nil
 	}
+	o.logBegan = o.log.size()
+	if err := o.run.releaseLeases(); err != nil {
+		return err
+	}
 	p, err := o.begin(o.log)
 	if err != nil {
 		return err
@@ -94,6 +101,10 @@ func (o *operator) watch(p instance) {
 	defer o.mutex.Unlock()
 	if o.process == p { // otherwise it was stopped, and another may run by now
 		o.process = nil
+		if taken := o.portTaken(); taken != nil { // a manager may have begun its work before it listens
+			o.report(taken)
+			return
+		}
 		o.report(&verdict{outcome: report.Crashed, reason: endedByItself + submission.Ending(p.Err())})
 	}
 }
@@ -126,9 +137,7 @@ func (o *operator) crash() error {
 
 // firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
 func (o *operator) firstStart(ctx context.Context) error {
-	silent := &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without watching anything: "+
-		"does main start the manager, and is the controller set up with it?", o.run.StartTimeout)}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.run.StartTimeout, silent)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.run.StartTimeout, errSilent)
 	defer cancel()
 	log, err := o.run.cluster.openAudit(ctx)
 	if err != nil {
@@ -142,27 +151,31 @@ func (o *operator) firstStart(ctx context.Context) error {
 		if err := log.Err(); err != nil {
 			return err
 		}
-		if !log.Last(o.begins).IsZero() {
+		if !log.Last(log.By(o.run.user).And(begins)).IsZero() {
 			return nil
 		}
 		select {
 		case <-changed:
 		case v := <-o.gone:
 			if v.outcome == report.Crashed {
-				v = &verdict{outcome: report.NotStarted, reason: "it ended before it sent a request to the API server: " +
-					strings.TrimPrefix(v.reason, endedByItself)}
+				v = o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself))
 			}
 			return v
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errSilent) {
+				return o.notStarted(log, "")
+			}
 			return context.Cause(ctx)
 		}
 	}
 }
 
+var errSilent = errors.New("the operator asked for nothing")
+
 // begins matches the requests by which an operator begins its work: it lists and watches what it is about. That those
 // may be forbidden to it is for the checks to say.
-func (o *operator) begins(e audit.Event) bool {
-	return e.User == o.run.user && (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
+func begins(e audit.Event) bool {
+	return (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
 }
 
 func (o *operator) lastWords() []string { return o.log.last(lastLines) }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -35,6 +38,8 @@ var playedChecks = map[string]check.Features{
 		"faults":  play("faults", armsFaults),
 	},
 	"02-labels": {"labels": play("labels", labels), "bad-day": check.BadDay(labels)},
+	// Of an operator of whatever kind.
+	"03-anything": {"watches": play("watches", watches)},
 }
 
 // played are options for grading a submission by the played checks of this name.
@@ -68,6 +73,10 @@ func TestPlayedChecks(t *testing.T) {
 	var run protocol.Run
 	if err := json.Unmarshal(content, &run); err != nil {
 		t.Fatal(err)
+	}
+	if run.Lab.Name == "03-anything" {
+		check.Run(t, playedChecks[run.Lab.Name], check.Options{})
+		return
 	}
 	check.Run(t, playedChecks[run.Lab.Name], check.Options{
 		Scenario: labels, Writes: 2,
@@ -103,6 +112,25 @@ func labels(ctx context.Context, t *testing.T, c *check.Check) {
 		}
 		slices.Sort(names)
 		return fmt.Sprintf("its labels are %q", names), slices.Equal(names, []string{"cup", "spoon"})
+	})
+}
+
+// watches demands that the operator is shown what it asks for first, whatever that is. What it asked for last counts: a
+// client that is refused a streamed list asks for a plain one.
+func watches(ctx context.Context, t *testing.T, c *check.Check) {
+	t.Helper()
+	c.EventuallyWithin(ctx, t, "its first lists and watches are answered", 5*time.Second, c.Audit.Changed, func() (string, bool) {
+		answers := map[string]int{}
+		for _, event := range c.Audit.Since(0, c.ByOperator().And(begins)) {
+			answers[event.Resource] = event.Code
+		}
+		var refused []string
+		for _, resource := range slices.Sorted(maps.Keys(answers)) {
+			if code := answers[resource]; code != http.StatusOK {
+				refused = append(refused, fmt.Sprintf("%s (%d)", resource, code))
+			}
+		}
+		return fmt.Sprintf("refused were: %s", strings.Join(refused, ", ")), len(answers) > 0 && len(refused) == 0
 	})
 }
 
@@ -149,6 +177,12 @@ func armsFaults(ctx context.Context, t *testing.T, c *check.Check) {
 	}}))
 	labels(ctx, t, c)
 	c.OK(t, "disarming", c.Faults.Disarm(ctx))
+	// The last label may be there before its writer has the answer.
+	c.OK(t, "waiting for the last answer", wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			log, err := c.Faults.Log(ctx)
+			return !slices.ContainsFunc(log, func(entry faults.Entry) bool { return entry.Write && entry.Code == 0 && entry.Fault == "" }), err
+		}))
 	c.OK(t, "stopping", c.Operator.Stop(ctx))
 	c.OK(t, "starting", c.Operator.Start(ctx))
 	log, err := c.Faults.Log(ctx)

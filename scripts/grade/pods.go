@@ -123,6 +123,8 @@ type deployment struct {
 	run    *run
 	client kubernetes.Interface
 	old    []types.UID // Pods that are no more the operator
+	// register registers the operator's webhooks.
+	register func(context.Context) error
 }
 
 // deploy brings the operator into the cluster, where it does not run yet.
@@ -141,9 +143,10 @@ func (r *run) deploy(ctx context.Context, manifests *submission.Manifests) error
 	if err != nil {
 		return err
 	}
-	if err := rendered.Install(ctx, r.cluster.Config, submission.Deployed{
-		Image: reference, Host: target.Hostname(), Port: target.Port(), CA: r.access.CA, Environment: r.environment,
-	}); err != nil {
+	register, err := rendered.Install(ctx, r.installer(), submission.Deployed{
+		Image: reference, Host: target.Hostname(), Port: target.Port(), CA: r.access.CA, Exchange: r.access.Exchange, Made: r.access.Made, Groups: r.access.Groups, Environment: r.environment,
+	})
+	if err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(r.cluster.Config)
@@ -151,7 +154,7 @@ func (r *run) deploy(ctx context.Context, manifests *submission.Manifests) error
 		return fmt.Errorf("making a client: %w", err)
 	}
 	r.user = rendered.User
-	r.deployment = &deployment{Deployment: rendered, run: r, client: client}
+	r.deployment = &deployment{Deployment: rendered, run: r, client: client, register: register}
 	return nil
 }
 
@@ -175,10 +178,6 @@ func (d *deployment) scale(ctx context.Context, replicas int) error {
 func (d *deployment) start(log io.Writer) (instance, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), podStartTimeout, fmt.Errorf("its Pod did not run within %s", podStartTimeout))
 	defer cancel()
-	// Whoever led before was told to end, or was killed, and a Lease outlives that: the next one would wait for its end.
-	if err := d.client.CoordinationV1().Leases(d.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return nil, fmt.Errorf("removing the Lease of the operator that ran before: %w", err)
-	}
 	d.run.injector.Admit()
 	if err := d.scale(ctx, 1); err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -52,7 +51,7 @@ var rescuerRules = []rbacv1.PolicyRule{
 
 // script runs a shell script of the submission in a folder of its own, with kubectl and the rescuer's access.
 func (r *run) script(ctx context.Context, path string, args []string) (*protocol.Output, error) {
-	content, err := r.file(path)
+	content, err := r.workshop.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (r *run) script(ctx context.Context, path string, args []string) (*protocol
 	}
 	output := &scriptOutput{}
 	p, err := r.workshop.Scope.Start(process.Spec{
-		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: dir, Stdout: output, Stderr: output,
+		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: dir, Stdout: output, Stderr: output, Contained: true,
 		Env: []string{
 			"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
 			"KUBECONFIG=" + filepath.Join(dir, "kubeconfig"), "KUBECACHEDIR=" + os.DevNull,
@@ -79,7 +78,7 @@ func (r *run) script(ctx context.Context, path string, args []string) (*protocol
 	defer cancel()
 	err = p.Wait(ctx)
 	result := &protocol.Output{Text: output.String()}
-	switch exit, failed := errors.AsType[*exec.ExitError](err); {
+	switch exit, failed := errors.AsType[process.ExitError](err); {
 	case ctx.Err() != nil:
 		result.Text, result.Exit = result.Text+fmt.Sprintf("\n(ended after %s)", scriptTimeout), -1
 	case failed:

@@ -47,7 +47,7 @@ func scripted(t *testing.T) *run {
 			t.Error(err)
 		}
 	})
-	opened, err := submission.Open(lay(t, "scripts"))
+	opened, err := submission.Open(lay(t, "scripts"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

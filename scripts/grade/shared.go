@@ -56,6 +56,7 @@ func (s Shared) Start(ctx context.Context, waits func(reason string)) (_ *Cluste
 		Version: o.Version, Kubeconfig: filepath.Join(o.scope.Dir, "kubeconfig"), Config: o.Config(),
 		AuditLog: filepath.Join(o.scope.Dir, "audit.log"), Shared: true, Pods: s.Pods, Lost: o.hold.Lost(),
 	}
+	c.Installer = o.Installer
 	c.Way, c.NoWay = o.Way()
 	if err := o.WriteKubeconfig(c.Kubeconfig); err != nil {
 		return nil, err
@@ -86,6 +87,8 @@ var needed = []existing.Right{
 	{Verb: "create", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 	{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
 	{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+	{Verb: "impersonate", Resource: "users"},
+	{Verb: "impersonate", Resource: "groups"},
 	{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
 	{Verb: "create", Resource: "namespaces"},
 }

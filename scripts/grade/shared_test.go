@@ -208,6 +208,28 @@ func TestWhatIsInTheWayIsNotTouched(t *testing.T) {
 	}
 }
 
+// What a submission asks for on a cluster of others is what a lab's operator needs, and not more.
+func TestASubmissionCannotReachOut(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	for _, test := range []struct{ submission, reason string }{
+		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster which others use, too: grade it on the embedded cluster"},
+		{"wants-a-namespace", "^the Role manager-role needs rights that no lab's operator has on a cluster which others use, too"},
+	} {
+		before := e.snapshot(t)
+		o := e.options(t, "2")
+		o.Dir = lay(t, test.submission)
+		result := grade(t.Context(), t, o)
+		if result.Outcome != report.NotGenerated || result.Score != 0 {
+			t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
+		}
+		match(t, "the reason", result.Reason, test.reason)
+		if after := e.snapshot(t); !maps.Equal(before, after) {
+			t.Errorf("before there was\n%v\nand after\n%v", before, after)
+		}
+	}
+}
+
 func TestTwoRunsTakeTurns(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)

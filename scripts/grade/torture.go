@@ -36,6 +36,8 @@ type Failure struct {
 	Expected string          `json:"expected"`
 	Observed string          `json:"observed"`
 	Evidence []string        `json:"evidence"`
+	// Troubles are what the operator's log tells of panics and errors of Reconcile, a sentence each.
+	Troubles []string `json:"troubles,omitempty"`
 	// Timeline is what the operator asked for, and what befell it, from the moment at which the schedule began.
 	Timeline []faults.Entry `json:"timeline"`
 }
@@ -51,6 +53,10 @@ type torture struct {
 	random  int
 	current protocol.Trial
 	view    func(protocol.Trial)
+	// logged is how much the operator had logged when the current trial began, and troubles what it then logged in the last
+	// one that failed.
+	logged   int64
+	troubles []string
 }
 
 // Torture grades nothing: it plays the lab's scenario under faults, all single crashes and so many random schedules, until
@@ -74,19 +80,23 @@ func Torture(ctx context.Context, options Options, random int, view func(protoco
 }
 
 // take takes what the checks say of a trial.
-func (t *torture) take(event protocol.Event) {
+func (t *torture) take(event protocol.Event, operator *operator) {
 	trial := *event.Trial
 	t.view(trial)
 	t.Of = max(t.Of, trial.Of)
 	if !trial.Ended {
-		t.current = trial
+		t.current, t.logged = trial, operator.logged()
 		return
 	}
-	if trial.Final {
+	if trial.Final { // the last one that failed
 		t.Failure = &Failure{
-			Schedule: trial.Schedule, Expected: event.Expected, Observed: event.Observed, Evidence: event.Evidence, Timeline: trial.Timeline,
+			Schedule: trial.Schedule, Expected: event.Expected, Observed: event.Observed, Evidence: event.Evidence,
+			Troubles: t.troubles, Timeline: trial.Timeline,
 		}
 		return
+	}
+	if !trial.Passed {
+		t.troubles = operator.troubles(t.logged)
 	}
 	t.Tried = max(t.Tried, trial.Number)
 }
@@ -95,7 +105,7 @@ func (t *torture) take(event protocol.Event) {
 func (t *torture) complete(output *logTail) error {
 	// Who survives the good day has something before them: an operator that writes nothing can't have done what it must.
 	if t.Failure == nil && (t.Of <= 1 || t.Tried < t.Of) {
-		return fmt.Errorf("the trials ended after %d of %d; they said:\n%s", t.Tried, t.Of, output.String())
+		return output.complain(fmt.Sprintf("the trials ended after %d of %d", t.Tried, t.Of))
 	}
 	return nil
 }

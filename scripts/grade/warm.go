@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/multicall"
 )
 
 // Warm is a cluster that is started before anybody needs it: while a student types, or while another submission is
@@ -22,7 +23,7 @@ type started struct {
 }
 
 // NewWarm begins to start a cluster.
-func NewWarm(ctx context.Context, program *embedded.Program) *Warm {
+func NewWarm(ctx context.Context, program *multicall.Program) *Warm {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Warm{cancel: cancel, started: make(chan started, 1)}
 	go func() {

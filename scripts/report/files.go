@@ -29,7 +29,7 @@ func Write(dir string, r Report) error {
 		return err
 	}
 	var junitXML, page bytes.Buffer
-	if err := errors.Join(WriteJUnit(&junitXML, &r), WriteHTML(&page, &r)); err != nil {
+	if err := errors.Join(WriteJUnit(&junitXML, &r), WriteHTML(&page, &r, dir)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -50,7 +50,7 @@ func (r *Report) Encode(format Format, options FormatOptions) ([]byte, error) {
 	case FormatMarkdown:
 		err = WriteMarkdown(&data, &safe)
 	case FormatHTML:
-		err = WriteHTML(&data, &safe)
+		err = WriteHTML(&data, &safe, "")
 	default:
 		err = fmt.Errorf("there is no format %q: choose one of %s", format, FormatNames())
 	}

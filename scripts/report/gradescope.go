@@ -110,7 +110,7 @@ func (r *Report) gradescopeOutput(o GradescopeOptions) string {
 		text += "\n" + remarks
 	}
 	if r.Seed != 0 {
-		text += fmt.Sprintf("\nseed: %d; the same faults again: lab grade %s --seed %d\n", r.Seed, r.Number(), r.Seed)
+		text += fmt.Sprintf("\nseed: %d; to repeat this run: .cache/bin/lab grade %s --seed %d\n", r.Seed, r.Number(), r.Seed)
 	}
 	return text
 }

@@ -11,6 +11,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,6 +58,9 @@ type page struct {
 	Markers []string
 	Strip   []stripPart
 	Data    pageData
+
+	// lectures are the links to the lectures' pages, by their paths from the root of the repository.
+	lectures map[string]string
 }
 
 // stripPart is one check in the bar of the score, in hundredths of its width.
@@ -78,8 +85,9 @@ type pageCheck struct {
 }
 
 // WriteHTML writes a page of its own: it loads nothing, works from a file, and everything in it that comes from a submission is
-// text. The report must be sanitized.
-func WriteHTML(w io.Writer, r *Report) error {
+// text. The report must be sanitized. dir is the folder of the page, from which its links lead to the lectures; a page whose
+// folder is not known, or is in no checkout of this repository, has none.
+func WriteHTML(w io.Writer, r *Report, dir string) error {
 	parsed, err := pageTemplate()
 	if err != nil {
 		return fmt.Errorf("reading the template of the page: %w", err)
@@ -103,12 +111,55 @@ func WriteHTML(w io.Writer, r *Report) error {
 	}
 	p.Strip = strip(r)
 	p.Data = data(r)
+	p.lectures = lectureLinks(r, dir)
 	var out bytes.Buffer // a page that failed half way is worse than none
 	if err := parsed.Execute(&out, p); err != nil {
 		return fmt.Errorf("writing the page of %s: %w", r.Lab, err)
 	}
 	_, err = w.Write(out.Bytes())
 	return err
+}
+
+// lectureLinks finds the lectures of a report's checks in the checkout around a folder.
+func lectureLinks(r *Report, dir string) map[string]string {
+	links := map[string]string{}
+	if dir == "" {
+		return links
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return links
+	}
+	for i := range r.Checks {
+		// What a report says is not to be believed: it leads to a page of the documents or nowhere.
+		page, _, _ := strings.Cut(r.Checks[i].Lecture, "#")
+		if _, known := links[page]; known || !strings.HasPrefix(page, "docs/") || path.Ext(page) != ".md" || path.Clean(page) != page {
+			continue
+		}
+		for root := dir; ; root = filepath.Dir(root) {
+			file := filepath.Join(root, filepath.FromSlash(page))
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+				if relative, err := filepath.Rel(dir, file); err == nil {
+					links[page] = filepath.ToSlash(relative)
+				}
+				break
+			}
+			if root == filepath.Dir(root) {
+				break
+			}
+		}
+	}
+	return links
+}
+
+// LectureLink leads from the page to a heading of a lecture; it is empty if there is no way.
+func (p page) LectureLink(lecture string) string {
+	file, anchor, _ := strings.Cut(lecture, "#")
+	link := p.lectures[file]
+	if link == "" {
+		return ""
+	}
+	return (&url.URL{Path: link, Fragment: anchor}).String()
 }
 
 func digest(text string) string {

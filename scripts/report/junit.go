@@ -119,7 +119,7 @@ func (r *Report) runText() string {
 func (r *Report) remarks() string {
 	var text strings.Builder
 	for _, f := range r.Forbidden {
-		fmt.Fprintf(&text, "missing permission (%d requests were forbidden): %s\n", f.Count, f.Marker)
+		fmt.Fprintf(&text, "forbidden (%d requests); if you want them, add above Reconcile: %s\n", f.Count, f.Marker)
 	}
 	for _, notice := range r.Notices {
 		fmt.Fprintf(&text, "notice: %s\n", notice)

@@ -23,30 +23,32 @@ const (
 func WriteMarkdown(w io.Writer, r *Report) error {
 	m := &markdown{}
 	m.line("## Lab %s, %s: %d of %d points", r.Number(), escape(r.Title), r.Score, r.MaxScore)
-	switch failed := r.FirstFailed(); {
+	explained := r.Explained()
+	switch {
 	case r.Outcome != Graded:
 		m.line("**%s.** %s", r.Outcome.Headline(), escape(r.Reason))
 		if r.SaysNothing() {
 			m.line("This says nothing of the submission: grade it again.")
 		}
-	case failed != nil:
-		m.line("%d of %d checks passed. Mend this first: `%s`", r.Count(Passed), len(r.Checks), failed.ID)
+	case explained != nil:
+		m.line("%d of %d checks passed. Fix this first: `%s`", r.Count(Passed), len(r.Checks), explained.ID)
 	default:
 		m.line("%d of %d checks passed.", r.Count(Passed), len(r.Checks))
 	}
 	m.diagnostics(r)
 	m.checks(r)
-	for i := range r.Checks {
-		if r.Checks[i].Status == Failed {
-			m.failure(&r.Checks[i])
-		}
+	if explained != nil {
+		m.failure(explained)
+	}
+	for _, check := range r.AlsoFailed() {
+		m.failure(check)
 	}
 	m.remarks(r)
 	if r.Outcome != Graded {
 		m.block("The end of the operator's log", r.lastWords(maxMarkdownLines))
 	}
 	if r.Seed != 0 {
-		m.line("Seed %d. The same faults again: `lab grade %s --seed %d`", r.Seed, r.Number(), r.Seed)
+		m.line("Seed %d. To repeat this run: `.cache/bin/lab grade %s --seed %d`", r.Seed, r.Number(), r.Seed)
 	}
 	if m.leftOut {
 		m.line("There is more in the report.")
@@ -132,7 +134,7 @@ func (m *markdown) remarks(r *Report) {
 			markers = append(markers, f.Marker)
 		}
 	}
-	m.block("The operator asked for what its role does not allow. These markers are missing", markers)
+	m.block("The operator asked for what its role does not allow. If you want these requests, add these markers; if not, remove the calls", markers)
 	for _, notice := range r.Notices {
 		fmt.Fprintf(m, "- %s\n", escape(notice))
 	}

@@ -6,13 +6,14 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // Schema names the version of the JSON. A change that a reader of the old one would trip over gets a new number.
-const Schema = "operator-labs/report/v2"
+const Schema = "operator-labs/report/v3"
 
 // Outcome says how a run ended. Only Graded means that the checks have decided.
 type Outcome string
@@ -32,6 +33,8 @@ const (
 	Flooded Outcome = "flooded"
 	// TimedOut means that the lab's time limit ended the run.
 	TimedOut Outcome = "timed-out"
+	// Unfinished means that the run still goes on, or was killed: its report is written when it begins.
+	Unfinished Outcome = "unfinished"
 	// Interrupted means that a person or the system ended the run.
 	Interrupted Outcome = "interrupted"
 	// Error means that the harness failed. It says nothing of the submission.
@@ -39,7 +42,7 @@ const (
 )
 
 // Outcomes are all there are.
-var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Interrupted, Error}
+var Outcomes = []Outcome{Graded, NotBuilt, NotGenerated, NotStarted, Crashed, Flooded, TimedOut, Unfinished, Interrupted, Error}
 
 // Headline is what an outcome means to a student, in a few words.
 func (o Outcome) Headline() string {
@@ -58,6 +61,8 @@ func (o Outcome) Headline() string {
 		return "The operator flooded its log"
 	case TimedOut:
 		return "The time was up"
+	case Unfinished:
+		return "The run has not ended"
 	case Interrupted:
 		return "The run was interrupted"
 	case Error:
@@ -91,7 +96,8 @@ type Report struct {
 	Started time.Time `json:"started"`
 	// Seconds from the start to the end of the run.
 	Seconds float64 `json:"seconds"`
-	// Seed is what the faults of the run were made from; the same seed makes the same faults. 0 if there were none.
+	// Seed is what all that is random in the run was made from, such as its faults; the same seed makes the same. 0 if nothing was
+	// checked.
 	Seed uint32 `json:"seed,omitempty"`
 	// Score is the sum of the points of Checks. It is a grade only where Outcome is Graded: see FullMarks.
 	Score       int         `json:"score"`
@@ -117,12 +123,15 @@ type Report struct {
 
 // Submission is what was graded.
 type Submission struct {
-	// Dir as the person named it.
+	// Dir is its folder, absolute.
 	Dir string `json:"dir"`
 	// Module is its path in go.mod; this and the versions are empty where go.mod could not be read.
 	Module            string `json:"module,omitempty"`
 	Go                string `json:"go,omitempty"`
 	ControllerRuntime string `json:"controllerRuntime,omitempty"`
+	// Arguments are those with which its program was started: the command that its Deployment names, and of the flags that it
+	// names in its help, those that keep it from listening where another program may.
+	Arguments []string `json:"arguments,omitempty"`
 }
 
 // Environment is where it was graded.
@@ -146,7 +155,8 @@ type Check struct {
 	ID     string `json:"id"`
 	Title  string `json:"title"`
 	Status Status `json:"status"`
-	// Points are MaxPoints if it passed and 0 otherwise: a check has no half.
+	// Points are MaxPoints if it passed and 0 otherwise: a check has no half. A precondition, which is a check of an earlier lab
+	// and listed only if it failed, has 0 of 0.
 	Points    int `json:"points"`
 	MaxPoints int `json:"maxPoints"`
 	// At is when it began, in seconds after the start of the run; 0 if it did not run.
@@ -155,7 +165,7 @@ type Check struct {
 	// Expected and Observed belong to a failed check.
 	Expected string `json:"expected,omitempty"`
 	Observed string `json:"observed,omitempty"`
-	// Evidence is what led to it, a line each: the operator's requests, from the audit log.
+	// Evidence is what led to it, a line each: panics and errors from the operator's log, and its requests.
 	Evidence []string `json:"evidence,omitempty"`
 	// Measurements are figures that the check took, in its order. No points depend on them.
 	Measurements []Measurement `json:"measurements,omitempty"`
@@ -163,6 +173,8 @@ type Check struct {
 	Reason string `json:"reason,omitempty"`
 	// Lecture is the heading that explains the check: file#anchor.
 	Lecture string `json:"lecture,omitempty"`
+	// Causes are ids of checks that name the cause when this check fails and they fail too. The likeliest comes first.
+	Causes []string `json:"causes,omitempty"`
 }
 
 // Measurement is a figure: p99 of an admission, 4.2 ms.
@@ -224,7 +236,7 @@ type Forbidden struct {
 	Subresource string `json:"subresource,omitempty"`
 	// Count of refused requests.
 	Count int `json:"count"`
-	// Marker is the line of Go that asks for the permission.
+	// Marker is the line of Go that asks for the permission. It is right only if the request is.
 	Marker string `json:"marker"`
 }
 
@@ -256,7 +268,16 @@ func (r *Report) Number() string {
 }
 
 // SaysNothing is true if the submission is not the reason why there is no grade.
-func (r *Report) SaysNothing() bool { return r.Outcome == Error || r.Outcome == Interrupted }
+func (r *Report) SaysNothing() bool {
+	return r.Outcome == Error || r.Outcome == Interrupted || r.Outcome == Unfinished
+}
+
+// Of reports whether the report is of the submission in this folder, which is absolute.
+func (r *Report) Of(dir string) bool {
+	other := Report{Submission: Submission{Dir: dir}}
+	other.Sanitize()
+	return r.Submission.Dir == other.Submission.Dir
+}
 
 // withoutGrade names what a run without a grade is called among its tests, for formats that know nothing but tests; empty if it
 // has a grade. points are those that no check has: all, where the run ended before it knew its checks.
@@ -274,14 +295,46 @@ func (r *Report) withoutGrade() (title string, points int) {
 	return title, max(0, points)
 }
 
-// FirstFailed is the check to work on next, or nil if none failed.
-func (r *Report) FirstFailed() *Check {
-	for i := range r.Checks {
-		if r.Checks[i].Status == Failed {
-			return &r.Checks[i]
+// Explained is the failed check to work on next, or nil if none failed: the first one, or where others that failed name its
+// cause, the one nearest to that.
+func (r *Report) Explained() *Check {
+	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Status == Failed })
+	if i < 0 {
+		return nil
+	}
+	explained := &r.Checks[i]
+	for range r.Checks { // not for ever, whatever a stored report says
+		cause := r.failedCause(explained)
+		if cause == nil {
+			break
+		}
+		explained = cause
+	}
+	return explained
+}
+
+// failedCause is the check that names the cause of another one's failure; nil if none does.
+func (r *Report) failedCause(check *Check) *Check {
+	for _, id := range check.Causes {
+		for i := range r.Checks {
+			if r.Checks[i].ID == id && r.Checks[i].Status == Failed {
+				return &r.Checks[i]
+			}
 		}
 	}
 	return nil
+}
+
+// AlsoFailed are the other checks that failed, in their order.
+func (r *Report) AlsoFailed() []*Check {
+	var others []*Check
+	explained := r.Explained()
+	for i := range r.Checks {
+		if check := &r.Checks[i]; check.Status == Failed && check != explained {
+			others = append(others, check)
+		}
+	}
+	return others
 }
 
 // Count is how many checks ended so.
@@ -304,13 +357,13 @@ func (r *Report) FullMarks() bool {
 // Summary is the run in one line without a full stop at its end.
 func (r *Report) Summary() string {
 	score := fmt.Sprintf("%s: %d of %d points", r.Lab, r.Score, r.MaxScore)
-	switch failed := r.FirstFailed(); {
+	switch explained := r.Explained(); {
 	case r.Outcome != Graded:
 		return oneLine(fmt.Sprintf("%s, %s: %s", score, r.Outcome, r.Reason))
 	case r.FullMarks():
 		return fmt.Sprintf("%s, all %d checks passed", score, len(r.Checks))
-	case failed != nil:
-		return fmt.Sprintf("%s, %d of %d checks passed, first failed: %s", score, r.Count(Passed), len(r.Checks), failed.ID)
+	case explained != nil:
+		return fmt.Sprintf("%s, %d of %d checks passed, fix first: %s", score, r.Count(Passed), len(r.Checks), explained.ID)
 	default:
 		return fmt.Sprintf("%s, %d of %d checks passed", score, r.Count(Passed), len(r.Checks))
 	}

@@ -585,7 +585,7 @@ func TestSummary(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"graded-full":   "02-reconciler: 100 of 100 points, all 13 checks passed",
-		"graded-failed": "02-reconciler: 35 of 100 points, 5 of 13 checks passed, first failed: newest-goes",
+		"graded-failed": "02-reconciler: 35 of 100 points, 5 of 13 checks passed, fix first: newest-goes",
 		"not-built":     "02-reconciler: 0 of 100 points, not-built: it does not compile: 7 errors",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -624,14 +624,71 @@ func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
 	}
 }
 
-func TestFirstFailed(t *testing.T) {
+func TestTheCheckNearestToTheCauseIsExplained(t *testing.T) {
 	t.Parallel()
-	failed, full := samples()["graded-failed"], samples()["graded-full"]
-	if got := failed.FirstFailed(); got == nil || got.ID != "newest-goes" {
-		t.Errorf("FirstFailed() = %+v, want newest-goes", got)
-	}
-	if got := full.FirstFailed(); got != nil {
-		t.Errorf("FirstFailed() = %+v, want none", got)
+	for _, test := range []struct {
+		name string
+		// failed are the checks that failed, and causes what they are caused by.
+		failed []string
+		causes map[string][]string
+		want   string
+		also   []string
+	}{
+		{"nothing failed", nil, nil, "", nil},
+		{"the first", []string{"newest-goes", "settles"}, nil, "newest-goes", []string{"settles"}},
+		{
+			"a cause that failed",
+			[]string{"newest-goes", "settles", "least-privilege"},
+			map[string][]string{"newest-goes": {"least-privilege"}},
+			"least-privilege",
+			[]string{"newest-goes", "settles"},
+		},
+		{"a cause that did not", []string{"newest-goes", "settles"}, map[string][]string{"newest-goes": {"least-privilege"}}, "newest-goes", []string{"settles"}},
+		{
+			"the likeliest of two",
+			[]string{"newest-goes", "status-subresource", "least-privilege"},
+			map[string][]string{"newest-goes": {"burst", "least-privilege", "status-subresource"}},
+			"least-privilege",
+			[]string{"newest-goes", "status-subresource"},
+		},
+		{
+			"the cause of a cause",
+			[]string{"newest-goes", "settles", "least-privilege"},
+			map[string][]string{"newest-goes": {"least-privilege"}, "least-privilege": {"settles"}},
+			"settles",
+			[]string{"newest-goes", "least-privilege"},
+		},
+		{"the cause of another failure", []string{"newest-goes", "burst", "settles"}, map[string][]string{"burst": {"settles"}}, "newest-goes", []string{"burst", "settles"}},
+		{
+			"a circle, which labs.yaml can't have",
+			[]string{"newest-goes", "settles"},
+			map[string][]string{"newest-goes": {"settles"}, "settles": {"newest-goes"}},
+			"settles",
+			[]string{"newest-goes"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := graded(func(r *report.Report) {
+				for _, id := range test.failed {
+					fail(r, id, "it is right", "it is wrong")
+				}
+				for id, causes := range test.causes {
+					find(r, id).Causes = causes
+				}
+			})
+			got := ""
+			if explained := r.Explained(); explained != nil {
+				got = explained.ID
+			}
+			var also []string
+			for _, check := range r.AlsoFailed() {
+				also = append(also, check.ID)
+			}
+			if got != test.want || !slices.Equal(also, test.also) {
+				t.Errorf("%q is explained, and also failed %q; want %q and %q", got, also, test.want, test.also)
+			}
+		})
 	}
 }
 

@@ -43,6 +43,9 @@ func samples() map[string]report.Report {
 		for _, check := range r.Checks[1:] {
 			skip(r, check.ID, "skipped: it needs toppings-count, which failed")
 		}
+		find(r, "toppings-count").Causes = []string{"status-subresource", "least-privilege"}
+		fail(r, "least-privilege", "the role allows all that the operator asks for", "the API server refused 21 of its requests (403 Forbidden)",
+			"17 times: patch icecreams/status", "3 times: create events")
 	})
 	forbidden.Forbidden = []report.Forbidden{
 		{
@@ -122,6 +125,7 @@ func samples() map[string]report.Report {
 	timedOut.Seconds = 124.2
 	all["timed-out"] = timedOut
 
+	all["unfinished"] = ended(report.Unfinished, "the run has not ended: it still goes on, or it was killed")
 	all["interrupted"] = ended(report.Interrupted, "Ctrl-C ended the run")
 	all["error"] = ended(report.Error, "the API server was not ready within 30s: address already in use (this is not your operator's fault)")
 	return all

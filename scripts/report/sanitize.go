@@ -42,6 +42,10 @@ func (r *Report) Sanitize() {
 	lines(&r.Lab, &r.Title, &r.Reason, &r.Submission.Dir, &r.Submission.Module, &r.Submission.Go,
 		&r.Submission.ControllerRuntime, &r.Environment.Cluster, &r.Environment.Kubernetes, &r.Environment.OS, &r.Environment.Arch)
 
+	r.Submission.Arguments = first(r.Submission.Arguments, MaxItems)
+	for i := range r.Submission.Arguments {
+		lines(&r.Submission.Arguments[i])
+	}
 	if r.Outcome != Graded && r.Reason == "" {
 		r.Reason = "the run ended without a reason"
 	}
@@ -62,6 +66,10 @@ func (r *Report) Sanitize() {
 			lines(&check.Evidence[j])
 		}
 		check.Measurements = measurements(check.Measurements)
+		check.Causes = slices.Clone(check.Causes)
+		for j := range check.Causes {
+			lines(&check.Causes[j])
+		}
 		check.complete()
 	}
 	r.Forbidden = slices.Clone(r.Forbidden[:min(len(r.Forbidden), MaxItems)])

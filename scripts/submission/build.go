@@ -5,18 +5,21 @@ package submission
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/process"
@@ -27,19 +30,13 @@ import (
 // ten times as long on an old machine that has other things to do.
 const (
 	buildTimeout = 15 * time.Minute
-	fetchTimeout = 5 * time.Minute
 	outputLimit  = 1 << 20 // bytes of a tool's output that are kept
+	fewLines     = 3       // messages that say the same of one module after another
 )
 
-// online is the environment in which a submission's modules are fetched: no workspace, no C, no toolchain but the one
-// that is there, and nothing that the user set for other work.
-func online() []string {
-	return append(gobuild.Environment(), "GO111MODULE=on", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
-}
-
-// offline is the environment in which a submission is built: as online, but nothing is downloaded. Compiler, linker and
-// controller-gen live for a second; collecting less garbage saves them a quarter of it, for some more memory.
-func offline() []string { return append(online(), "GOPROXY=off", "GOGC=400") }
+// offline is the environment in which a submission is built: nothing is downloaded. Compiler, linker and controller-gen
+// live for a second; collecting less garbage saves them a quarter of it, for some more memory.
+func offline() []string { return append(gobuild.Environment(), "GOPROXY=off", "GOGC=400") }
 
 // Problem is an error of the submission, not of ours.
 type Problem struct {
@@ -72,22 +69,25 @@ type Workshop struct {
 	// System is the operating system that the program is for. Default: this one.
 	System string
 
-	generated        string   // the folder of what controller-gen made; empty if it made nothing
-	flags            []string // with which the program is started
-	takesWebhookPort bool     // it has a flag for the port of its webhooks
-	webhookFlags     []string // what it is told of its webhooks
+	generated        []*unstructured.Unstructured // what controller-gen made
+	flags            []string                     // with which the program is started
+	takesWebhookPort bool                         // it has a flag for the port of its webhooks
+	takesKubeconfig  bool                         // it has a flag for its kubeconfig
+	launch           launch                       // what else its own Deployment starts it with
+	webhookFlags     []string                     // what it is told of its webhooks
 	webhooks         *served
 }
 
 // Program is the file of the built program.
 func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operator") }
 
-// Build compiles the submission's program. What is wrong with the submission is a *Problem.
+// Build compiles the submission's program. What is wrong with the submission is a *Problem, and what the machine did a
+// *HindranceError.
 func (w *Workshop) Build(ctx context.Context) error {
 	if err := w.buildKept(ctx); err != nil {
 		return err
 	}
-	return w.findFlags()
+	return w.findFlags(ctx)
 }
 
 // buildKept builds the program in the cache, if there is one, and takes a copy.
@@ -96,7 +96,7 @@ func (w *Workshop) buildKept(ctx context.Context) error {
 		return w.build(ctx, w.Program())
 	}
 	if err := os.MkdirAll(w.Cache, 0o755); err != nil {
-		return fmt.Errorf("making the folder for built submissions: %w", err)
+		return hindrance(fmt.Errorf("making the folder for built submissions: %w", err))
 	}
 	kept := filepath.Join(w.Cache, "operator")
 	unlock, err := gobuild.Lock(ctx, kept+".lock")
@@ -107,7 +107,7 @@ func (w *Workshop) buildKept(ctx context.Context) error {
 	if err := w.build(ctx, kept); err != nil {
 		return err
 	}
-	return gobuild.Install(kept, w.Program())
+	return hindrance(gobuild.Install(kept, w.Program()))
 }
 
 func (w *Workshop) build(ctx context.Context, program string) error {
@@ -119,28 +119,33 @@ func (w *Workshop) build(ctx context.Context, program string) error {
 	if w.System != "" {
 		environment = append(environment, "GOOS="+w.System)
 	}
-	output, err := w.tool(ctx, buildTimeout, environment, "go", args...)
-	if reason := missingModule(output); err != nil && reason != "" {
-		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}
+	output, err := w.tool(ctx, tool{path: "go", args: args, environment: environment, timeout: buildTimeout})
+	if p := moduleProblem(output); err != nil && p != nil {
+		return p
 	}
-	return problem(err, output, "it does not compile", fmt.Sprintf("building took longer than %s", buildTimeout))
+	err = problem(err, output, "it does not compile", fmt.Sprintf("building took longer than %s", buildTimeout))
+	if p, ok := errors.AsType[*Problem](err); ok && len(p.Diagnostics) > 0 {
+		p.Diagnostics = append(p.Diagnostics, w.excluded()...)
+	}
+	return err
 }
 
-// Fetch downloads the modules that the submission's go.mod names, as far as they are not on this machine: into the
-// module cache only, go.mod and go.sum stay as they were handed in.
-func (w *Workshop) Fetch(ctx context.Context) error {
-	output, err := w.tool(ctx, fetchTimeout, online(), "go", "list", "-deps", "-f", "{{.ImportPath}}", "./...")
-	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder",
-		fmt.Sprintf("downloading its modules took longer than %s", fetchTimeout))
-}
-
-// problem tells what is wrong with the submission from what is wrong with us.
+// problem tells what is wrong with the submission from what hindered us, and both from what is wrong with us.
 func problem(err error, output, reason, tooLong string) error {
+	if err == nil {
+		return nil
+	}
+	if reason, is := gobuild.MachineFault(output + "\n" + err.Error()); is {
+		return &HindranceError{Reason: reason}
+	}
 	var exit *exec.ExitError
 	switch {
 	case errors.Is(err, errTooLong):
 		return &Problem{Reason: tooLong}
 	case errors.As(err, &exit):
+		if p := moduleProblem(output); p != nil {
+			return p
+		}
 		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}
 	default:
 		return err
@@ -149,17 +154,38 @@ func problem(err error, output, reason, tooLong string) error {
 
 var errTooLong = errors.New("it took too long")
 
-// tool runs a program of ours in the submission's folder and returns what it printed.
-func (w *Workshop) tool(ctx context.Context, timeout time.Duration, environment []string, name string, args ...string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", name, err)
+// tool is a program of ours that is run in the submission's folder.
+type tool struct {
+	path        string // a file, or a name to be looked for on PATH
+	args        []string
+	environment []string
+	timeout     time.Duration
+	// stdout gets what it prints to its standard output. Default: that is returned with the rest.
+	stdout io.Writer
+	// stderr gets a copy of what it prints to its standard error. Default: nobody does.
+	stderr io.Writer
+}
+
+// tool runs a program of ours and returns what it said, with positions as one knows them who works in that folder.
+func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
+	path, err := exec.LookPath(t.path)
+	if err != nil && t.path == "go" {
+		return "", &HindranceError{Reason: gobuild.ErrNoGo.Error()}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTooLong)
+	if err != nil {
+		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", t.path, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, errTooLong)
 	defer cancel()
 	output := &limitedBuffer{limit: outputLimit}
+	stderr := io.Writer(output)
+	if t.stderr != nil {
+		stderr = io.MultiWriter(output, t.stderr)
+	}
 	p, err := w.Scope.Start(process.Spec{
-		Path: path, Args: args, Dir: w.Dir, Env: environment, Stdout: output, Stderr: output,
+		Path: path, Args: t.args, Dir: w.Dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
+		// Temporary files of the go command are in the run's folder, which goes with the run whatever ends that.
+		Env: append(t.environment, "GOTMPDIR="+w.Scope.Dir),
 		// Meanwhile a cluster starts, which takes longer: it must not wait for us.
 		Background: true,
 	})
@@ -167,7 +193,6 @@ func (w *Workshop) tool(ctx context.Context, timeout time.Duration, environment 
 		return "", err
 	}
 	err = p.Wait(ctx)
-	// Positions as one knows them who works in that folder.
 	return strings.ReplaceAll(output.String(), w.Dir+string(filepath.Separator), ""), err
 }
 
@@ -175,7 +200,7 @@ func (w *Workshop) tool(ctx context.Context, timeout time.Duration, environment 
 var position = regexp.MustCompile(`^(?:vet: )?(\S[^:]*\.go|go\.mod):(\d+)(?::(\d+))?: (.*)$`)
 
 // chatter are lines of the go command and of controller-gen that tell a student nothing.
-var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|run `controller-gen )")
+var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|run `controller-gen |\tgo (get|mod download) )")
 
 // diagnostics reads the messages of the go command and of controller-gen. Lines that name no place are kept as they are;
 // controller-gen says the same for each package that it meets it in.
@@ -204,29 +229,48 @@ func diagnostics(output string) []report.Diagnostic {
 	return all
 }
 
-// missingModule recognises a build that failed for want of a module, and says what helps.
+// moduleProblem recognises what the go command says of a go.mod or go.sum that it can't work with; nil: it says something else.
+func moduleProblem(output string) *Problem {
+	reason := missingModule(output)
+	if reason == "" {
+		return nil
+	}
+	found := diagnostics(output)
+	return &Problem{Reason: reason, Diagnostics: found[:min(len(found), fewLines)]}
+}
+
+// missingModule says what helps where the go command has failed for want of a module; empty: it has failed otherwise.
 func missingModule(output string) string {
 	switch {
 	case strings.Contains(output, "module lookup disabled by GOPROXY=off"):
 		return "modules that it needs are not on this machine: grade it with --fetch, which downloads what its go.mod names"
-	case strings.Contains(output, "missing go.sum entry"), strings.Contains(output, "updates to go.mod needed"),
+	case strings.Contains(output, "missing go.sum entry"):
+		return "its go.sum lacks modules that it needs: run `go mod tidy` in its folder"
+	case strings.Contains(output, "updates to go.mod needed"),
 		strings.Contains(output, "no required module provides package"), strings.Contains(output, "import lookup disabled by -mod=readonly"):
 		return "its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder"
+	case strings.Contains(output, "checksum mismatch"):
+		return "its go.sum names another checksum than the module on this machine has: restore go.sum, for example from git"
 	case strings.Contains(output, "GOTOOLCHAIN=local"):
-		return "its go.mod asks for a newer Go than the one that is installed"
+		return "its go.mod asks for a newer Go than the one that is installed: install that, or lower the go line"
 	}
 	return ""
 }
 
-// limitedBuffer keeps the beginning of what is written to it.
+// limitedBuffer keeps the beginning of what is written to it. (The buffer is no embedded field: io.Copy would write past the
+// limit by its ReadFrom.)
 type limitedBuffer struct {
-	bytes.Buffer
-	limit int
+	limit   int
+	content bytes.Buffer
 }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if room := b.limit - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
+	if room := b.limit - b.content.Len(); room > 0 {
+		b.content.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }
+
+func (b *limitedBuffer) full() bool { return b.content.Len() >= b.limit }
+
+func (b *limitedBuffer) String() string { return b.content.String() }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +28,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -36,13 +39,11 @@ import (
 
 const (
 	kustomizeTimeout = time.Minute
-	// accessName is the ConfigMap with the authority that the Pod trusts, and the volume that it comes by. servingName is the
-	// Secret with the webhooks' certificate, and its volume.
+	// accessName is the Secret with the operator's token and the authority that it trusts, and the volume that it comes by.
+	// servingName is the Secret with the webhooks' certificate, and its volume.
 	accessName, servingName = "operator-labs-access", "operator-labs-serving"
 	// accountFolder is where a Pod finds its account.
 	accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// podTokenSeconds is how long the account's token is good for until the kubelet brings the next one.
-	podTokenSeconds = 60 * 60
 )
 
 // Deployment is a submission's operator in a cluster, as its own config/default brings it there.
@@ -53,9 +54,11 @@ type Deployment struct {
 	// User is the name by which the API server knows the operator.
 	User string
 
-	objects  []*unstructured.Unstructured // all but the Deployment
-	manager  *appsv1.Deployment
-	webhooks *Manifests // that config/default does not bring; nil if it does, or there are none
+	objects   []*unstructured.Unstructured // all but the Deployment and what registers webhooks
+	registers []*unstructured.Unstructured // configurations of webhooks
+	manager   *appsv1.Deployment
+	manifests *Manifests
+	webhooks  *Manifests // that config/default does not bring; nil if it does, or there are none
 }
 
 // Deployed says how the operator runs in the cluster.
@@ -65,6 +68,10 @@ type Deployed struct {
 	// Host and Port are where the operator finds the API server, and CA is whose certificates it trusts there, in PEM.
 	Host, Port string
 	CA         []byte
+	// Exchange, Made and Groups are as in Access.
+	Exchange func(token string) (shown string)
+	Made     func(ctx context.Context, namespace string) error
+	Groups   []string
 	// Environment is what the operator gets besides, as NAME=value.
 	Environment []string
 }
@@ -102,50 +109,54 @@ func (w *Workshop) layOut(config string) error {
 	if err := os.RemoveAll(config); err != nil {
 		return fmt.Errorf("laying out the manifests: %w", err)
 	}
-	from := filepath.Join(w.Dir, "config")
-	if _, err := os.Stat(filepath.Join(from, "default")); errors.Is(err, os.ErrNotExist) {
+	if _, err := w.ReadFile("config/default/kustomization.yaml"); errors.Is(err, fs.ErrNotExist) {
 		return &Problem{Reason: "there is no config/default, so it can't be deployed: kubebuilder's layout has one"}
 	}
-	if err := os.CopyFS(config, os.DirFS(from)); err != nil {
-		return fmt.Errorf("laying out the manifests: %w", err)
+	if err := w.copyFolder("config", config); err != nil {
+		return err
 	}
-	if w.generated == "" {
-		return nil
-	}
-	for generated, to := range map[string]string{
-		"crd": filepath.Join("crd", "bases"), "rbac": "rbac", "webhook": "webhook",
-	} {
-		files, err := filepath.Glob(filepath.Join(w.generated, generated, "*.yaml"))
+	files := map[string][]byte{}
+	for _, object := range w.generated {
+		content, err := sigsyaml.Marshal(object.Object)
 		if err != nil {
-			return err
+			return fmt.Errorf("laying out the manifests: %w", err)
 		}
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			if err == nil {
-				err = errors.Join(os.MkdirAll(filepath.Join(config, to), 0o700),
-					os.WriteFile(filepath.Join(config, to, filepath.Base(file)), content, 0o600))
+		file := filepath.Join("rbac", "role.yaml")
+		if object.GetKind() == definitionKind {
+			group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
+			plural, _, _ := unstructured.NestedString(object.Object, "spec", "names", "plural")
+			name := group + "_" + plural
+			if strings.ContainsAny(name, `/\`) {
+				return &Problem{Reason: fmt.Sprintf("the markers make a definition called %q, which can't be a name: look at +groupName", name)}
 			}
-			if err != nil {
-				return fmt.Errorf("laying out the manifests: %w", err)
-			}
+			file = filepath.Join("crd", "bases", name+".yaml")
+		} else if _, ok := configurations[object.GetKind()]; ok {
+			file = filepath.Join("webhook", "manifests.yaml")
+		}
+		files[file] = append(append(files[file], "---\n"...), content...)
+	}
+	for file, content := range files {
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(filepath.Join(config, file)), 0o700), os.WriteFile(filepath.Join(config, file), content, 0o600),
+		); err != nil {
+			return fmt.Errorf("laying out the manifests: %w", err)
 		}
 	}
 	return nil
 }
 
 func newDeployment(rendered io.Reader, manifests *Manifests) (*Deployment, error) {
-	d := &Deployment{}
+	d := &Deployment{manifests: manifests}
 	objects, err := decodeYAML(rendered)
 	if err != nil {
 		return nil, fmt.Errorf("reading what kustomize made: %w", err)
 	}
 	var deployments []*appsv1.Deployment
-	bringsWebhooks := false
 	for _, object := range objects {
-		if _, is := configurations[object.GetKind()]; is {
-			bringsWebhooks = true
-		}
+		_, registers := configurations[object.GetKind()]
 		switch {
+		case registers:
+			d.registers = append(d.registers, object)
 		case object.GetKind() == "Deployment":
 			deployment := &appsv1.Deployment{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
@@ -171,7 +182,7 @@ func newDeployment(rendered io.Reader, manifests *Manifests) (*Deployment, error
 		return nil, err
 	}
 	d.Container = container.Name
-	if manifests.HasWebhooks() && !bringsWebhooks {
+	if manifests.HasWebhooks() && len(d.registers) == 0 {
 		d.webhooks = manifests
 	}
 	return d, nil
@@ -204,7 +215,7 @@ func (d *Deployment) Content(image string) ([]byte, error) {
 	}
 	delete(last, "status")
 	var content bytes.Buffer
-	for _, object := range append(slices.Clip(d.objects), &unstructured.Unstructured{Object: last}) {
+	for _, object := range slices.Concat(d.objects, d.registers, []*unstructured.Unstructured{{Object: last}}) {
 		one, err := sigsyaml.Marshal(object.Object)
 		if err != nil {
 			return nil, fmt.Errorf("writing the %s: %w", nameOf(object), err)
@@ -215,40 +226,71 @@ func (d *Deployment) Content(image string) ([]byte, error) {
 	return content.Bytes(), nil
 }
 
-// Install brings all of it into a cluster: the operator is there, and does not run yet. What is in the way is an error, what the
-// API server refuses a *Problem.
-func (d *Deployment) Install(ctx context.Context, config *rest.Config, how Deployed) error {
+// Install brings all of it into a cluster but the registrations of its webhooks: the operator is there, and does not run yet.
+// register makes those: from then on the API server asks the operator. What is in the way is an error, what the API server
+// refuses a *Problem.
+func (d *Deployment) Install(ctx context.Context, config *rest.Config, how Deployed) (register func(context.Context) error, err error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	in := &installation{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d}
-	for _, object := range d.objects {
-		if err := in.make(ctx, object); err != nil {
-			return err
-		}
+	if err := (Access{Shared: true, Groups: how.Groups}).mayDecide(d.registers); err != nil {
+		return nil, err
 	}
+	in := &installation{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d, made: how.Made}
+	if !slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Namespace" && o.GetName() == d.Namespace
+	}) {
+		return nil, &Problem{Reason: fmt.Sprintf("config/default puts the operator into the namespace %s and does not bring it: "+
+			"kubebuilder's layout has a Namespace in config/manager/manager.yaml, and a name for it in config/default", d.Namespace)}
+	}
+	if err := in.makeAll(ctx, d.objects); err != nil {
+		return nil, err
+	}
+	registers := d.registers
 	serving := d.webhooks != nil && !d.mounts(servingFolder)
 	if d.webhooks != nil {
-		if err := in.makeWebhooks(ctx, serving); err != nil {
-			return err
+		if registers, err = in.makeWebhooks(ctx, serving); err != nil {
+			return nil, err
 		}
 	}
-	if err := in.makeTyped(ctx, &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Name: accessName}, Data: map[string]string{"ca.crt": string(how.CA)},
-	}); err != nil {
-		return err
+	if err := in.makeAccess(ctx, config, how); err != nil {
+		return nil, err
 	}
 	manager := d.manager.DeepCopy()
 	if err := adapt(manager, how, serving); err != nil {
+		return nil, err
+	}
+	if err := in.makeTyped(ctx, manager); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return in.makeAll(ctx, registers) }, nil
+}
+
+// makeAccess makes what the operator finds where a Pod finds its account: a token, and whose certificates to trust.
+func (in *installation) makeAccess(ctx context.Context, config *rest.Config, how Deployed) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	d := in.deployment
+	_, account, _ := strings.Cut(d.User, d.Namespace+":")
+	token, err := newToken(ctx, client, d.Namespace, account)
+	if apierrors.IsNotFound(err) {
+		return &Problem{Reason: fmt.Sprintf("config/default brings no ServiceAccount %s, which its Deployment names", account)}
+	}
+	if err != nil {
 		return err
 	}
-	return in.makeTyped(ctx, manager)
+	return in.makeTyped(ctx, &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: accessName},
+		Data:       map[string][]byte{"ca.crt": how.CA, "token": []byte(how.Exchange(token)), "namespace": []byte(d.Namespace)},
+	})
 }
 
 // servingFolder is where controller-runtime looks for a serving certificate in a Pod.
@@ -280,17 +322,11 @@ func adapt(manager *appsv1.Deployment, how Deployed, serving bool) error {
 		container.Env = append(slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name }),
 			corev1.EnvVar{Name: name, Value: value})
 	}
-	// As the kubelet would mount it, but for the authority.
+	// As the kubelet would mount it, but for what is in it.
 	pod.AutomountServiceAccountToken = new(false)
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: accessName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(podTokenSeconds))}},
-			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: accessName}}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-				{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
-			}}},
-		},
-	}}})
+	pod.Volumes = append(pod.Volumes, corev1.Volume{
+		Name: accessName, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: accessName}},
+	})
 	container.VolumeMounts = append(slices.DeleteFunc(container.VolumeMounts,
 		func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == accountFolder }),
 		corev1.VolumeMount{Name: accessName, MountPath: accountFolder, ReadOnly: true})
@@ -308,6 +344,16 @@ type installation struct {
 	client     dynamic.Interface
 	mapper     *restmapper.DeferredDiscoveryRESTMapper
 	deployment *Deployment
+	made       func(ctx context.Context, namespace string) error // told of namespaces; nil: nobody is
+}
+
+func (in *installation) makeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if err := in.make(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // make makes an object. A new kind is waited for: there may be objects of it among those that come.
@@ -324,11 +370,17 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), in.deployment.Namespace))
 	}
+	if mapping.Resource == definitionsResource {
+		if err := in.deployment.manifests.applyDefinition(ctx, resource, object, true); err != nil {
+			return err
+		}
+		return waitEstablished(ctx, resource, object.GetName())
+	}
 	if _, err := apply(ctx, resource, object, true); err != nil {
 		return err
 	}
-	if mapping.Resource == definitionsResource {
-		return waitEstablished(ctx, resource, object.GetName())
+	if object.GetKind() == "Namespace" && in.made != nil {
+		return in.made(ctx, object.GetName())
 	}
 	return nil
 }
@@ -345,13 +397,13 @@ func (in *installation) makeTyped(ctx context.Context, object runtime.Object) er
 	return in.make(ctx, untyped)
 }
 
-// makeWebhooks registers the webhooks that config/default does not bring: the Services select the operator's Pods. With serving,
-// the operator gets a certificate; otherwise it brings one.
-func (in *installation) makeWebhooks(ctx context.Context, serving bool) error {
+// makeWebhooks makes what the webhooks need that config/default does not bring: the Services select the operator's Pods. With serving,
+// the operator gets a certificate; otherwise it brings one. It returns what registers them.
+func (in *installation) makeWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var hosts []string
 	for _, service := range d.webhooks.services {
@@ -363,10 +415,10 @@ func (in *installation) makeWebhooks(ctx context.Context, serving bool) error {
 			selector[name] = value
 		}
 		if err := unstructured.SetNestedMap(service.Object, selector, "spec", "selector"); err != nil {
-			return &Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
+			return nil, &Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
 		}
 		if err := in.make(ctx, service); err != nil {
-			return err
+			return nil, err
 		}
 		host := service.GetName() + "." + d.Namespace + ".svc"
 		hosts = append(hosts, host, host+".cluster.local")
@@ -374,20 +426,18 @@ func (in *installation) makeWebhooks(ctx context.Context, serving bool) error {
 	if serving {
 		pair, err := ca.Server("operator-labs-webhooks", hosts)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := in.makeTyped(ctx, &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{Name: servingName}, Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
 		}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, configuration := range d.webhooks.webhooks {
-		if err := in.make(ctx, d.webhooks.connected(configuration, d.Namespace, ca.PEM)); err != nil {
-			return err
-		}
+		registers = append(registers, d.webhooks.connected(configuration, d.Namespace, ca.PEM))
 	}
-	return nil
+	return registers, nil
 }

@@ -4,16 +4,14 @@
 package submission
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"go/build"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,9 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"lva.io/operators/scripts/audit"
 )
 
-const generateTimeout = 2 * time.Minute
+const (
+	generateTimeout = 2 * time.Minute
+	// generatedLimit is how much controller-gen may make, in bytes. Each kind that holds the template of a Pod takes 0.5 MB.
+	generatedLimit = 32 << 20
+)
 
 // versionAnnotation is where controller-gen says which it is.
 const versionAnnotation = "controller-gen.kubebuilder.io/version"
@@ -34,6 +38,7 @@ type Manifests struct {
 	Notices []string
 
 	definitions  []*unstructured.Unstructured // CustomResourceDefinitions
+	fallback     []*unstructured.Unstructured // those that are committed, where the generated ones are taken
 	clusterRoles []rbacv1.ClusterRole
 	roles        []rbacv1.Role
 	webhooks     []*unstructured.Unstructured // configurations, of both kinds
@@ -44,51 +49,92 @@ type Manifests struct {
 // Generate makes the manifests from the submission's markers. What it committed below config/ is used only where the
 // markers give nothing; where the two differ, a notice says so. What is wrong with the submission is a *Problem.
 func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
-	committed, committedErr := readManifests(filepath.Join(w.Dir, "config"), filepath.Join("crd", "bases"))
-	generated, message, err := w.generate(ctx, "rbac:roleName=manager-role", "crd", "webhook")
+	committed, committedErr := w.committed()
+	notices, err := w.markerNotices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	generated, message, err := w.generate(ctx, "rbac", "crd", "webhook")
 	if _, wrong := errors.AsType[*Problem](err); wrong && committedErr == nil {
 		if used := w.instead(ctx, committed, message); used != nil {
-			return used, nil
+			generated, err = used, nil
 		}
+	} else if err == nil {
+		if committedErr != nil {
+			generated.notice("config/ holds YAML that can't be read: %v", committedErr)
+		} else {
+			generated.compare(committed)
+		}
+		generated.completeWebhooks()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if committedErr != nil {
-		generated.notice("config/ holds YAML that can't be read: %v", committedErr)
-		generated.completeWebhooks()
-		return generated, nil
-	}
-	generated.compare(committed)
-	generated.completeWebhooks()
+	generated.Notices = slices.Concat(notices, w.copyNotices(), generated.Notices)
 	return generated, nil
 }
 
-// generate runs generators of controller-gen. message is the first line of what it said if it failed.
+// generate runs generators of controller-gen on the packages of the module, and on no module below it. message is the first
+// line of what it said if it failed.
 func (w *Workshop) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
-	out := filepath.Join(w.Scope.Dir, "manifests", strconv.Itoa(len(generators)))
-	args := append(slices.Clone(generators), "paths=./...")
+	options := w.generatorOptions()
+	var args []string
 	for _, generator := range generators {
-		kind, _, _ := strings.Cut(generator, ":")
-		args = append(args, "output:"+kind+":dir="+filepath.Join(out, kind))
+		args = append(args, options.of(generator))
 	}
-	output, err := w.tool(ctx, generateTimeout, offline(), w.ControllerGen, args...)
-	if err := problem(err, output, "no manifests can be generated from its markers",
+	packages := w.packages()
+	if len(packages) == 0 {
+		return &Manifests{}, "", nil
+	}
+	for _, folder := range packages {
+		args = append(args, "paths="+folder)
+	}
+	// To its standard output: names of files come from the markers, and might lead anywhere.
+	args = append(args, "output:stdout")
+	content := &limitedBuffer{limit: generatedLimit}
+	said, err := w.tool(ctx, tool{path: w.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
+	if err := problem(err, said, "no manifests can be generated from its markers",
 		fmt.Sprintf("generating manifests took longer than %s", generateTimeout)); err != nil {
-		return nil, firstLine(output), err
+		return nil, firstLine(said), err
 	}
-	if generated, err = readManifests(out, "crd"); err != nil {
+	if content.full() {
+		tooMuch := fmt.Sprintf("its markers generate more than %d MB of manifests: leave out descriptions, with crd:maxDescLen=0 in its Makefile", generatedLimit>>20)
+		return nil, tooMuch, &Problem{Reason: tooMuch}
+	}
+	objects, err := decodeYAML(&content.content)
+	if err != nil {
 		return nil, "", fmt.Errorf("reading what controller-gen made: %w", err)
 	}
-	w.generated = out
+	generated = &Manifests{}
+	if err := generated.take(objects); err != nil {
+		return nil, "", fmt.Errorf("reading what controller-gen made: %w", err)
+	}
+	w.generated = objects
 	return generated, "", nil
 }
 
+// packages are the module's packages as the go command wants them named, without those that are only there for tests or for
+// another system.
+func (w *Workshop) packages() (packages []string) {
+	for _, folder := range w.sources.folders() {
+		// What else is wrong with a package is for controller-gen to say.
+		if pkg, err := w.imported(folder); errors.As(err, new(*build.NoGoError)) || err == nil && len(pkg.GoFiles) == 0 {
+			continue
+		}
+		packages = append(packages, inModule(folder))
+	}
+	return packages
+}
+
 // instead is what is used when controller-gen fails on the markers. Those of webhooks are another language than they were
-// in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is there.
+// in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is there, or a marker
+// in today's language is wrong, of which what is committed knows nothing.
 func (w *Workshop) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
 	if len(committed.webhooks) > 0 && message != "" {
-		if generated, _, err := w.generate(ctx, "rbac:roleName=manager-role", "crd"); err == nil {
+		if generated, _, err := w.generate(ctx, "rbac", "crd"); err == nil {
+			if !lacksArguments(message) {
+				return nil
+			}
 			generated.notice("controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: %s", message)
 			generated.compare(committed)
 			generated.completeWebhooks()
@@ -103,6 +149,22 @@ func (w *Workshop) instead(ctx context.Context, committed *Manifests, message st
 	return committed
 }
 
+// lacksArguments reports whether controller-gen says of a marker that it does not say enough. Before 2020 it took the rest for
+// granted, so that such a marker is old and not wrong.
+func lacksArguments(message string) bool {
+	return strings.Contains(message, "missing argument") || strings.Contains(message, "is required for creating v1")
+}
+
+// Groups are the API groups of the kinds that the submission defines.
+func (m *Manifests) Groups() (groups []string) {
+	for _, definition := range m.definitions {
+		group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+		groups = append(groups, group)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
 func (m *Manifests) notice(format string, args ...any) {
 	m.Notices = append(m.Notices, fmt.Sprintf(format, args...))
 }
@@ -111,6 +173,8 @@ func (m *Manifests) notice(format string, args ...any) {
 func (m *Manifests) compare(committed *Manifests) {
 	if len(m.definitions) == 0 {
 		m.definitions = committed.definitions
+	} else {
+		m.fallback = committed.definitions
 	}
 	for _, definition := range m.definitions {
 		old := find(committed.definitions, definition.GetName())
@@ -134,6 +198,19 @@ func find(objects []*unstructured.Unstructured, name string) *unstructured.Unstr
 		}
 	}
 	return nil
+}
+
+// Rules are what the roles allow. A role that names no namespace is for the operator's own.
+func (m *Manifests) Rules() audit.Rules {
+	rules := audit.Rules{}
+	for _, role := range m.clusterRoles {
+		rules[""] = append(rules[""], role.Rules...)
+	}
+	for _, role := range m.roles {
+		namespace := cmp.Or(role.Namespace, operatorNamespace)
+		rules[namespace] = append(rules[namespace], role.Rules...)
+	}
+	return rules
 }
 
 // rights are what the roles allow, however their rules are grouped.
@@ -163,28 +240,34 @@ func (m *Manifests) rights() []string {
 	return slices.Compact(all)
 }
 
-// readManifests reads what lies below a folder like config/: CustomResourceDefinitions, roles and webhooks. Of the roles
-// only the manager's count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
-func readManifests(config, definitionsDir string) (*Manifests, error) {
+// committed reads what lies below config/: CustomResourceDefinitions, roles and webhooks. Of the roles only the manager's
+// count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
+func (s *Submission) committed() (*Manifests, error) {
 	m := &Manifests{}
-	if err := m.readWebhooks(config); err != nil {
+	if err := m.readWebhooks(s); err != nil {
 		return nil, err
 	}
-	definitions, err := readYAML(filepath.Join(config, definitionsDir, "*.yaml"))
+	definitions, err := s.readYAML("config/crd/bases/*.yaml")
 	if err != nil {
 		return nil, err
 	}
-	for _, object := range definitions {
-		if object.GetKind() == "CustomResourceDefinition" {
-			m.definitions = append(m.definitions, object)
-		}
-	}
-	roles, err := readYAML(filepath.Join(config, "rbac", "role.yaml"))
+	roles, err := s.readYAML("config/rbac/role.yaml")
 	if err != nil {
 		return nil, err
 	}
-	for _, object := range roles {
+	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != definitionKind })
+	return m, m.take(append(definitions, roles...))
+}
+
+const definitionKind = "CustomResourceDefinition"
+
+// take adds definitions, roles and webhooks to the manifests.
+func (m *Manifests) take(objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		var err error
 		switch object.GetKind() {
+		case definitionKind:
+			m.definitions = append(m.definitions, object)
 		case "ClusterRole":
 			var role rbacv1.ClusterRole
 			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
@@ -193,32 +276,16 @@ func readManifests(config, definitionsDir string) (*Manifests, error) {
 			var role rbacv1.Role
 			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
 			m.roles = append(m.roles, role)
+		default:
+			if _, ok := configurations[object.GetKind()]; ok {
+				m.addWebhook(object)
+			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the role %s: %w", object.GetName(), err)
+			return fmt.Errorf("reading the role %s: %w", object.GetName(), err)
 		}
 	}
-	return m, nil
-}
-
-func readYAML(pattern string) ([]*unstructured.Unstructured, error) {
-	files, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil, err
-	}
-	var objects []*unstructured.Unstructured
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		read, err := decodeYAML(bytes.NewReader(content))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
-		}
-		objects = append(objects, read...)
-	}
-	return objects, nil
+	return nil
 }
 
 // decodeYAML reads documents until the end. Empty ones are left out.

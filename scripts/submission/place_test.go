@@ -147,7 +147,7 @@ func newPlace(t *testing.T) place {
 func (p place) install(files string) (w *Workshop, end func()) {
 	p.Helper()
 	w, manifests := p.prepare(files)
-	stop, err := w.ServeWebhooks(p.Context(), p.Config(), ByEgress(p.Egress), manifests)
+	stop, err := w.ServeWebhooks(p.Context(), p.Config(), Access{}, ByEgress(p.Egress), manifests)
 	if err != nil {
 		p.Fatal(err)
 	}

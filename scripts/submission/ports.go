@@ -28,6 +28,8 @@ const (
 	// portGrace is how long a port may stay in use that nobody has claimed: the operator of a run that was killed ends a
 	// moment after it.
 	portGrace = 3 * time.Second
+	// portPatience is how long runs wait for their turn at a port that another one has claimed.
+	portPatience = 5 * time.Minute
 )
 
 // claim is a port of this machine at which no other run starts its operator. It goes with its process, whatever ends that.
@@ -53,13 +55,16 @@ func claimAny() (*claim, error) {
 		}
 		c.Close()
 	}
-	return nil, fmt.Errorf("none of the ports %d to %d is free for the operator's webhooks", firstPort, firstPort+portCount-1)
+	return nil, &HindranceError{Reason: fmt.Sprintf("none of the ports %d to %d is free for the operator's webhooks: end a program that listens there",
+		firstPort, firstPort+portCount-1)}
 }
 
-// claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for.
-func claimPort(ctx context.Context, port int, waits func(reason string)) (*claim, error) {
+// claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for. That it was
+// not its turn within patience, or that another program is there, is a *HindranceError.
+func claimPort(ctx context.Context, port int, patience time.Duration, waits func(reason string)) (*claim, error) {
 	tick := time.NewTicker(portPoll)
 	defer tick.Stop()
+	giveUp := time.After(patience)
 	var reason string
 	c, err := tryClaim(port)
 	for ; errors.Is(err, errClaimed); c, err = tryClaim(port) {
@@ -70,6 +75,9 @@ func claimPort(ctx context.Context, port int, waits func(reason string)) (*claim
 		}
 		select {
 		case <-tick.C:
+		case <-giveUp:
+			return nil, &HindranceError{Reason: fmt.Sprintf("%s, and was so for %s: end that, or let the operator's main take its port from a flag %s",
+				reason, patience, webhookPortFlag)}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s: %w", reason, context.Cause(ctx))
 		}
@@ -85,11 +93,17 @@ func claimPort(ctx context.Context, port int, waits func(reason string)) (*claim
 			return nil, context.Cause(ctx)
 		case <-deadline:
 			c.Close()
-			return nil, fmt.Errorf("port %d, at which this operator's webhooks listen, is another program's on this machine: "+
-				"end that (`ss -ltnp` names it), or let the operator's main take its port from a flag webhook-port", port)
+			return nil, &HindranceError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, is another program's on this machine: "+
+				"end that (`ss -ltnp` names it), or let the operator's main take its port from a flag %s", port, webhookPortFlag)}
 		}
 	}
 	return c, nil
+}
+
+// Occupied reports whether a program of this machine listens at a port.
+func Occupied(port string) bool {
+	number, err := strconv.Atoi(port)
+	return err == nil && !free(number)
 }
 
 // free reports whether an operator could listen at the port. One that only root may listen at counts as free: what comes

@@ -58,6 +58,13 @@ func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
 		t.Errorf("the impatient one gets %v", err)
 	}
 
+	// Nor does anybody wait for ever.
+	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), want+", and was so for 1s: end that") {
+		t.Errorf("whose patience is at its end gets %v", err)
+	} else if _, is := errors.AsType[*HindranceError](err); !is {
+		t.Errorf("that is nobody's fault, and the error is a %T", err)
+	}
+
 	// The others get their turn.
 	reasons := make(chan string, 2)
 	done := make(chan error, 2)
@@ -120,7 +127,7 @@ func victim() {
 		if err != nil {
 			return err
 		}
-		if _, err := claimPort(context.Background(), number, func(string) {}); err != nil {
+		if _, err := claimPort(context.Background(), number, portPatience, func(string) {}); err != nil {
 			return err
 		}
 		if _, err := egress.Listen(socket); err != nil {
@@ -187,7 +194,7 @@ func TestARunThatWasKilledIsInNobodysWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	// At once: its operator may not have ended yet.
-	c, err := claimPort(t.Context(), port, func(string) {})
+	c, err := claimPort(t.Context(), port, portPatience, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +220,7 @@ func TestAPortThatIsFreeInAMomentIsWaitedFor(t *testing.T) {
 	port := listener.Addr().(*net.TCPAddr).Port
 	done := make(chan error, 1)
 	go func() {
-		c, err := claimPort(t.Context(), port, func(string) {})
+		c, err := claimPort(t.Context(), port, portPatience, func(string) {})
 		if err == nil {
 			c.Close()
 		}

@@ -39,8 +39,8 @@ func bindRole(ctx context.Context, client kubernetes.Interface, role rbacv1.Role
 		role.Namespace = operatorNamespace
 	}
 	role.Labels = withOurLabel(role.Labels)
-	// A namespace that is there already stays as it is, whosever it is.
-	if err := makeNamespace(ctx, client, role.Namespace, Access{}); err != nil {
+	// A namespace that is there already stays as it is, whosever it is: in a shared cluster nothing can be made there.
+	if err := makeNamespace(ctx, client, role.Namespace, Access{Made: access.Made}); err != nil {
 		return err
 	}
 	roles := client.RbacV1().Roles(role.Namespace)

@@ -90,9 +90,14 @@ func (w *Workshop) prepareWebhooks(ctx context.Context, manifests *Manifests) (*
 //
 // What it returns ends that; the webhooks stay registered, and fail as their failure policy says. A configuration that the
 // API server refuses is a *Problem. Without webhooks there is nothing to register.
-func (w *Workshop) ServeWebhooks(ctx context.Context, config *rest.Config, way Way, manifests *Manifests) (end func() error, err error) {
+func (w *Workshop) ServeWebhooks(
+	ctx context.Context, config *rest.Config, access Access, way Way, manifests *Manifests,
+) (end func() error, err error) {
 	if !manifests.HasWebhooks() {
 		return w.PrepareWebhooks(ctx, manifests)
+	}
+	if err := access.mayDecide(manifests.webhooks); err != nil {
+		return nil, err
 	}
 	// First, since who finds it taken need not wait for a port.
 	leader, err := way.open()
@@ -184,7 +189,7 @@ func (w *Workshop) claimPorts(ctx context.Context, s *served, manifests *Manifes
 	}
 	// Always in the same order, so that no two wait for each other.
 	for _, target := range slices.Sorted(maps.Keys(s.targets)) {
-		c, err := claimPort(ctx, target, waits)
+		c, err := claimPort(ctx, target, portPatience, waits)
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
 	p.becomes("vanilla", "")
 	end()
 	again, manifests := p.prepare(operatorWith(anyPort, webhookFile))
-	stop, err := again.ServeWebhooks(t.Context(), p.Config(), ByEgress(p.Egress), manifests)
+	stop, err := again.ServeWebhooks(t.Context(), p.Config(), Access{}, ByEgress(p.Egress), manifests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPlace(t)
 			w, manifests := p.prepare(operatorWith(anyPort, test.files))
-			_, err := w.ServeWebhooks(t.Context(), p.Config(), ByEgress(p.Egress), manifests)
+			_, err := w.ServeWebhooks(t.Context(), p.Config(), Access{}, ByEgress(p.Egress), manifests)
 			if problem := problemOf(t, err); !strings.HasPrefix(problem.Reason, test.want) {
 				t.Errorf("it says %q, and must begin %q", problem.Reason, test.want)
 			}
@@ -228,7 +228,7 @@ func TestOneClusterHasOneWayOut(t *testing.T) {
 	p.start(w)
 	p.becomes("vanilla", "")
 	second, manifests := p.prepare(operatorWith(fixedPort, webhookFile))
-	if _, err := second.ServeWebhooks(t.Context(), p.Config(), ByEgress(p.Egress), manifests); !errors.Is(err, egress.ErrTaken) {
+	if _, err := second.ServeWebhooks(t.Context(), p.Config(), Access{}, ByEgress(p.Egress), manifests); !errors.Is(err, egress.ErrTaken) {
 		t.Errorf("the second one gets %v", err)
 	}
 	if err := p.ask("vanilla"); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
@@ -49,13 +50,19 @@ func TestOpen(t *testing.T) {
 		{"with a mistake in the package clause", module + "-- cmd/main.go --\nmain\n", "", "the program can't be read: "},
 		{"with two packages in one folder", module + "-- cmd/main.go --\n" + program + "-- cmd/shop.go --\npackage shop\n", "", "the program can't be read: found packages main (main.go) and shop (shop.go)"},
 		{"without a program", module + "-- shop/shop.go --\npackage shop\n", "", "there is no program: package main must be in cmd/ or in the module's root"},
+		{
+			"with a build tag before main",
+			module + "-- cmd/main.go --\n//go:build production\n\n" + program + "-- Makefile --\nbuild:\n\tgo build --tags='production' ./cmd\n", "",
+			"there is no program: package main must be in cmd/ or in the module's root, as kubebuilder lays it out; where it is elsewhere, name its folder, " +
+				"as in `--main ./cmd/manager`; cmd/main.go: this file is left out, because grading sets no build tags: remove its //go:build line",
+		},
 		{"without a go.mod", "-- main.go --\n" + program, "", "has no go.mod: name the folder of a Go module of kubebuilder's layout"},
 		{"with a go.mod that is none", "-- go.mod --\nmodule x\nrequire (\n", "", "the submission's go.mod can't be read: go.mod:"},
 		{"with a go.mod without a name", "-- go.mod --\ngo 1.26\n", "", "the submission's go.mod names no module"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Open(lay(t, test.files))
+			got, err := Open(lay(t, test.files), "")
 			switch {
 			case test.wrong != "":
 				if err == nil || !strings.Contains(err.Error(), test.wrong) {
@@ -69,11 +76,11 @@ func TestOpen(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"submission_test.go", "no-such-folder"} {
-		if _, err := Open(name); err == nil || !strings.Contains(err.Error(), "is not a folder: name the folder that holds the submission's go.mod") {
+		if _, err := Open(name, ""); err == nil || !strings.Contains(err.Error(), "is not a folder: name the folder that holds the submission's go.mod") {
 			t.Errorf("%s is no folder, and the error is %v", name, err)
 		}
 	}
-	got, err := Open(filepath.Join("..", "grade", "testdata", "legacy", "icecream-v0.14"))
+	got, err := Open(filepath.Join("..", "grade", "testdata", "operators", "icecream-v0.14"), "")
 	if err != nil || got.ControllerRuntime != "v0.14.1" {
 		t.Errorf("an operator of 2023 is %+v, %v", got, err)
 	}
@@ -81,7 +88,7 @@ func TestOpen(t *testing.T) {
 
 func workshop(t *testing.T, dir string) *Workshop {
 	t.Helper()
-	opened, err := Open(dir)
+	opened, err := Open(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +273,7 @@ func TestGenerateRoles(t *testing.T) {
 			main + strings.Replace(marker, "rbac:", "rbac:namespace=shop,", 1) + roleFile + rule, stale,
 			"list demo.lva.io icecreams shop, watch demo.lva.io icecreams shop",
 		},
-		{"YAML that is none", main + marker + roleFile + "}", "config/ holds YAML that can't be read: role.yaml: ", "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
+		{"YAML that is none", main + marker + roleFile + "}", "config/ holds YAML that can't be read: config/rbac/role.yaml: ", "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -284,26 +291,28 @@ func TestGenerateRoles(t *testing.T) {
 	}
 }
 
+func copySolution(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "solutions", "01-icecream"))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func edit(t *testing.T, file, find, replace string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(content), find) {
+		t.Fatalf("%s does not contain %q: %v", file, find, err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(content), find, replace, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestGenerateDefinitions(t *testing.T) {
 	t.Parallel()
-	copySolution := func(t *testing.T) string {
-		t.Helper()
-		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "solutions", "01-icecream"))); err != nil {
-			t.Fatal(err)
-		}
-		return dir
-	}
-	edit := func(t *testing.T, file, find, replace string) {
-		t.Helper()
-		content, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(content), find) {
-			t.Fatalf("%s does not contain %q: %v", file, find, err)
-		}
-		if err := os.WriteFile(file, []byte(strings.Replace(string(content), find, replace, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	const definition = "config/crd/bases/demo.lva.io_icecreams.yaml"
 	const stale = "config/crd/bases is older than the types: run `make manifests` (the types were graded)"
 	for _, test := range []struct{ name, find, replace, notice string }{
@@ -348,6 +357,23 @@ func TestGenerateDefinitions(t *testing.T) {
 			return d.File == "cmd/main.go" && d.Line == 5 && strings.HasPrefix(d.Message, `unknown argument "verb"`)
 		}) {
 			t.Errorf("the diagnostics are %+v", problem.Diagnostics)
+		}
+	})
+	t.Run("more than a megabyte", func(t *testing.T) {
+		t.Parallel()
+		dir := copySolution(t)
+		const types = "api/v1/icecream_types.go"
+		edit(t, filepath.Join(dir, types), "type IcecreamSpec struct {", "type IcecreamSpec struct {\n"+
+			strings.Repeat("\t// "+strings.Repeat("icecream ", 10)+"\n", 15_000)+"\tAlphabet string `json:\"alphabet,omitempty\"`\n")
+		got, err := workshop(t, dir).Generate(t.Context())
+		if err != nil || len(got.definitions) != 1 {
+			t.Fatalf("there are %+v, %v", got, err)
+		}
+		versions, _, _ := unstructured.NestedSlice(got.definitions[0].Object, "spec", "versions")
+		version := versions[0].(map[string]any)
+		_, read, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "alphabet")
+		if _, whole, _ := unstructured.NestedMap(version, "subresources", "status"); !read || !whole {
+			t.Errorf("it is not what the types say, or ends too early: %q", got.Notices)
 		}
 	})
 }

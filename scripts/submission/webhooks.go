@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,24 +38,18 @@ func (m *Manifests) HasWebhooks() bool { return len(m.webhooks) > 0 }
 
 // readWebhooks reads the configurations of webhooks, the Services by which they are reached, and how kustomize would call
 // them.
-func (m *Manifests) readWebhooks(config string) error {
+func (m *Manifests) readWebhooks(from *Submission) error {
 	// Where there is a second file, it is for the clusters of before 2021.
-	objects, err := readYAML(filepath.Join(config, "webhook", "manifests*.yaml"))
+	objects, err := from.readYAML("config/webhook/manifests*.yaml")
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
-		if _, ok := configurations[object.GetKind()]; !ok {
-			continue
-		}
-		same := func(other *unstructured.Unstructured) bool { return nameOf(other) == nameOf(object) }
-		if i := slices.IndexFunc(m.webhooks, same); i < 0 {
-			m.webhooks = append(m.webhooks, object)
-		} else if isOld(m.webhooks[i]) {
-			m.webhooks[i] = object
+		if _, ok := configurations[object.GetKind()]; ok {
+			m.addWebhook(object)
 		}
 	}
-	services, err := readYAML(filepath.Join(config, "webhook", "service.yaml"))
+	services, err := from.readYAML("config/webhook/service.yaml")
 	if err != nil {
 		return err
 	}
@@ -65,8 +59,42 @@ func (m *Manifests) readWebhooks(config string) error {
 		}
 	}
 	// Whatever else is in this file, or wrong with it, is for kustomize.
-	if kustomization, err := readYAML(filepath.Join(config, "default", "kustomization.yaml")); err == nil && len(kustomization) > 0 {
+	if kustomization, err := from.readYAML("config/default/kustomization.yaml"); err == nil && len(kustomization) > 0 {
 		m.namePrefix, _, _ = unstructured.NestedString(kustomization[0].Object, "namePrefix")
+	}
+	return nil
+}
+
+// addWebhook adds a configuration. Of two with the same name, the one of today's version stays.
+func (m *Manifests) addWebhook(object *unstructured.Unstructured) {
+	same := func(other *unstructured.Unstructured) bool { return nameOf(other) == nameOf(object) }
+	if i := slices.IndexFunc(m.webhooks, same); i < 0 {
+		m.webhooks = append(m.webhooks, object)
+	} else if isOld(m.webhooks[i]) {
+		m.webhooks[i] = object
+	}
+}
+
+// mayDecide finds webhooks that would be asked about what is somebody else's: with the operator gone, nobody could change that
+// any more.
+func (a Access) mayDecide(configurations []*unstructured.Unstructured) error {
+	if !a.Shared {
+		return nil
+	}
+	for _, configuration := range configurations {
+		for _, webhook := range webhooksOf(configuration) {
+			rules, _ := webhook["rules"].([]any)
+			for _, rule := range rules {
+				rule, _ := rule.(map[string]any)
+				groups, _ := rule["apiGroups"].([]any)
+				for _, group := range groups {
+					if name, _ := group.(string); !slices.Contains(a.Groups, name) {
+						return &Problem{Reason: fmt.Sprintf("the webhook %v wants to be asked about the API group %q, and on a cluster which others use, too, "+
+							"it may decide on %s alone: name that in its rules, or grade it on the embedded cluster", webhook["name"], name, strings.Join(a.Groups, ", "))}
+					}
+				}
+			}
+		}
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func TestGenerateWebhooks(t *testing.T) {
 		},
 		{
 			"YAML that is none", main + webhookMarker + "-- config/webhook/manifests.yaml --\n}",
-			[]string{"config/ holds YAML that can't be read: manifests.yaml: "},
+			[]string{"config/ holds YAML that can't be read: config/webhook/manifests.yaml: "},
 			"vicecream.kb.io [CREATE UPDATE] webhook-service", "webhook-service map[443:9443]",
 		},
 	} {
@@ -204,6 +204,21 @@ func TestMarkersOfWebhooksThatCannotBeRead(t *testing.T) {
 	problem := problemOf(t, err)
 	if len(problem.Diagnostics) == 0 || !strings.HasPrefix(problem.Diagnostics[0].Message, `missing argument "admissionReviewVersions"`) {
 		t.Errorf("the diagnostics are %+v", problem.Diagnostics)
+	}
+}
+
+// What such a marker asks for can't be registered, and what is committed says something else: it was made from another marker.
+func TestAMarkerOfTodayThatIsWrongIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	for said, wrong := range map[string]string{
+		"SideEffects should not be set to `Some`": strings.Replace(webhookMarker, "sideEffects=None", "sideEffects=Some", 1),
+		`unknown argument "verb"`:                 strings.Replace(webhookMarker, "verbs=", "verb=", 1),
+	} {
+		_, err := workshop(t, lay(t, module+"-- cmd/main.go --\n"+program+wrong+webhookFile+serviceFile+crdFile)).Generate(t.Context())
+		problem := problemOf(t, err)
+		if len(problem.Diagnostics) == 0 || !strings.Contains(problem.Diagnostics[0].Message, said) {
+			t.Errorf("the diagnostics are %+v and must say %s", problem.Diagnostics, said)
+		}
 	}
 }
 

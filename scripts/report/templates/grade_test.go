@@ -182,8 +182,9 @@ func TestTheWorkflowGradesAFullSubmission(t *testing.T) {
 		t.Errorf("the result for Classroom 50 is %+v", result)
 	}
 	// What the artifact takes.
+	reports := checkout.ReportsOf(filepath.Join(dir, "submission", "01-icecream"))
 	for _, name := range []string{"report.json", "report.html", "junit.xml"} {
-		if _, err := os.Stat(filepath.Join(dir, "operator-labs", "out", "submissions", "01-icecream", "01-icecream", name)); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, "operator-labs", "out", "submissions", reports, "01-icecream", name)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// frameTime is how long a picture of the spinner stands.
 	frameTime = 100 * time.Millisecond
-	// quietTime is how long a step's progress stays unsaid where every word is a new line.
+	// quietTime is how long a step's next progress stays unsaid where every word is a new line.
 	quietTime = 10 * time.Second
 	clearLine = "\r\x1b[2K"
 )
@@ -48,7 +48,7 @@ type Live struct {
 type activity struct {
 	name, note string
 	began      time.Time
-	told       time.Time // when its progress was last printed in a pipe
+	told       time.Time // when its progress was last printed in a pipe; zero: not yet
 	isCheck    bool
 }
 
@@ -77,7 +77,8 @@ func (l *Live) StepStarted(name string) {
 	l.start(&activity{name: name})
 }
 
-// StepProgress says how far a step is, as "312 of 1840 packages". In a pipe that is a line every ten seconds at most.
+// StepProgress says how far a step is, as "312 of 1840 packages", or what it waits for. In a pipe that is a line at once, and then
+// one every ten seconds at most.
 func (l *Live) StepProgress(name, note string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -155,7 +156,7 @@ func (l *Live) animate() {
 }
 
 func (l *Live) start(a *activity) {
-	a.name, a.began, a.told = report.Safe(a.name), l.now(), l.now()
+	a.name, a.began = report.Safe(a.name), l.now()
 	l.active = append(l.active, a)
 	l.print("")
 }

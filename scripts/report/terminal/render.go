@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/dustin/go-humanize/english"
 
 	"lva.io/operators/scripts/report"
 )
@@ -22,14 +23,16 @@ const (
 	maxDiagnostics = 5
 	maxEvidence    = 10
 	maxLogLines    = 12
+	maxOthers      = 5
 )
 
 // Options say what a person can type next. The zero value is right where nothing is known.
 type Options struct {
 	// Commands to suggest; one that is empty is not suggested.
 	Commands Commands
-	// File is where the whole report is, to name it where something is left out.
-	File string
+	// File is where the whole report is, to name it where something is left out; Page is the same for a browser, and
+	// OperatorLog what the operator has logged. One that is empty is not named.
+	File, Page, OperatorLog string
 	// Dir is how the submission's folder is called, as one would type it. Default: as the report has it.
 	Dir string
 	// Screen to write for. Nil: what Detect finds.
@@ -42,10 +45,12 @@ func (o Options) dir(r *report.Report) string {
 
 // Commands are what a person can type next, as `make hint-2` or, for a folder outside the repository, `lab hint 2`.
 type Commands struct {
-	// Hint shows the next hint of the first failed check, and Read the part of the lecture that explains it.
-	Hint, Read string
-	// Grade repeats this run, and Next is what follows full marks.
-	Grade, Next string
+	// Hint shows the next hint for the check that is explained.
+	Hint string
+	// Read is the command that shows a check's lecture (file#anchor), which may be that of an earlier lab. Nil: there is none.
+	Read func(lecture string) string
+	// Grade repeats this run. Torture and then Next are what follows full marks.
+	Grade, Torture, Next string
 	// Replay repeats this run once `--seed S` is added to it, as `lab grade 3 --solution`. Default: lab grade and the lab's number.
 	Replay string
 }
@@ -121,8 +126,8 @@ func (p *page) verdict(r *report.Report, o Options) string {
 	if r.Outcome != report.Graded {
 		out.WriteString(p.noGrade(r, o))
 	}
-	if failed := r.FirstFailed(); failed != nil {
-		out.WriteString(p.failure(failed, o))
+	if explained := r.Explained(); explained != nil {
+		out.WriteString(p.failure(explained, r.AlsoFailed(), o))
 	}
 	out.WriteString(p.permissions(r.Forbidden))
 	out.WriteString(p.notices(r.Notices))
@@ -210,11 +215,11 @@ func (p *page) log(b *block, r *report.Report, o Options) {
 	}
 }
 
-// failure is the first failed check: what was expected, what was seen, and where to read on.
-func (p *page) failure(c *report.Check, o Options) string {
+// failure explains a failed check: what was expected, what was seen, and where to read on. The others that failed are named.
+func (p *page) failure(c *report.Check, others []*report.Check, o Options) string {
 	b := p.block(p.bad)
 	if !p.screen.Interactive {
-		b.add("first failed: %s: %s", c.ID, c.Title)
+		b.add("fix first: %s: %s", c.ID, c.Title)
 		b.add("expected: %s", c.Expected)
 		b.add("observed: %s", c.Observed)
 		for _, line := range c.Evidence {
@@ -223,8 +228,11 @@ func (p *page) failure(c *report.Check, o Options) string {
 		if c.Lecture != "" {
 			b.add("lecture: %s", c.Lecture)
 		}
-		for _, h := range o.help() {
+		for _, h := range o.help(c) {
 			b.add("%s: %s", h.word, h.command)
+		}
+		for _, other := range others {
+			b.add("also failed: %s: %s", other.ID, firstLine(other.Observed))
 		}
 		return b.String()
 	}
@@ -241,22 +249,51 @@ func (p *page) failure(c *report.Check, o Options) string {
 	if c.Lecture != "" {
 		b.field("lecture", p.normal, c.Lecture)
 	}
-	label, column := "next", max(lipgloss.Width(o.Commands.Hint), lipgloss.Width(o.Commands.Read))
-	for _, h := range o.help() {
+	label, column := "next", 0
+	for _, h := range o.help(c) {
+		column = max(column, lipgloss.Width(h.command))
+	}
+	for _, h := range o.help(c) {
 		b.raw(label, p.command.Render(h.command)+spaces(column+2, h.command)+h.meaning)
 		label = ""
 	}
+	p.others(b, others, o)
 	return b.String()
+}
+
+// others are a line each: what was seen of them may follow from the one that is explained.
+func (p *page) others(b *block, others []*report.Check, o Options) {
+	label := "also"
+	for i, other := range others {
+		if i == maxOthers {
+			b.field("", p.faint, p.leftOut(len(others)-i, o))
+			return
+		}
+		if i == 0 {
+			b.blank()
+		}
+		b.raw(label, p.truncate(other.ID+": "+firstLine(other.Observed), b.width()-labelWidth))
+		label = ""
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // help is a command that helps with a failed check.
 type help struct{ word, command, meaning string }
 
-func (o Options) help() []help {
-	return slices.DeleteFunc([]help{
-		{"hint", o.Commands.Hint, "a hint"},
-		{"read", o.Commands.Read, "the lecture on it"},
-	}, func(h help) bool { return h.command == "" })
+func (o Options) help(c *report.Check) []help {
+	var helps []help
+	if o.Commands.Hint != "" {
+		helps = append(helps, help{"hint", o.Commands.Hint, "a hint"})
+	}
+	if o.Commands.Read != nil && c.Lecture != "" {
+		helps = append(helps, help{"read", o.Commands.Read(c.Lecture), "the lecture on it"})
+	}
+	return helps
 }
 
 // permissions are the markers that are missing, as lines to paste.
@@ -278,12 +315,17 @@ func (p *page) permissions(forbidden []report.Forbidden) string {
 	if !p.screen.Interactive {
 		b := p.block(p.warn)
 		for i, f := range forbidden {
-			b.add("forbidden: %s: %s", requests[i], f.Marker)
+			b.add("forbidden: %s; if you want this request, add above Reconcile: %s", requests[i], f.Marker)
 		}
 		return b.String()
 	}
+	these, it := "this request", "it"
+	if len(requests) > 1 {
+		these, it = "these requests", "them"
+	}
 	var out strings.Builder
-	out.WriteString("\n" + p.remark("The operator was forbidden to "+enumerate(requests)+". Above its Reconcile method is missing:") + "\n")
+	out.WriteString("\n" + p.remark("Its role forbids the operator to "+english.WordSeries(requests, "and")+". Do you want "+these+"? If so, add above Reconcile "+
+		"what follows. If not, remove the call that sends "+it+".") + "\n")
 	for _, marker := range markers {
 		// Neither wrapped nor behind a bar: these lines are there to be copied.
 		out.WriteString(margin + p.command.Render(marker) + "\n")
@@ -330,11 +372,11 @@ func (p *page) score(r *report.Report, o Options) string {
 	points := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
 	next := nextStep(r, o)
 	if !p.screen.Interactive {
-		return "\n" + p.seed(r, o) + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
+		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
 	}
 	const columns = 20
 	line := p.strong.Render(points) + "  " + p.bar(r.Score, r.MaxScore, columns)
-	out := "\n" + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n"
+	out := "\n" + p.files(r, o) + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n"
 	switch {
 	case next == "":
 		out += margin + line + "\n"
@@ -346,13 +388,35 @@ func (p *page) score(r *report.Report, o Options) string {
 	return out + "\n"
 }
 
-// seed says how to have the same faults again: without that, what they brought out could not be looked for.
+// files names what there is to read besides, in one line where it fits.
+func (p *page) files(r *report.Report, o Options) string {
+	var files []string
+	if len(r.OperatorLog) > 0 && o.OperatorLog != "" {
+		files = append(files, o.OperatorLog)
+	}
+	if o.Page != "" {
+		files = append(files, o.Page)
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	const label = "files: "
+	if !p.screen.Interactive {
+		return label + strings.Join(files, ", ") + "\n"
+	}
+	if text := label + strings.Join(files, ", "); lipgloss.Width(text) <= p.width() {
+		return margin + p.faint.Render(text) + "\n"
+	}
+	return margin + p.faint.Render(label+strings.Join(files, ",\n"+margin+spaces(len(label), ""))) + "\n"
+}
+
+// seed says how to repeat the run, with the same draws and faults.
 func (p *page) seed(r *report.Report, o Options) string {
 	if r.Seed == 0 {
 		return ""
 	}
 	replay := fmt.Sprintf("%s --seed %d", cmp.Or(o.Commands.Replay, "lab grade "+r.Number()), r.Seed)
-	text := fmt.Sprintf("seed %d; the same faults again: ", r.Seed)
+	text := fmt.Sprintf("seed %d; to repeat this run: ", r.Seed)
 	if !p.screen.Interactive {
 		return "seed: " + strings.TrimPrefix(text, "seed ") + replay + "\n"
 	}
@@ -383,23 +447,24 @@ func nextStep(r *report.Report, o Options) string {
 		}
 		return what + ", then " + o.Commands.Grade
 	}
-	failed := r.FirstFailed()
+	explained := r.Explained()
 	switch {
-	case r.FullMarks() && o.Commands.Next != "":
-		return "all done; next: " + o.Commands.Next
+	case r.FullMarks() && o.Commands.Torture+o.Commands.Next != "":
+		next := slices.DeleteFunc([]string{o.Commands.Torture, o.Commands.Next}, func(command string) bool { return command == "" })
+		return "all done; next: " + strings.Join(next, ", then ")
 	case r.FullMarks():
 		return "all done"
-	case r.Outcome == report.Interrupted || r.Outcome == report.Error:
+	case r.SaysNothing():
 		if o.Commands.Grade == "" {
 			return "try again"
 		}
 		return "try again: " + o.Commands.Grade
 	case r.Outcome == report.NotBuilt && len(r.Diagnostics) > 0:
-		return then("mend the first error")
-	case r.Outcome != report.Graded || failed == nil:
-		return then("mend this")
+		return then("fix the first error")
+	case r.Outcome != report.Graded || explained == nil:
+		return then("fix this")
 	default:
-		return then("mend " + failed.ID)
+		return then("fix " + explained.ID)
 	}
 }
 
@@ -409,12 +474,4 @@ func (p *page) leftOut(n int, o Options) string {
 		text += " in " + o.File
 	}
 	return text
-}
-
-func enumerate(items []string) string {
-	if len(items) < 2 {
-		return strings.Join(items, "")
-	}
-	last := len(items) - 1
-	return strings.Join(items[:last], ", ") + " and " + items[last]
 }

@@ -26,11 +26,16 @@ var update = flag.Bool("update", false, "write the golden files instead of compa
 var (
 	plain    = Screen{}
 	columns  = func(n int) Screen { return Screen{Interactive: true, Width: n, Unicode: true} }
-	commands = Commands{Hint: "make hint-2", Read: "make read-2", Grade: "make lab-2", Next: "make lab-3"}
+	commands = Commands{
+		Hint: "make hint-2", Read: func(string) string { return "make read-2" }, Grade: "make lab-2", Torture: "make torture-2", Next: "make lab-3",
+	}
 )
 
 func options(screen Screen) Options {
-	return Options{Screen: &screen, Commands: commands, File: "out/02-reconciler/report.json"}
+	return Options{
+		Screen: &screen, Commands: commands, File: "out/02-reconciler/report.json",
+		Page: "out/02-reconciler/report.html", OperatorLog: "out/02-reconciler/operator.log",
+	}
 }
 
 // reports are the golden reports of package report, of which there is one for each outcome.
@@ -120,7 +125,7 @@ func TestPointsAreAligned(t *testing.T) {
 func TestPlainLinesBeginWithTheirWord(t *testing.T) {
 	t.Parallel()
 	words := []string{
-		"lab ", "step ", "ok ", "FAIL ", "skip ", "first failed: ", "expected: ", "observed: ", "evidence: ", "lecture: ",
+		"lab ", "step ", "ok ", "FAIL ", "skip ", "fix first: ", "also failed: ", "files: ", "expected: ", "observed: ", "evidence: ", "lecture: ",
 		"hint: ", "read: ", "forbidden: ", "notice: ", "measured ", "seed: ", "outcome: ", "reason: ", "error: ", "log: ", "    ", "none of ",
 	}
 	for name, r := range reports(t) {
@@ -168,7 +173,7 @@ func TestWithoutCommandsNothingIsSuggested(t *testing.T) {
 	for name, r := range reports(t) {
 		for _, screen := range []Screen{plain, columns(80)} {
 			text := render(t, r, Options{Screen: &screen})
-			for _, word := range []string{"make hint", "make read", "make lab", "lab hint", "then  ", "hint:", "next "} {
+			for _, word := range []string{"make hint", "make read", "make lab", "make torture", "files:", "lab hint", "then  ", "hint:", "next "} {
 				if strings.Contains(text, word) {
 					t.Errorf("%s suggests %q", name, word)
 				}
@@ -348,7 +353,7 @@ func TestLiveProgressInAPipe(t *testing.T) {
 	live.StepProgress("unknown", "x")
 	live.Close()
 	_, got, _ := strings.Cut(out.String(), "\n") // without the header
-	if want := "step control plane: 10 of 25 packages\nstep control plane: 20 of 25 packages\n"; got != want {
+	if want := "step control plane: 1 of 25 packages\nstep control plane: 11 of 25 packages\nstep control plane: 21 of 25 packages\n"; got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}
 }

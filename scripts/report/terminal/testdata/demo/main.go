@@ -36,8 +36,8 @@ func run(name string, speed float64, stored bool) error {
 		return err
 	}
 	o := terminal.Options{
-		Commands: terminal.Commands{Hint: "make hint-2", Read: "make read-2", Grade: "make lab-2", Next: "make lab-3"},
-		File:     "out/02-reconciler/report.json",
+		Commands: terminal.Commands{Hint: "make hint-2", Read: "make read-2", Grade: "make lab-2", Torture: "make torture-2", Next: "make lab-3"},
+		File:     "out/02-reconciler/report.json", Page: "out/02-reconciler/report.html", OperatorLog: "out/02-reconciler/operator.log",
 	}
 	if stored {
 		return terminal.Render(os.Stdout, r, o)

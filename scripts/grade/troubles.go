@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"lva.io/operators/scripts/operatorlog"
+	"lva.io/operators/scripts/report"
+)
+
+// troubles are panics and errors of Reconcile that the operator has logged since its log had this size, a sentence each. They
+// are evidence: a panic that controller-runtime recovers leaves no other trace than an operator that does nothing.
+func (o *operator) troubles(since int64) []string {
+	if o == nil {
+		return nil
+	}
+	return o.findings(since).Lines()
+}
+
+// served says, where the API server got no answer from a webhook, at which paths the operator serves any by its own words.
+func (o *operator) served(check *report.Check) []string {
+	unanswered := func(text string) bool {
+		return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "gave no answer")
+	}
+	if o == nil || !unanswered(check.Observed) && !slices.ContainsFunc(check.Evidence, unanswered) {
+		return nil
+	}
+	paths := o.findings(o.began()).Webhooks
+	if len(paths) == 0 {
+		return nil
+	}
+	return []string{"the operator serves webhooks, by its log, at " + strings.Join(paths, " and ")}
+}
+
+func (o *operator) findings(since int64) operatorlog.Findings {
+	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.run.workshop.Module, Dir: o.run.workshop.Dir})
+}
+
+// began is how much was in the log when the operator was started the last time, in bytes.
+func (o *operator) began() int64 {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.logBegan
+}
+
+// logged is how much the operator has logged so far.
+func (o *operator) logged() int64 {
+	if o == nil {
+		return 0
+	}
+	return o.log.size()
+}
+
+// explain says more of what ended a run, where the operator's log does: why it crashed, and with what it flooded its log.
+func (o *operator) explain(err error) error {
+	v := (*verdict)(nil)
+	if !errors.As(err, &v) {
+		return err
+	}
+	switch v.outcome {
+	case report.Crashed, report.NotStarted:
+		switch found := o.findings(o.began()); {
+		case len(found.Panics) > 0:
+			v.reason += "; it panicked: " + found.Panics[0].String()
+		case found.Last != "":
+			v.reason += "; its last error: " + found.Last
+		}
+	case report.Flooded:
+		if lines := o.troubles(0); len(lines) > 0 {
+			v.reason += "; most often: " + lines[0]
+		}
+	}
+	return err
+}
+
+// size is how much is in the log, in bytes.
+func (l *operatorLog) size() int64 {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return min(l.written, logLimit)
+}
+
+// since is what was logged since the log had this size. A log that can't be read has nothing to say.
+func (l *operatorLog) since(size int64) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	content, _ := io.ReadAll(io.NewSectionReader(l.file, size, logLimit))
+	return string(content)
+}

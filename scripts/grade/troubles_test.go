@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission"
+)
+
+// logging is an operator that has logged lines.
+func logging(t *testing.T, lines ...string) *operator {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "operator.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	o := &operator{
+		run: &run{workshop: &submission.Workshop{Submission: &submission.Submission{Module: "example.com/icecream"}}},
+		log: &operatorLog{file: file, flooded: func() {}},
+	}
+	for _, line := range lines {
+		fmt.Fprintln(o.log, line)
+	}
+	return o
+}
+
+func TestTroublesAreThoseSinceAMark(t *testing.T) {
+	t.Parallel()
+	const no, none = `{"msg":"Reconciler error","error":"no cone"}`, `{"msg":"Reconciler error","error":"no cup"}`
+	o := logging(t, no)
+	mark := o.logged()
+	if got := o.troubles(mark); len(got) > 0 {
+		t.Errorf("since then there is %q", got)
+	}
+	fmt.Fprintln(o.log, none)
+	if got := o.troubles(mark); !slices.Equal(got, []string{"Reconcile returned an error: no cup"}) {
+		t.Errorf("since then there is %q", got)
+	}
+	if got := o.troubles(0); len(got) != 2 {
+		t.Errorf("in all there is %q", got)
+	}
+	if got := (*operator)(nil).troubles(0); got != nil || (*operator)(nil).logged() != 0 {
+		t.Errorf("nobody has %q", got)
+	}
+}
+
+func TestWhatEndedARunIsExplained(t *testing.T) {
+	t.Parallel()
+	o := logging(t, "panic: before the restart", "", "goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/old.go:1 +0x1", "")
+	o.logBegan = o.logged()
+	for _, line := range []string{`{"msg":"Reconciler error","error":"no cone"}`, "panic: no cup", "", "goroutine 1 [running]:", "main.main()", "\texample.com/icecream/cmd/main.go:7 +0x1"} {
+		fmt.Fprintln(o.log, line)
+	}
+	for outcome, want := range map[report.Outcome]string{
+		report.Crashed:     "it ended; it panicked: no cup, at cmd/main.go:7",
+		report.NotStarted:  "it ended; it panicked: no cup, at cmd/main.go:7",
+		report.Flooded:     "it ended; most often: the operator panicked: before the restart, at cmd/old.go:1",
+		report.TimedOut:    "it ended",
+		report.Interrupted: "it ended",
+	} {
+		if got := o.explain(errors.Join(&verdict{outcome: outcome, reason: "it ended"}, nil)); got.Error() != want {
+			t.Errorf("%s: the reason is %q, want %q", outcome, got, want)
+		}
+	}
+	last := logging(t, `{"level":"error","msg":"unable to start manager","error":"no cache"}`, "bye")
+	if got := last.explain(&verdict{outcome: report.NotStarted, reason: "it ended"}); got.Error() != "it ended; its last error: unable to start manager: no cache" {
+		t.Errorf("the reason is %q", got)
+	}
+	if got := o.explain(nil); got != nil {
+		t.Errorf("nothing ended it, and it is explained: %v", got)
+	}
+	if got := logging(t, "bye").explain(&verdict{outcome: report.Crashed, reason: "it ended"}); got.Error() != "it ended" {
+		t.Errorf("the log has nothing to say, and the reason is %q", got)
+	}
+}
+
+func TestWhereWebhooksAreServedIsToldWhereNoneAnswers(t *testing.T) {
+	t.Parallel()
+	o := logging(t, `{"msg":"Registering webhook","path":"/validate"}`)
+	unanswered := []*report.Check{
+		{Observed: `it was not answered: failed calling webhook "shop": no`},
+		{Observed: "it was accepted", Evidence: []string{"create icecreams a → 201; the webhook shop gave no answer, and failurePolicy Ignore let it pass"}},
+	}
+	for _, check := range unanswered {
+		if got := strings.Join(o.served(check), "\n"); got != "the operator serves webhooks, by its log, at /validate" {
+			t.Errorf("of %+v: %q", check, got)
+		}
+	}
+	if got := o.served(&report.Check{Observed: "it was accepted"}); got != nil {
+		t.Errorf("all answered, and it says %q", got)
+	}
+	if got := logging(t).served(unanswered[0]); got != nil {
+		t.Errorf("its log does not tell, and it says %q", got)
+	}
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+)
+
+// generatedCopies begins the names of the files into which `make generate` writes how types are copied.
+const generatedCopies = "zz_generated.deepcopy"
+
+// copyNotices finds generated code that is older than its types: a copy of an object shares what such code leaves out, so a
+// change of the copy changes the original, which may be in the cache. What can't be read is for the compiler to say.
+func (w *Workshop) copyNotices() (notices []string) {
+	for _, folder := range w.sources.folders() {
+		for _, name := range w.sources[folder] {
+			if !strings.HasPrefix(path.Base(name), generatedCopies) {
+				continue
+			}
+			if what := w.leftOut(name, w.sources[folder]); what != "" {
+				notices = append(notices, fmt.Sprintf("%s is older than the types, and leaves out %s, which copies then share: run `make generate`", name, what))
+			}
+		}
+	}
+	return notices
+}
+
+// leftOut names a field or a type that generated code does not copy; empty if it copies all.
+func (w *Workshop) leftOut(generated string, sources []string) string {
+	copied := w.parse(generated)
+	if copied == nil {
+		return ""
+	}
+	// mentions are the fields that each generated function names.
+	mentions := map[string]map[string]bool{}
+	for _, declaration := range copied.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok || function.Name.Name != "DeepCopyInto" || function.Recv == nil || len(function.Recv.List) != 1 || function.Body == nil {
+			continue
+		}
+		fields := map[string]bool{}
+		ast.Inspect(function.Body, func(node ast.Node) bool {
+			if selector, ok := node.(*ast.SelectorExpr); ok {
+				fields[selector.Sel.Name] = true
+			}
+			return true
+		})
+		mentions[baseName(function.Recv.List[0].Type)] = fields
+	}
+	types, handmade := map[string]ast.Expr{}, map[string]bool{}
+	for _, name := range sources {
+		if name == generated || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if file := w.parse(name); file != nil {
+			collect(file, types, handmade)
+		}
+	}
+	for _, name := range sortedKeys(types) {
+		structure, ok := types[name].(*ast.StructType)
+		if !ok || mentions[name] == nil {
+			continue
+		}
+		for _, field := range structure.Fields.List {
+			local := types[baseName(field.Type)]
+			_, isStruct := local.(*ast.StructType)
+			for _, fieldName := range namesOf(field) {
+				switch {
+				case sharing(field.Type, types) && !mentions[name][fieldName]:
+					return name + "." + fieldName
+				case isStruct && needsCopy(baseName(field.Type), types, map[string]bool{}) && mentions[baseName(field.Type)] == nil &&
+					!handmade[baseName(field.Type)]:
+					return baseName(field.Type)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func (w *Workshop) parse(name string) *ast.File {
+	content, err := w.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, content, parser.SkipObjectResolution)
+	if err != nil {
+		return nil
+	}
+	return file
+}
+
+// collect takes the types of a file, and those that have a DeepCopyInto of their own.
+func collect(file *ast.File, types map[string]ast.Expr, handmade map[string]bool) {
+	for _, declaration := range file.Decls {
+		if function, ok := declaration.(*ast.FuncDecl); ok && function.Name.Name == "DeepCopyInto" && function.Recv != nil {
+			handmade[baseName(function.Recv.List[0].Type)] = true
+		}
+		general, ok := declaration.(*ast.GenDecl)
+		if !ok || general.Tok != token.TYPE {
+			continue
+		}
+		for _, spec := range general.Specs {
+			if spec, ok := spec.(*ast.TypeSpec); ok && spec.TypeParams == nil {
+				types[spec.Name.Name] = spec.Type
+			}
+		}
+	}
+}
+
+// sharing says whether copies of a field share something unless it is copied on purpose: a pointer, a slice or a map.
+func sharing(field ast.Expr, types map[string]ast.Expr) bool {
+	for range types { // named types of named types, and no circles
+		name, ok := field.(*ast.Ident)
+		if !ok || types[name.Name] == nil {
+			break
+		}
+		field = types[name.Name]
+	}
+	switch field := field.(type) {
+	case *ast.StarExpr, *ast.MapType:
+		return true
+	case *ast.ArrayType:
+		return field.Len == nil
+	}
+	return false
+}
+
+// needsCopy says whether a struct of the package has a field that copies would share, also in its own structs.
+func needsCopy(name string, types map[string]ast.Expr, seen map[string]bool) bool {
+	structure, ok := types[name].(*ast.StructType)
+	if !ok || seen[name] {
+		return false
+	}
+	seen[name] = true
+	return slices.ContainsFunc(structure.Fields.List, func(field *ast.Field) bool {
+		return sharing(field.Type, types) || needsCopy(baseName(field.Type), types, seen)
+	})
+}
+
+// baseName is the name of a type of the same package, without what stands around it: Icecream of []*Icecream.
+func baseName(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.StarExpr:
+		return baseName(e.X)
+	case *ast.ArrayType:
+		return baseName(e.Elt)
+	case *ast.MapType:
+		return baseName(e.Value)
+	}
+	return ""
+}
+
+// namesOf are the names of a field; that of an embedded one is its type's.
+func namesOf(field *ast.Field) []string {
+	if len(field.Names) == 0 {
+		return []string{baseName(field.Type)}
+	}
+	var names []string
+	for _, name := range field.Names {
+		names = append(names, name.Name)
+	}
+	return names
+}
+
+func sortedKeys(types map[string]ast.Expr) []string {
+	var names []string
+	for name := range types {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

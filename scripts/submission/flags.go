@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+
+	"lva.io/operators/clusters/process"
+)
+
+// portFlags keep the program from listening on ports of this machine, where another one may be graded at the same time.
+// Of each line it gets the first that it knows: scaffolds before 2021 call the first one otherwise and lack the second.
+var portFlags = [][]string{
+	{"metrics-bind-address", "metrics-addr"},
+	{"health-probe-bind-address"},
+}
+
+// webhookPortFlag is how scaffolds that have a flag for it call the port of the webhooks.
+const webhookPortFlag = "webhook-port"
+
+// kubeconfigFlag is how most programs call the flag for the file that leads to the cluster. Some of them look nowhere else.
+const kubeconfigFlag = "kubeconfig"
+
+// helpTimeout is for a program that is asked for its flags. It only has to parse them.
+const helpTimeout = 5 * time.Second
+
+// flagLine is how packages flag and pflag begin the line of a flag. What they say of it stands further to the right, so a
+// flag that is only spoken of is not taken for one.
+var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-9.-]*)(?:[ =]|$)`)
+
+// findFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. A program that
+// has none of the names in it is not asked.
+func (w *Workshop) findFlags(ctx context.Context) error {
+	w.launch, w.flags, w.takesWebhookPort, w.takesKubeconfig = w.Submission.launch(), nil, false, false
+	if w.System != "" && w.System != runtime.GOOS {
+		return nil // it can't run here
+	}
+	content, err := os.ReadFile(w.Program())
+	if err != nil {
+		return fmt.Errorf("reading the built program: %w", err)
+	}
+	has := func(name string) bool { return bytes.Contains(content, []byte(name)) }
+	if !slices.ContainsFunc(slices.Concat(append(portFlags, []string{webhookPortFlag, kubeconfigFlag})...), has) {
+		return nil
+	}
+	known, err := w.help(ctx)
+	if err != nil {
+		return err
+	}
+	for _, names := range portFlags {
+		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(known, name) }); i >= 0 {
+			w.flags = append(w.flags, "--"+names[i]+"=0")
+		}
+	}
+	w.takesWebhookPort, w.takesKubeconfig = slices.Contains(known, webhookPortFlag), slices.Contains(known, kubeconfigFlag)
+	return nil
+}
+
+// help runs the program for its help, without a way to any cluster, and returns the flags that it names there. One that does
+// something else names none.
+func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
+	temporary := w.temporary()
+	if err := os.MkdirAll(temporary, 0o700); err != nil {
+		return nil, fmt.Errorf("making the operator's temporary folder: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, helpTimeout, errTooLong)
+	defer cancel()
+	output := &limitedBuffer{limit: outputLimit}
+	p, err := w.Scope.Start(process.Spec{
+		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.launch.command), "-h"), Dir: temporary, Stdout: output, Stderr: output,
+		Env: merged(w.launch.environment, operatorEnvironment(temporary, os.DevNull)), Background: true, Contained: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Wait(ctx); ctx.Err() != nil && !errors.Is(err, errTooLong) {
+		return nil, err
+	}
+	for _, found := range flagLine.FindAllStringSubmatch(output.String(), -1) {
+		flags = append(flags, found[1])
+	}
+	return flags, nil
+}
+
+// Arguments are those with which the program is started, besides the flag for its kubeconfig.
+func (w *Workshop) Arguments() []string {
+	return slices.Concat(w.launch.command, w.flags, w.webhookFlags)
+}

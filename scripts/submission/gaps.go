@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Gaps say what the submission's own deployment may have, and an operator that is graded as a process of this machine has
+// not: manifests that are not where they are read, and what is made of them by kustomize. operator says whether it runs;
+// otherwise only its API is graded.
+func (w *Workshop) Gaps(m *Manifests, operator bool) (notices []string) {
+	if len(m.definitions) == 0 {
+		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
+			w.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", definitionKind))
+	}
+	for _, definition := range m.definitions {
+		strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy")
+		if versions := servedVersions(definition); len(versions) > 1 && strategy != "Webhook" {
+			notices = append(notices, fmt.Sprintf("%s has the versions %s, and no webhook converts them here: the API server changes nothing but the apiVersion",
+				definition.GetName(), strings.Join(versions, ", ")))
+		}
+	}
+	if operator && len(m.clusterRoles)+len(m.roles) == 0 {
+		notices = append(notices, "it may do nothing: there are neither +kubebuilder:rbac markers nor a config/rbac/role.yaml"+
+			w.elsewhere("; %s has a role: copy it to config/rbac/role.yaml to have it granted", "ClusterRole", "Role"))
+	}
+	if !operator && w.generatorOptions()["crd"]["maxDescLen"] == "0" {
+		notices = append(notices, "its own `make manifests` leaves out all descriptions (crd:maxDescLen=0), and so does grading: `kubectl explain` has none to show")
+	}
+	return notices
+}
+
+// servedVersions are those of a definition that clients can ask for.
+func servedVersions(definition *unstructured.Unstructured) (names []string) {
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, version := range versions {
+		if version, ok := version.(map[string]any); ok && version["served"] == true {
+			names = append(names, fmt.Sprint(version["name"]))
+		}
+	}
+	return names
+}
+
+// searched is how many YAML files are looked into for manifests that are elsewhere.
+const searched = 500
+
+// elsewhere is the text with the first YAML file of the submission that has an object of one of these kinds; empty: none has.
+func (w *Workshop) elsewhere(text string, kinds ...string) string {
+	root, err := os.OpenRoot(w.Dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	kind := regexp.MustCompile(`(?m)^kind: ["']?(` + strings.Join(kinds, "|") + `)["']?\s*$`)
+	found, read := "", 0
+	// What can't be read is not found.
+	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || found != "" || read == searched:
+			return fs.SkipAll
+		case entry.IsDir() && name != "." && (ignored(entry.Name()) || isModule(root, name)):
+			return fs.SkipDir
+		case entry.IsDir() || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml":
+			return nil
+		}
+		read++
+		if content, err := w.ReadFile(filepath.ToSlash(name)); err == nil && kind.Match(content) {
+			found = fmt.Sprintf(text, name)
+		}
+		return nil
+	})
+	return found
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import "lva.io/operators/clusters/gobuild"
+
+// HindranceError is what the machine, the network or another program did. It says nothing of the submission.
+type HindranceError struct {
+	// Reason is a sentence that says what is wrong and what to do.
+	Reason string
+}
+
+func (e *HindranceError) Error() string { return e.Reason }
+
+// hindrance makes what the machine did to our own files, such as a full disk, a *HindranceError.
+func hindrance(err error) error {
+	if err == nil {
+		return nil
+	}
+	if reason, is := gobuild.MachineFault(err.Error()); is {
+		return &HindranceError{Reason: reason}
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	modulepath "golang.org/x/mod/module"
+
+	"lva.io/operators/clusters/gobuild"
+)
+
+// fetchTimeout is for downloading a submission's modules. Those of a lab are 33 MB.
+const fetchTimeout = 15 * time.Minute
+
+// MissingModules is how many of the modules that the go.mod in a folder names are not in the module cache. It only looks for
+// their folders, so it is done within a millisecond. A module that is named for another system, or replaced, may count.
+func MissingModules(dir string) int {
+	content, err := (&Submission{Dir: dir}).ReadFile("go.mod")
+	if err != nil {
+		return 0 // whoever opens the submission says why
+	}
+	mod, err := modfile.ParseLax("go.mod", content, nil)
+	if err != nil {
+		return 0
+	}
+	cache := gobuild.ModuleCache()
+	missing := 0
+	for _, required := range mod.Require {
+		if !isCached(cache, required.Mod) {
+			missing++
+		}
+	}
+	return missing
+}
+
+// isCached reports whether a module is in the module cache, and was not interrupted on its way. (go.dev/ref/mod#module-cache)
+func isCached(cache string, m modulepath.Version) bool {
+	path, err := modulepath.EscapePath(m.Path)
+	if err != nil {
+		return false
+	}
+	version, err := modulepath.EscapeVersion(m.Version)
+	if err != nil {
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(cache, "cache", "download", path, "@v", version+".partial")); err == nil {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(cache, path+"@"+version))
+	return err == nil && info.IsDir()
+}
+
+// Fetch downloads the modules that the submission's packages need, as far as they are not on this machine: into the module
+// cache only, go.mod and go.sum stay as they were handed in, and go.sum has the checksums. progress is told how many of how
+// many modules were begun; the total is an estimate, or 0. A download that fails is a *HindranceError.
+func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) error {
+	environment := gobuild.Environment()
+	if w.System != "" {
+		environment = append(environment, "GOOS="+w.System)
+	}
+	output, err := w.tool(ctx, tool{
+		// All packages, since controller-gen reads them all. Listing downloads what they import, and no module that is
+		// only named: that would be five times as much.
+		path: "go", args: []string{"list", "-deps", "-f", "{{.ImportPath}}", "./..."}, environment: environment, timeout: fetchTimeout,
+		stdout: io.Discard, stderr: &downloads{total: MissingModules(w.Dir), progress: progress},
+	})
+	if errors.Is(err, errTooLong) {
+		return &HindranceError{Reason: fmt.Sprintf("its modules were not downloaded within %s: check the connection, or set GOPROXY "+
+			"to a module proxy that is nearer, and run it again; what was downloaded is kept", fetchTimeout)}
+	}
+	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder", "")
+}
+
+// downloads counts the downloads that the go command tells of, a line each.
+type downloads struct {
+	progress    func(done, total int)
+	done, total int
+	line        []byte // which is not at its end yet
+}
+
+func (d *downloads) Write(p []byte) (int, error) {
+	d.line = append(d.line, p...)
+	for {
+		line, rest, ended := bytes.Cut(d.line, []byte("\n"))
+		if !ended {
+			return len(p), nil
+		}
+		d.line = rest
+		if bytes.HasPrefix(line, []byte("go: downloading ")) {
+			d.done++
+			d.progress(d.done, max(d.done, d.total))
+		}
+	}
+}
