@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package certify proves the graders of a lab: the skeleton fails where it must, the solution has full marks, and every
-// mutant is found out by exactly the checks that it names, for the reason that it names.
+// Package certify proves the graders of a lab: the skeleton fails where it must, the solution and all right designs unlike it have
+// full marks, and every mutant is found out by exactly the checks that it names, for the reason that it names.
 package certify
 
 import (
@@ -56,7 +56,9 @@ type candidate struct {
 	name string
 	// misconception is what a mutant believes; empty for skeleton and solution.
 	misconception string
-	fails         map[string]string
+	// design is what is different about a right design; empty for all others.
+	design      string
+	expectation mutant.Expectation
 	// torture says whether it is tortured, too, and how it falls: a regular expression, or empty if it must survive.
 	torture  bool
 	falls    string
@@ -129,12 +131,14 @@ func (o *Options) tell(c candidate, took time.Duration, deviations []string) {
 	}
 	expected := "full marks"
 	switch {
-	case len(c.fails) > 0:
-		expected = "fails " + strings.Join(slices.Sorted(maps.Keys(c.fails)), ", ")
+	case len(c.expectation.Fails) > 0:
+		expected = "fails " + strings.Join(slices.Sorted(maps.Keys(c.expectation.Fails)), ", ")
 	case c.ungraded:
 		expected = "survives"
-	case c.torture:
+	case c.torture && c.falls != "":
 		expected = "full marks, and falls to the torture"
+	case c.torture:
+		expected = "full marks, and survives the torture"
 	}
 	fmt.Fprintf(o.Out, "%s %5.1fs  %s %s: %s\n", result, took.Seconds(), o.Lab.Name, c.name, expected)
 	for _, deviation := range deviations {
@@ -142,6 +146,9 @@ func (o *Options) tell(c candidate, took time.Duration, deviations []string) {
 	}
 	if len(deviations) > 0 && c.misconception != "" {
 		fmt.Fprintf(o.Out, "             its misconception: %s\n", c.misconception)
+	}
+	if len(deviations) > 0 && c.design != "" {
+		fmt.Fprintf(o.Out, "             it is right, and its design is another: %s\n", c.design)
 	}
 }
 
@@ -151,7 +158,7 @@ func (o *Options) Has() bool {
 	return err == nil
 }
 
-// candidates are skeleton, solution and mutants, or those of them that were asked for.
+// candidates are skeleton, solution, right designs and mutants, or those of them that were asked for.
 func (o *Options) candidates() ([]candidate, error) {
 	solution := o.SolutionDir(o.Lab)
 	list, err := mutant.Load(solution)
@@ -160,7 +167,7 @@ func (o *Options) candidates() ([]candidate, error) {
 	}
 	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(solution)) }
 	candidates := []candidate{
-		{name: "skeleton", fails: list.Skeleton.Fails, lay: func(ctx context.Context, dir string) error {
+		{name: "skeleton", expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
 			// Generated, not taken from labs/: a student may have worked there.
 			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
 		}},
@@ -169,9 +176,21 @@ func (o *Options) candidates() ([]candidate, error) {
 	if o.Lab.Operator {
 		candidates = append(candidates, candidate{name: "torture", ungraded: true, torture: true, lay: copySolution})
 	}
+	right, err := designs(o.Root, o.Lab.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range right {
+		candidates = append(candidates, candidate{name: d.name, design: d.Design, torture: d.Torture, lay: func(ctx context.Context, dir string) error {
+			if err := errors.Join(copySolution(ctx, dir), d.apply(dir)); err != nil {
+				return err
+			}
+			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
+		}})
+	}
 	for _, m := range list.Mutants {
 		candidates = append(candidates, candidate{
-			name: m.Name, misconception: m.Misconception, fails: m.Fails, torture: m.Torture != "", falls: m.Torture,
+			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", falls: m.Torture,
 			lay: func(ctx context.Context, dir string) error {
 				if err := errors.Join(copySolution(ctx, dir), m.Apply(dir)); err != nil {
 					return err
@@ -201,18 +220,17 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 	if err := c.lay(ctx, dir); err != nil {
 		return nil, fmt.Errorf("laying out %s: %w", c.name, err)
 	}
-	run := grade.Options{
-		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
-		Start: grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) }),
-	}
+	run := o.run(dir)
 	if c.misconception != "" {
 		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one.
 		run.Seed = mutantSeed
 	}
 	var all []string
 	if !c.ungraded {
-		all = deviations(grade.Run(ctx, run), c.fails)
+		all = deviations(grade.Run(ctx, run), c.expectation)
 	}
+	// Our own must survive the scenes. A right design need not have thought of a mishap that is so rare.
+	run.Scenes = c.design == ""
 	if c.torture && len(all) == 0 && ctx.Err() == nil {
 		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.falls)
 	}
@@ -223,6 +241,14 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 		return nil, context.Cause(ctx)
 	}
 	return all, nil
+}
+
+// run is how a submission in a folder is graded.
+func (o *Options) run(dir string) grade.Options {
+	return grade.Options{
+		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
+		Start: grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) }),
+	}
 }
 
 const mutantSeed = 1
@@ -246,8 +272,9 @@ func tortureDeviations(trials *grade.Trials, falls string) []string {
 	return nil
 }
 
-// deviations compares a report with the checks that must fail: those and no others, for their reasons.
-func deviations(result *report.Report, fails map[string]string) []string {
+// deviations compares a report with the checks that must fail: those and no others, for their reasons, and the right one first.
+func deviations(result *report.Report, expectation mutant.Expectation) []string {
+	fails := expectation.Fails
 	var all []string
 	if result.Outcome != report.Graded {
 		all = append(all, fmt.Sprintf("the outcome is %s: %s", result.Outcome, result.Reason))
@@ -271,6 +298,9 @@ func deviations(result *report.Report, fails map[string]string) []string {
 		case check.Status == report.Failed:
 			all = append(all, fmt.Sprintf("%s must not fail:\n%s", check.ID, explain(check)))
 		}
+	}
+	if explained := result.Explained(); explained != nil && expectation.Explained != "" && explained.ID != expectation.Explained {
+		all = append(all, fmt.Sprintf("%s is explained first, and must be %s", explained.ID, expectation.Explained))
 	}
 	return all
 }

@@ -4,9 +4,12 @@
 package certify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +19,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/report"
 )
 
@@ -41,27 +45,35 @@ func TestDeviations(t *testing.T) {
 	crashed := graded(report.Failed, report.Passed, "it is closed")
 	crashed.Outcome, crashed.Reason, crashed.OperatorLog = report.Crashed, "it ended by itself", []string{"panic: closed"}
 
+	both := map[string]string{"open": "closed", "clean": "closed"}
+	caused := graded(report.Failed, report.Failed, "it is closed")
+	caused.Checks[0].Causes = []string{"clean"}
+
 	for _, test := range []struct {
 		name   string
 		report *report.Report
 		fails  map[string]string
 		// want are words of each deviation, in their order.
 		want []string
+		// explained is the check that must be explained first.
+		explained string
 	}{
-		{"full marks as they must be", graded(report.Passed, report.Passed, ""), nil, nil},
-		{"a solution that fails", graded(report.Passed, report.Failed, "dust"), nil, []string{"50 of 100 points", "clean must not fail:\n  expected: the shop is open\n  observed: dust\n  evidence: GET /door"}},
-		{"a mutant that is found for its reason", graded(report.Failed, report.Passed, "it is closed"), map[string]string{"open": "closed$"}, nil},
-		{"its dependent is skipped", graded(report.Failed, report.Skipped, "it is closed"), map[string]string{"open": "closed$"}, nil},
-		{"a mutant that is found for another reason", graded(report.Failed, report.Passed, "it burnt down"), map[string]string{"open": "closed$"}, []string{`open fails for another reason than "closed$"`}},
-		{"a mutant that survives", graded(report.Passed, report.Passed, ""), map[string]string{"open": "closed"}, []string{"open must fail and was passed"}},
-		{"a mutant whose check never ran", graded(report.Failed, report.Skipped, "x"), map[string]string{"open": "x", "clean": "dust"}, []string{"clean must fail and was skipped skipped: it needs open"}},
-		{"a mutant that fails more than it must", graded(report.Failed, report.Failed, "it is closed"), map[string]string{"open": "closed"}, []string{"clean must not fail"}},
-		{"one that does not compile", broken, map[string]string{"open": "closed"}, []string{"the outcome is not-built: it does not compile", "shop.go:3: undefined: door"}},
-		{"one that crashes, though the right check fails", crashed, map[string]string{"open": "closed"}, []string{"the outcome is crashed", "panic: closed"}},
+		{"full marks as they must be", graded(report.Passed, report.Passed, ""), nil, nil, ""},
+		{"a solution that fails", graded(report.Passed, report.Failed, "dust"), nil, []string{"50 of 100 points", "clean must not fail:\n  expected: the shop is open\n  observed: dust\n  evidence: GET /door"}, ""},
+		{"a mutant that is found for its reason", graded(report.Failed, report.Passed, "it is closed"), map[string]string{"open": "closed$"}, nil, ""},
+		{"its dependent is skipped", graded(report.Failed, report.Skipped, "it is closed"), map[string]string{"open": "closed$"}, nil, ""},
+		{"a mutant that is found for another reason", graded(report.Failed, report.Passed, "it burnt down"), map[string]string{"open": "closed$"}, []string{`open fails for another reason than "closed$"`}, ""},
+		{"a mutant that survives", graded(report.Passed, report.Passed, ""), map[string]string{"open": "closed"}, []string{"open must fail and was passed"}, ""},
+		{"a mutant whose check never ran", graded(report.Failed, report.Skipped, "x"), map[string]string{"open": "x", "clean": "dust"}, []string{"clean must fail and was skipped skipped: it needs open"}, ""},
+		{"a mutant that fails more than it must", graded(report.Failed, report.Failed, "it is closed"), map[string]string{"open": "closed"}, []string{"clean must not fail"}, ""},
+		{"one that does not compile", broken, map[string]string{"open": "closed"}, []string{"the outcome is not-built: it does not compile", "shop.go:3: undefined: door"}, ""},
+		{"one that crashes, though the right check fails", crashed, map[string]string{"open": "closed"}, []string{"the outcome is crashed", "panic: closed"}, ""},
+		{"a cause that is explained", caused, both, nil, "clean"},
+		{"a cause that is not", graded(report.Failed, report.Failed, "it is closed"), both, []string{"open is explained first, and must be clean"}, "clean"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := deviations(test.report, test.fails)
+			got := deviations(test.report, mutant.Expectation{Fails: test.fails, Explained: test.explained})
 			if !slices.EqualFunc(got, test.want, strings.Contains) {
 				t.Errorf("the deviations are %q and must say %q", got, test.want)
 			}
@@ -184,5 +196,61 @@ func TestBusyCoresAreBusy(t *testing.T) {
 		case <-giveUp:
 			t.Fatalf("in 20 s it used %s of the processors", used()-before)
 		}
+	}
+}
+
+// What a design changes is text of a solution, which may change as well: that is found here, and not only when it is graded.
+func TestDesignsApplyToTheirSolutions(t *testing.T) {
+	t.Parallel()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := map[string]bool{}
+	for i := range here.Labs.Labs {
+		lab := &here.Labs.Labs[i]
+		all, err := designs(here.Root, lab.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range all {
+			tried[d.name] = true
+			dir := filepath.Join(t.TempDir(), d.name)
+			if err := errors.Join(os.CopyFS(dir, os.DirFS(here.SolutionDir(lab))), d.apply(dir)); err != nil {
+				t.Errorf("for lab %s: %v", lab.Name, err)
+			}
+			for _, file := range d.files {
+				if content, err := os.ReadFile(filepath.Join(dir, file.Name)); err != nil || !bytes.Equal(content, file.Data) {
+					t.Errorf("the design %s has the file %s, which is not laid out: %v", d.name, file.Name, err)
+				}
+			}
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(here.Root, designsDir, "*"))
+	if err != nil || len(files) != len(tried) || len(tried) < 6 {
+		t.Errorf("there are %d files, and these designs of labs: %v, %v", len(files), tried, err)
+	}
+}
+
+func TestWrongDesigns(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ archive, want string }{
+		"without a lab":         {"design: x\n-- a.go --\n", "needs labs"},
+		"without a sentence":    {"labs: [01-x]\n-- a.go --\n", "needs labs, a sentence"},
+		"that changes nothing":  {"labs: [01-x]\ndesign: x\n", "edits or files"},
+		"with an unknown field": {"lab: 01-x\ndesign: x\n-- a.go --\n", `unknown field "lab"`},
+	} {
+		root := t.TempDir()
+		dir := filepath.Join(root, filepath.FromSlash(designsDir))
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "wrong.txtar"), []byte(test.archive), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := designs(root, "01-x"); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("a design %s is read, with the error %v", name, err)
+		}
+	}
+	d := design{name: "x", Replaces: []string{"cmd"}}
+	if err := d.apply(t.TempDir()); err == nil {
+		t.Error("a design replaces a folder that is not there")
 	}
 }

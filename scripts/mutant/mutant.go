@@ -29,6 +29,8 @@ type List struct {
 // Checks that are skipped because of them are not listed.
 type Expectation struct {
 	Fails map[string]string `json:"fails"`
+	// Explained is the one of them that a student is shown first. It is left out where only one fails.
+	Explained string `json:"explained,omitempty"`
 }
 
 // Mutant is a wrong solution.
@@ -109,6 +111,12 @@ func (e Expectation) check(who string) error {
 		if _, err := regexp.Compile(pattern); err != nil {
 			problems = append(problems, fmt.Errorf("%s: the expression for %s: %w", who, id, err))
 		}
+	}
+	switch _, fails := e.Fails[e.Explained]; {
+	case e.Explained != "" && !fails:
+		problems = append(problems, fmt.Errorf("%s: %s is explained, and does not fail: name a check that does", who, e.Explained))
+	case e.Explained == "" && len(e.Fails) > 1:
+		problems = append(problems, fmt.Errorf("%s fails %d checks: say with explained which of them a student is shown first", who, len(e.Fails)))
 	}
 	return errors.Join(problems...)
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,10 +47,10 @@ func (g Generator) Generate(ctx context.Context, lab, into string) error {
 type tidying bool
 
 const (
-	// A maintainer's machine has all that tidying reads.
+	// For a maintainer all that tidying reads is downloaded: the tests of all that the lab compiles are part of it.
 	tidyMustWork tidying = true
-	// A student's has what the lab compiles, not the tests of all that it compiles. Then go.mod stays the solution's,
-	// which has more than it needs: that does no harm.
+	// For a student, who begins a lab again, nothing is. What is missing may leave go.mod as the solution's, which has more
+	// than it needs: that does no harm.
 	tidyMayFail tidying = false
 )
 
@@ -96,13 +97,18 @@ func checkEmpty(dir string) error {
 	return nil
 }
 
+// OfSolution reports whether a file of a solution, given by its path in there, has no part in the lab.
+func OfSolution(name string) bool {
+	return slices.Contains([]string{"README.md", "mutants.yaml", "survivors.yaml"}, name)
+}
+
 // skeletonFiles are the files of the lab that come from the solution's.
 func skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file, error) {
 	var made []file
 	task := false
 	for _, f := range files {
 		switch {
-		case f.name == "mutants.yaml", f.name == "README.md", Generated(f.name):
+		case OfSolution(f.name), Generated(f.name):
 			continue
 		case f.name == "TASK.md":
 			task = true
@@ -187,8 +193,7 @@ func (g Generator) manifests(ctx context.Context, runner *command.Runner, dir st
 	return err
 }
 
-// tidy brings go.mod and go.sum in line with what the skeleton imports. Nothing is downloaded: a solution that builds
-// and is tidy has all that its skeleton needs.
+// tidy brings go.mod and go.sum in line with what the skeleton imports.
 func tidy(ctx context.Context, runner *command.Runner, lab string, solution []file, dir string, tidying tidying) error {
 	skeleton, err := readFolder(dir)
 	if err != nil {
@@ -212,12 +217,16 @@ func tidy(ctx context.Context, runner *command.Runner, lab string, solution []fi
 			return err
 		}
 	}
-	_, err = runner.Run(ctx, dir, []string{"GOPROXY=off"}, "go", "mod", "tidy")
+	var variables []string
+	if tidying == tidyMayFail {
+		variables = []string{"GOPROXY=off"}
+	}
+	_, err = runner.Run(ctx, dir, variables, "go", "mod", "tidy")
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	if tidying == tidyMustWork {
-		return fmt.Errorf("tidying go.mod of the skeleton of %s without a network (does `go mod tidy` in its solution help?): %w", lab, err)
+		return fmt.Errorf("tidying go.mod of the skeleton of %s (is there a network, and does `go mod tidy` work in its solution?): %w", lab, err)
 	}
 	for name, content := range before {
 		if content == nil {

@@ -4,8 +4,10 @@
 package skeleton
 
 import (
+	"bytes"
 	"go/format"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -374,5 +376,32 @@ func TestSkeletonsCompileAndVet(t *testing.T) {
 				t.Error("no TODO(lab) tells the student what to do")
 			}
 		})
+	}
+}
+
+// On a fresh machine nothing of what tidying reads is there yet.
+func TestASkeletonIsMadeWhereNoModuleIs(t *testing.T) {
+	out, err := exec.Command("go", "env", "GOPROXY").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	generator := Generator{Root: root, ControllerGen: controllerGen(t)}
+	proxy := "file://" + filepath.Join(gobuild.ModuleCache(), "cache", "download")
+	modules := t.TempDir()
+	// The go command takes away the right to write.
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", modules).Run() })
+	t.Setenv("GOMODCACHE", modules)
+	t.Setenv("GOPROXY", proxy+","+strings.TrimSpace(string(out)))
+	into := t.TempDir()
+	if err := generator.Generate(t.Context(), "02-reconciler", into); err != nil {
+		t.Fatal(err)
+	}
+	have, err := os.ReadFile(filepath.Join(into, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join(root, "labs", "02-reconciler", "go.mod"))
+	if err != nil || !bytes.Equal(have, want) {
+		t.Errorf("its go.mod is not that of the lab: %v\n%s", err, have)
 	}
 }

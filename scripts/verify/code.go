@@ -44,7 +44,7 @@ var lint = Check{
 					return nil
 				}
 				err := r.golangci(ctx, m, "run", "--allow-parallel-runners", "--color=never", "--fix")
-				// What it can't mend is for `make verify` to show.
+				// What it can't fix is for `make verify` to show.
 				if _, failed := command.Output(err); failed {
 					return nil
 				}

@@ -29,12 +29,12 @@ var labsList = Check{
 
 var pages = Check{
 	Name:     "pages",
-	Sentence: "pages show the code as it is, and their links lead somewhere",
+	Sentence: "pages have the code and the tables of the files that they name, and their links lead somewhere",
 	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
 		changes, err := docs.Stale(r.Root)
 		findings := messages(err)
 		for _, change := range changes {
-			finding, err := r.stale(ctx, change.Page, change.Have, change.Want, "the code that it shows has changed")
+			finding, err := r.stale(ctx, change.Page, change.Have, change.Want, "what its markers name has changed")
 			if err != nil {
 				return nil, err
 			}
@@ -45,7 +45,7 @@ var pages = Check{
 	Fix: func(_ context.Context, r *Repository) ([]string, error) { return docs.Fix(r.Root) },
 }
 
-// messages makes a finding of each line of an error that lists what a person has to mend.
+// messages makes a finding of each line of an error that lists what a person has to fix.
 func messages(err error) []Finding {
 	if err == nil {
 		return nil
@@ -282,11 +282,7 @@ func (r *Repository) eachDiverged(ctx context.Context, do func(name, origin stri
 
 // ofOneLab reports whether a file of a solution is about this lab alone, or follows from others.
 func ofOneLab(name string) bool {
-	switch name {
-	case "TASK.md", "README.md", "mutants.yaml", "go.mod", "go.sum":
-		return true
-	}
-	return skeleton.Generated(name)
+	return slices.Contains([]string{"TASK.md", "go.mod", "go.sum"}, name) || skeleton.OfSolution(name) || skeleton.Generated(name)
 }
 
 // sharedFile returns a file as a lab has it and as the lab it starts from gives it. want is nil where the lab's own

@@ -32,7 +32,7 @@ func isProgram(m module) bool {
 
 var goVersion = Check{
 	Name:     "go-version",
-	Sentence: "all modules and go.work name the same version of Go, and no toolchain",
+	Sentence: "all modules, go.work and Dockerfiles name the same version of Go, and no toolchain",
 	Find: func(_ context.Context, r *Repository) ([]Finding, error) {
 		modules, want, err := r.goVersions()
 		if err != nil {
@@ -58,7 +58,8 @@ var goVersion = Check{
 				})
 			}
 		}
-		return findings, nil
+		images, err := r.goImages(want)
+		return append(findings, images...), err
 	},
 	Fix: func(_ context.Context, r *Repository) ([]string, error) {
 		modules, want, err := r.goVersions()
@@ -88,6 +89,27 @@ var goVersion = Check{
 		}
 		return changed, nil
 	},
+}
+
+// goImages finds the Dockerfiles of solutions that build with another Go.
+func (r *Repository) goImages(version string) ([]Finding, error) {
+	labs, err := r.solutions()
+	if err != nil {
+		return nil, err
+	}
+	image := "FROM golang:" + strings.TrimPrefix(semver.MajorMinor("v"+version), "v") + " "
+	var findings []Finding
+	for _, lab := range labs {
+		name := path.Join("solutions", lab, "Dockerfile")
+		content, err := r.read(name)
+		if err != nil {
+			return nil, err
+		}
+		if content != nil && !strings.Contains(string(content), image) {
+			findings = append(findings, Finding{Where: name, Message: "go.work names Go " + version + ": begin its first stage with " + strings.TrimSpace(image), ByHand: true})
+		}
+	}
+	return findings, nil
 }
 
 func (r *Repository) goVersions() (modules []module, want string, err error) {

@@ -74,7 +74,7 @@ func (r *Repository) modules() ([]module, error) {
 	return found, err
 }
 
-// isLab reports whether a path from the root belongs to a lab: then it is mended by mending its solution.
+// isLab reports whether a path from the root belongs to a lab: then it is fixed by fixing its solution.
 func isLab(name string) bool { return strings.HasPrefix(name, "labs/") }
 
 // solutions lists the names of the labs that have a solution.
@@ -117,7 +117,7 @@ func (r *Repository) generator() skeleton.Generator {
 	return skeleton.Generator{Root: r.Root, ControllerGen: r.controllerGen}
 }
 
-// replace writes a file of the tree anew, and leaves its permissions.
+// replace overwrites a file of the tree, and keeps its permissions.
 func (r *Repository) replace(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(r.path(name)), 0o755); err != nil {
 		return err

@@ -23,7 +23,7 @@ type Check struct {
 	Sentence string
 	// Find returns what does not hold, and an error if that could not be found out. It never edits the tree.
 	Find func(ctx context.Context, repository *Repository) ([]Finding, error)
-	// Fix mends what a program can, and returns the files that it changed. Nil: a person has to.
+	// Fix fixes what a program can, and returns the files that it changed. Nil: a person has to.
 	Fix func(ctx context.Context, repository *Repository) ([]string, error)
 }
 
@@ -31,7 +31,7 @@ type Check struct {
 type Finding struct {
 	// Where is a file, file:line or folder, seen from the root of the repository.
 	Where string
-	// Message is one sentence: what is wrong and, where `make fix` does not mend it, what to do.
+	// Message is one sentence: what is wrong and, where `make fix` does not fix it, what to do.
 	Message string
 	// Detail is a short diff or the output of a tool, if there is any.
 	Detail string
@@ -54,7 +54,7 @@ type Options struct {
 	Out *os.File
 }
 
-// Checks are all checks, those that mend what later ones look at first, and slow ones last.
+// Checks are all checks: first those that fix what later ones look at, last the slow ones.
 func Checks(extra ...Check) []Check {
 	return slices.Concat(
 		[]Check{files, labsList, mutants, formatting, sharedFiles, goVersion},
@@ -74,7 +74,7 @@ func Verify(ctx context.Context, options Options) error {
 		return err
 	}
 	var failed []string
-	mends := false
+	fixable := false
 	for _, check := range checks {
 		findings, err := find(ctx, options, check)
 		if ctx.Err() != nil {
@@ -91,21 +91,21 @@ func Verify(ctx context.Context, options Options) error {
 		}
 		failed = append(failed, check.Name)
 		if check.Fix != nil && slices.ContainsFunc(findings, func(f Finding) bool { return !f.ByHand }) {
-			mends = true
-			fmt.Fprintln(options.Out, "  Mend it with: make fix")
+			fixable = true
+			fmt.Fprintln(options.Out, "  Fix it with: make fix")
 		}
 	}
 	if len(failed) == 0 {
 		return nil
 	}
-	advice := "mend them as told above"
-	if mends {
-		advice = "run `make fix`, and mend by hand what is left"
+	advice := "fix them as told above"
+	if fixable {
+		advice = "run `make fix`, and fix by hand what is left"
 	}
 	return fmt.Errorf("%d of %d checks failed (%s): %w: %s", len(failed), len(checks), strings.Join(failed, ", "), errFound, advice)
 }
 
-// Fix mends what a program can, and says which files it changed. It does not say what is left for a person: Verify does.
+// Fix fixes what a program can, and says which files it changed. It does not say what is left for a person: Verify does.
 func Fix(ctx context.Context, options Options) error {
 	checks, err := chosen(options)
 	if err != nil {
@@ -117,7 +117,7 @@ func Fix(ctx context.Context, options Options) error {
 		if check.Fix == nil {
 			continue
 		}
-		changed, err := mend(ctx, options, check)
+		changed, err := repair(ctx, options, check)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -130,10 +130,19 @@ func Fix(ctx context.Context, options Options) error {
 		}
 	}
 	if len(problems) == 0 && changes == 0 {
-		fmt.Fprintln(options.Out, "There was nothing to mend.")
+		fmt.Fprintln(options.Out, "There was nothing to fix.")
 	}
 	return errors.Join(problems...)
 }
+
+// Validate returns an error if Only names no check, so that nothing is built or looked at in vain.
+func (o Options) Validate() error {
+	_, err := chosen(o)
+	return err
+}
+
+// NeedsLinter reports whether the linter is needed, which takes minutes to build.
+func (o Options) NeedsLinter() bool { return len(o.Only) == 0 || slices.Contains(o.Only, lint.Name) }
 
 func chosen(options Options) ([]Check, error) {
 	all := Checks(options.Extra...)
@@ -160,7 +169,7 @@ func find(ctx context.Context, options Options, check Check) (findings []Finding
 	return findings, err
 }
 
-func mend(ctx context.Context, options Options, check Check) (changed []string, err error) {
+func repair(ctx context.Context, options Options, check Check) (changed []string, err error) {
 	err = watched(options, check.Name, func(repository *Repository) (bool, error) {
 		changed, err = check.Fix(ctx, repository)
 		return true, err

@@ -188,7 +188,7 @@ func TestFixPutsARepositoryInOrder(t *testing.T) {
 	if !strings.Contains(string(content), "return true") || strings.Contains(string(content), "lab:") {
 		t.Errorf("shop.go of lab 2 is not the solution of lab 1:\n%s", content)
 	}
-	if out, err := fix(t, root, quick...); err != nil || !strings.HasSuffix(out, "There was nothing to mend.\n") {
+	if out, err := fix(t, root, quick...); err != nil || !strings.HasSuffix(out, "There was nothing to fix.\n") {
 		t.Errorf("a second fix: %v\n%s", err, out)
 	}
 }
@@ -209,7 +209,7 @@ func (s scene) write(name, content string) {
 	write(s.t, s.root, name, content)
 }
 
-func TestProblemsAreFoundAndMended(t *testing.T) {
+func TestProblemsAreFoundAndFixed(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -280,6 +280,15 @@ func TestProblemsAreFoundAndMended(t *testing.T) {
 			name:  "another version of Go",
 			spoil: func(s scene) { s.edit("scripts/go.mod", "go 1.26.0", "go 1.25.0") },
 			check: "go-version", want: "scripts/go.mod: names Go 1.25.0, and go.work names 1.26.0",
+		},
+		{
+			name: "an image that builds with another version of Go",
+			spoil: func(s scene) {
+				for _, folder := range []string{"solutions", "labs"} {
+					s.write(folder+"/02-sale/Dockerfile", "FROM golang:1.25 AS builder\n")
+				}
+			},
+			check: "go-version", want: "solutions/02-sale/Dockerfile: go.work names Go 1.26.0: begin its first stage with FROM golang:1.26", byHand: true,
 		},
 		{
 			name: "a toolchain",

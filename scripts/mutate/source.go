@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package mutate
+
+import (
+	"bytes"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// source is a file of the solution, and the mutants that are made of it.
+type source struct {
+	set     *token.FileSet
+	file    *token.File
+	syntax  *ast.File
+	info    *types.Info
+	content []byte
+	name    string
+	regions bool // only solutions of tasks are changed
+
+	within []declared
+	made   []Mutant
+}
+
+// declared is a function, a type or a field, with its comment.
+type declared struct {
+	from, to int
+	name     string
+}
+
+func (s *source) offset(p token.Pos) int { return s.file.Offset(p) }
+
+// text is the code of a node.
+func (s *source) text(n ast.Node) string {
+	return string(s.content[s.offset(n.Pos()):s.offset(n.End())])
+}
+
+// replace makes a mutant in which a node is replaced by some code. Empty code removes it.
+func (s *source) replace(by Operator, n ast.Node, text string) { s.between(by, n.Pos(), n.End(), text) }
+
+func (s *source) between(by Operator, from, to token.Pos, text string) {
+	s.at(by, s.offset(from), s.offset(to), text)
+}
+
+func (s *source) at(by Operator, offset, end int, text string) {
+	was := string(s.content[offset:end])
+	if was == text || s.regions && s.region(offset) != "begin" {
+		return
+	}
+	before := was
+	if !by.ofMarkers() {
+		before = comment.ReplaceAllString(before, "")
+	}
+	s.made = append(s.made, Mutant{
+		File: s.name, Line: 1 + bytes.Count(s.content[:offset], []byte("\n")), In: s.in(offset), Operator: by,
+		Before: oneLine(before), After: oneLine(text), offset: offset, original: s.content, content: slices.Concat(s.content[:offset], []byte(text), s.content[end:]),
+		generates: by.ofMarkers() || strings.HasPrefix(s.name, "api/"),
+	})
+}
+
+// in is the name of what is declared around an offset.
+func (s *source) in(offset int) (name string) {
+	for _, d := range s.within {
+		if d.from <= offset && offset < d.to {
+			name = d.name // those within others come later
+		}
+	}
+	return name
+}
+
+// declarations finds what is declared in the file.
+func (s *source) declarations() {
+	declare := func(n ast.Node, doc *ast.CommentGroup, name string) {
+		from := n.Pos()
+		if doc != nil {
+			from = doc.Pos()
+		}
+		s.within = append(s.within, declared{s.offset(from), s.offset(n.End()), name})
+	}
+	for _, declaration := range s.syntax.Decls {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			declare(d, d.Doc, functionName(d))
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					declare(spec, spec.Doc, spec.Names[0].Name)
+				case *ast.TypeSpec:
+					declare(d, d.Doc, spec.Name.Name)
+					structure, ok := spec.Type.(*ast.StructType)
+					for i := 0; ok && i < len(structure.Fields.List); i++ {
+						field := structure.Fields.List[i]
+						name := s.text(field.Type)
+						if len(field.Names) > 0 {
+							name = field.Names[0].Name
+						}
+						declare(field, field.Doc, spec.Name.Name+"."+name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func functionName(function *ast.FuncDecl) string {
+	if function.Recv == nil || len(function.Recv.List) == 0 {
+		return function.Name.Name
+	}
+	receiver := function.Recv.List[0].Type
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver = star.X
+	}
+	if name, ok := receiver.(*ast.Ident); ok {
+		return name.Name + "." + function.Name.Name
+	}
+	return function.Name.Name
+}
+
+var (
+	space   = regexp.MustCompile(`\s+`)
+	comment = regexp.MustCompile(`(?m)(^|\s)//.*$`)
+)
+
+// oneLine is code as a person can read it in a list.
+func oneLine(code string) string {
+	const longest = 120
+	code = strings.TrimSpace(space.ReplaceAllString(code, " "))
+	if letters := []rune(code); len(letters) > longest {
+		return string(letters[:longest-1]) + "…"
+	}
+	return code
+}
+
+// mark is a line around what a student has to write.
+var mark = regexp.MustCompile(`(?m)^\s*//lab:(begin|else|end)\b`)
+
+// region is "begin" in the solution of a task, "else" in what the skeleton has in its place, and otherwise "end" or empty.
+func (s *source) region(offset int) (region string) {
+	for _, found := range mark.FindAllSubmatchIndex(s.content, -1) {
+		if found[0] > offset {
+			break
+		}
+		region = string(s.content[found[2]:found[3]])
+	}
+	return region
+}

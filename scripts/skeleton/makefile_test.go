@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package skeleton
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/gobuild"
+)
+
+// makeIn runs make as a student does, with nothing of the make or the go that this test runs under.
+func makeIn(t *testing.T, dir string, args ...string) (output string, err error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "make", args...)
+	command.Dir = dir
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains([]string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "GOFLAGS", "GOWORK", "CGO_ENABLED"}, name)
+	})
+	content, err := command.CombinedOutput()
+	return string(content), err
+}
+
+// targets are what a Makefile's help lists.
+func targets(t *testing.T, makefile string) []string {
+	t.Helper()
+	content, err := os.ReadFile(makefile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, match := range regexp.MustCompile(`(?m)^([a-z%-]+):.*## `).FindAllStringSubmatch(string(content), -1) {
+		names = append(names, match[1])
+	}
+	if len(names) < 10 {
+		t.Fatalf("%s has the targets %v: is it read the wrong way?", makefile, names)
+	}
+	return names
+}
+
+func folders(t *testing.T, pattern string) []string {
+	t.Helper()
+	makefiles, err := filepath.Glob(filepath.Join(root, pattern, "Makefile"))
+	if err != nil || len(makefiles) == 0 {
+		t.Fatalf("the folders %s: %v, error %v", pattern, makefiles, err)
+	}
+	var dirs []string
+	for _, makefile := range makefiles {
+		dirs = append(dirs, filepath.Dir(makefile))
+	}
+	return dirs
+}
+
+// Other flags would compile Kubernetes' libraries a second time: a quarter of an hour for a unit test.
+func TestLabsCompileWithTheFlagsOfTheGrader(t *testing.T) {
+	t.Parallel()
+	for _, dir := range folders(t, "solutions/*") {
+		output, err := makeIn(t, dir, "-f", "Makefile", "--eval", `show: ; @echo "$$GOFLAGS|$$GOWORK|$$CGO_ENABLED"`, "show")
+		want := strings.Join(gobuild.Flags, " ") + "|off|0"
+		if err != nil || strings.TrimSpace(output) != want {
+			t.Errorf("%s compiles with %q, error %v; want %q", dir, strings.TrimSpace(output), err, want)
+		}
+		if environment := gobuild.Environment(); !slices.Contains(environment, "GOWORK=off") || !slices.Contains(environment, "CGO_ENABLED=0") {
+			t.Errorf("the grader compiles in another environment: %v", environment)
+		}
+	}
+}
+
+func TestMakeTest(t *testing.T) {
+	t.Parallel()
+	skip := regexp.MustCompile(`_test\.go:\d+:\s+t\.Skip\("TODO\(lab\): \d+\. remove this line when you begin with \w+; then: make test"\)`)
+	for _, dir := range slices.Concat(folders(t, "solutions/*"), folders(t, "labs/*")) {
+		output, err := makeIn(t, dir, "test")
+		if err != nil {
+			t.Errorf("make test in %s: %v\n%s", dir, err, output)
+		}
+		skips := 0
+		if strings.Contains(filepath.ToSlash(dir), "/labs/") {
+			tests, err := filepath.Glob(filepath.Join(dir, "internal", "*", "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			deeper, err := filepath.Glob(filepath.Join(dir, "internal", "*", "*", "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, test := range append(tests, deeper...) {
+				content, err := os.ReadFile(test)
+				if err != nil {
+					t.Fatal(err)
+				}
+				skips += strings.Count(string(content), "\tt.Skip(")
+			}
+		}
+		if named := len(skip.FindAllString(output, -1)); named != skips {
+			t.Errorf("make test in %s names %d of %d tests that are skipped, and says that make test runs them:\n%s", dir, named, skips, output)
+		}
+	}
+}
+
+// Hints name the commands of a lab's folder, and people type them where they are.
+func TestCommandsTypedInTheWrongFolder(t *testing.T) {
+	t.Parallel()
+	own := targets(t, filepath.Join(root, "Makefile"))
+	for _, dir := range folders(t, "solutions/*") {
+		for _, target := range targets(t, filepath.Join(dir, "Makefile")) {
+			if slices.Contains(own, target) {
+				continue
+			}
+			output, err := makeIn(t, root, "-n", target)
+			want := "type make " + target + " in the folder of your lab, or from here, for example: make -C labs/02-reconciler " + target
+			if err == nil || !strings.Contains(output, want) {
+				t.Errorf("make %s in the root: error %v, it says %q; want %q", target, err, output, want)
+			}
+		}
+	}
+	for _, dir := range folders(t, "labs/*") {
+		for _, target := range []string{"labs", "up", "status", "down", "lab-2", "read-2", "hint-2", "watch-2", "torture-2", "run-2", "reset-2", "solution-2"} {
+			if output, err := makeIn(t, dir, "-n", target); err != nil || !strings.Contains(output, "-C ../.. "+target) {
+				t.Errorf("make %s in %s: error %v, it would run %q; want that of the root", target, dir, err, output)
+			}
+		}
+	}
+}
