@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/multicall"
 )
 
 // root is the checkout's, as seen from this package.
@@ -36,13 +37,13 @@ func (s samples) report(b *testing.B, unit string) {
 	b.ReportMetric(s[len(s)-1], "worst-"+unit)
 }
 
-func program(b *testing.B) *embedded.Program {
+func program(b *testing.B) *multicall.Program {
 	b.Helper()
 	absolute, err := filepath.Abs(root)
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, err := embedded.NewProgram(absolute)
+	p, err := multicall.New(absolute)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func BenchmarkStart(b *testing.B) {
 	ratios.report(b, "ratio")
 }
 
-func startEmbedded(b *testing.B, p *embedded.Program) float64 {
+func startEmbedded(b *testing.B, p *multicall.Program) float64 {
 	b.Helper()
 	began := time.Now()
 	cluster, err := embedded.Start(b.Context(), p)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command bootstrap builds the lab command, or the cluster command when it is named, with a bar that shows how far it is: on a
-// fresh machine that takes a minute or two. It is what make runs first, so it imports next to nothing and is there within
-// seconds.
+// Command bootstrap builds the lab command, or the cluster command when it is named, and then what the goals of make that are
+// named behind it need. On a fresh machine that takes minutes, so it shows how far it is. It is what make runs first: it
+// imports next to nothing and is there within seconds.
 package main
 
 import (
@@ -11,51 +11,47 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
-	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/process"
-	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/programs"
 )
 
 func main() {
 	process.EndWithParent()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	name := "lab"
-	if len(os.Args) > 1 {
-		name = os.Args[1]
-	}
-	if err := run(ctx, name); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-// run builds a command of the checkout in whose root we are.
-func run(ctx context.Context, name string) error {
+// run builds a command of the checkout in whose root we are, and what the goals need.
+func run(ctx context.Context, args []string) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	target := gobuild.Target{
-		Package: "./" + name, Module: filepath.Join(root, "scripts"), Output: filepath.Join(root, ".cache", "bin", name),
-		Sources: []string{filepath.Join(root, "scripts"), filepath.Join(root, "clusters")},
+	command := programs.Lab(root)
+	if len(args) > 0 && args[0] == "cluster" {
+		command = programs.Cluster(root)
 	}
-	if target.Fresh() {
-		// make compares times, we compare contents: tell it that all is well.
-		return touch(target.Output)
+	if command.Fresh() {
+		// make compares times, we compare contents: tell it that all is well. What else is needed, the command builds.
+		return touch(command.Output)
 	}
-	bar := progress.Start(os.Stderr, "build the "+name+" command")
-	if err := target.Ensure(ctx, bar.Set); err != nil {
-		bar.Fail()
-		return err
+	all := []programs.Program{command}
+	for _, goal := range args[min(1, len(args)):] {
+		needed, err := programs.For(root, goal)
+		if err != nil {
+			return err
+		}
+		all = append(all, needed...)
 	}
-	bar.Done()
-	return nil
+	return programs.Ensure(ctx, os.Stderr, all...)
 }
 
 func touch(file string) error {

@@ -7,18 +7,23 @@ package checkout
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"golang.org/x/mod/modfile"
 
 	"lva.io/operators/clusters/embedded"
-	"lva.io/operators/clusters/gobuild"
-	"lva.io/operators/clusters/progress"
+	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/programs"
 )
 
 // Checkout is a checkout of this repository.
@@ -26,7 +31,7 @@ type Checkout struct {
 	// Root is its top folder, absolute.
 	Root string
 	// ControlPlane is the embedded cluster's program.
-	ControlPlane *embedded.Program
+	ControlPlane *multicall.Program
 	// Labs is the list of labs.
 	Labs *manifest.Manifest
 }
@@ -57,7 +62,7 @@ func Find() (*Checkout, error) {
 }
 
 func open(root string) (*Checkout, error) {
-	program, err := embedded.NewProgram(root)
+	program, err := multicall.New(root)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +108,25 @@ func (c *Checkout) Out(name string) (string, error) {
 	return dir, nil
 }
 
+// ReportsOf names the folder of the reports of a submission outside the checkout, below out/submissions: no two submissions
+// have the same.
+func ReportsOf(dir string) string {
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
+	}
+	digest := sha256.Sum256([]byte(dir))
+	// The name is for people. It may hold anything, and be as long as a file's name may be.
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return '_'
+	}, filepath.Base(dir))
+	const longest = 40
+	letters := []rune(name)
+	return string(letters[:min(len(letters), longest)]) + "-" + hex.EncodeToString(digest[:4])
+}
+
 // BuildCache is the folder that keeps the built program of the submission in a folder. Those outside the checkout have
 // none: nobody would ever remove what piled up.
 func (c *Checkout) BuildCache(submission string) string {
@@ -116,62 +140,55 @@ func (c *Checkout) BuildCache(submission string) string {
 // Playground is the checkout's cluster to play in.
 func (c *Checkout) Playground() *embedded.Playground { return embedded.NewPlayground(c.Root) }
 
-// EnsureControlPlane builds the control plane unless it is there, with a bar that shows how far it is.
-func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
-	if c.ControlPlane.Fresh() {
-		return nil
+// Prepare builds what grading the labs needs, as far as it is missing or stale, and shows how far it is.
+func (c *Checkout) Prepare(ctx context.Context, labs ...*manifest.Lab) error {
+	all := []programs.Program{programs.ControlPlane(c.ControlPlane), programs.ControllerGen(c.Root)}
+	for _, lab := range labs {
+		all = append(all, programs.Checks(c.Root, lab.Name))
 	}
-	return show("build Kubernetes "+c.ControlPlane.Version+" (once)", func(update gobuild.Progress) error {
-		return c.ControlPlane.Ensure(ctx, update)
-	})
+	return programs.Ensure(ctx, os.Stderr, all...)
+}
+
+// EnsureControlPlane builds the control plane unless it is there.
+func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
+	_, err := ensure(ctx, programs.ControlPlane(c.ControlPlane))
+	return err
+}
+
+// Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane under
+// these names. The control plane is built unless it is there.
+func (c *Checkout) Assets(ctx context.Context) (string, error) {
+	if err := c.EnsureControlPlane(ctx); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(filepath.Dir(c.ControlPlane.Path), "assets")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("laying out the programs for envtest: %w", err)
+	}
+	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {
+		program := filepath.Join("..", filepath.Base(c.ControlPlane.Path))
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("laying out the programs for envtest: %w", err)
+		}
+	}
+	return dir, nil
 }
 
 // ControllerGen is the program that makes manifests from markers; it is built unless it is there.
 func (c *Checkout) ControllerGen(ctx context.Context) (string, error) {
-	return c.tool(ctx, "controller-gen", "sigs.k8s.io/controller-tools/cmd/controller-gen")
+	return ensure(ctx, programs.ControllerGen(c.Root))
 }
 
 // GolangCILint is the linter; it is built unless it is there.
 func (c *Checkout) GolangCILint(ctx context.Context) (string, error) {
-	return c.tool(ctx, "golangci-lint", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint")
-}
-
-func (c *Checkout) tool(ctx context.Context, name, pkg string) (string, error) {
-	target := gobuild.Target{
-		Package: pkg, Module: filepath.Join(c.Root, "scripts", "tools"), Output: filepath.Join(c.Root, ".cache", "bin", name),
-	}
-	return target.Output, ensure(ctx, target, "build "+name+" (once)")
+	return ensure(ctx, programs.GolangCILint(c.Root))
 }
 
 // Checks is the test binary of a lab's checks; it is built unless it is there and fits its sources.
 func (c *Checkout) Checks(ctx context.Context, lab *manifest.Lab) (string, error) {
-	scripts := filepath.Join(c.Root, "scripts")
-	target := gobuild.Target{
-		Package: "./checks/" + lab.Name, Module: scripts, Test: true,
-		Output: filepath.Join(c.Root, ".cache", "checks", lab.Name),
-		// What the checks import, and no more: whoever works on the rest of the harness does not wait for them.
-		Sources: []string{
-			filepath.Join(scripts, "checks"), filepath.Join(scripts, "audit"), filepath.Join(scripts, "manifest"),
-			filepath.Join(scripts, "report"), filepath.Join(scripts, "faults"), filepath.Join(scripts, "freezer"),
-		},
-	}
-	return target.Output, ensure(ctx, target, "build the checks of lab "+lab.Name)
+	return ensure(ctx, programs.Checks(c.Root, lab.Name))
 }
 
-func ensure(ctx context.Context, target gobuild.Target, what string) error {
-	if target.Fresh() {
-		return nil
-	}
-	return show(what, func(update gobuild.Progress) error { return target.Ensure(ctx, update) })
-}
-
-// show does a long piece of work with a bar on standard error.
-func show(what string, work func(gobuild.Progress) error) error {
-	bar := progress.Start(os.Stderr, what)
-	if err := work(bar.Set); err != nil {
-		bar.Fail()
-		return err
-	}
-	bar.Done()
-	return nil
+func ensure(ctx context.Context, program programs.Program) (string, error) {
+	return program.Output, programs.Ensure(ctx, os.Stderr, program)
 }

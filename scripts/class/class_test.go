@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/multicall"
 )
 
 // cluster is that of all tests. Each has students of its own.
@@ -67,7 +68,7 @@ func admin(tb testing.TB) *rest.Config {
 	if cluster.Cluster != nil {
 		return cluster.Config()
 	}
-	program, err := embedded.NewProgram(root(tb))
+	program, err := multicall.New(root(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

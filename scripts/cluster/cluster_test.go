@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/scripts/cli/clitest"
 	"lva.io/operators/scripts/report/terminal"
 )
 
@@ -101,6 +102,11 @@ func TestAVersionThatIsNotThePinnedOneIsSaid(t *testing.T) {
 	}
 }
 
+func TestEveryCommandSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	clitest.EveryCommandSaysWhatIsWrong(t, root)
+}
+
 func TestEachCommandSaysWhatIsWrongWithItsArguments(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -110,8 +116,10 @@ func TestEachCommandSaysWhatIsWrongWithItsArguments(t *testing.T) {
 		"create --context x --recreate":      "contradict each other",
 		"create --name UPPER":                "can't be a cluster's name",
 		"create --step-time 0s":              "needs some time",
-		"create more":                        "unknown command",
-		"status --name a --context b":        "none of the others can be",
+		"create more":                        "`cluster create` takes no arguments: leave out more",
+		"status --name a --context b":        "--name and --context exclude each other: leave one of them out",
+		"invite --days many students.txt":    "--days wants a whole number, and \"many\" is not: correct it; `cluster invite --help` lists the flags",
+		"e2e --within soon":                  "--within wants a time such as 90s or 1h30m, and \"soon\" is not",
 		"export-logs":                        "name the folder",
 		"images nope":                        "the catalogue has no set \"nope\"",
 		"load nope:1":                        "has no image nope:1",

@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/clusters/engine"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/cli"
 )
 
 // Where images come from.
@@ -47,7 +48,7 @@ type createFlags struct {
 func createCommand() *cobra.Command {
 	flags := &createFlags{}
 	command := &cobra.Command{
-		Use: "create", Short: "Make a cluster with Cilium and cert-manager, or go on where an earlier run ended", Args: cobra.NoArgs,
+		Use: "create", Short: "Make a cluster with Cilium and cert-manager, or go on where an earlier run ended", Args: cli.NoArguments,
 		Long: "create makes a cluster of kind, installs Cilium and cert-manager, and waits until both are usable. Run again after any\n" +
 			"failure, or kill -9, it goes on; run again after a success, it looks whether all is well and changes nothing.\n" +
 			"With --context it installs cert-manager on a cluster that exists, and touches nothing that it did not make.",

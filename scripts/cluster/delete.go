@@ -17,13 +17,14 @@ import (
 	"lva.io/operators/clusters/engine"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/cli"
 )
 
 func deleteCommand() *cobra.Command {
 	var name string
 	var force, nodeImage bool
 	command := &cobra.Command{
-		Use: "delete", Short: "Remove a cluster with all that it holds, and the engine if we started it", Args: cobra.NoArgs,
+		Use: "delete", Short: "Remove a cluster with all that it holds, and the engine if we started it", Args: cli.NoArguments,
 		Long: "delete removes the nodes with their volumes, the cluster's folder, Docker's network kind if no other cluster needs it,\n" +
 			"and ends Docker's engine if `cluster create` started it and no container is left in it. The images that were built\n" +
 			"stay in .cache/images, so that the next cluster is there sooner.",

@@ -17,6 +17,7 @@ import (
 	"lva.io/operators/clusters/engine"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/e2e"
 )
 
@@ -28,7 +29,7 @@ func e2eCommand() *cobra.Command {
 	var optional bool
 	var from string
 	command := &cobra.Command{
-		Use: "e2e", Short: "Try all of the course on a cluster of its own, from nothing to nothing", Args: cobra.NoArgs,
+		Use: "e2e", Short: "Try all of the course on a cluster of its own, from nothing to nothing", Args: cli.NoArguments,
 		Long: "e2e makes a student cluster, proves its network, grades every solution and a wrong submission of each lab on it,\n" +
 			"invites students, tries what they may and may not, revokes them, and deletes the cluster, whatever happens.",
 		RunE: func(command *cobra.Command, _ []string) error {

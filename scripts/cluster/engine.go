@@ -10,16 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/engine"
+	"lva.io/operators/scripts/cli"
 )
 
 func engineCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or end the one that was started so", Args: cobra.NoArgs,
+		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or end the one that was started so", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(
 		&cobra.Command{
-			Use: "start", Short: "Install Docker's engine from Debian's packages if need be, and start it unless it runs", Args: cobra.NoArgs,
+			Use: "start", Short: "Install Docker's engine from Debian's packages if need be, and start it unless it runs", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
 				here, err := find(defaultCluster)
 				if err != nil {
@@ -31,7 +32,7 @@ func engineCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "stop", Short: "End the engine that start or create has started, with all that it holds", Args: cobra.NoArgs,
+			Use: "stop", Short: "End the engine that start or create has started, with all that it holds", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
 				here, err := find(defaultCluster)
 				if err != nil {

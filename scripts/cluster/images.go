@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/scripts/cli"
 )
 
 func imagesCommand() *cobra.Command {
@@ -135,7 +136,7 @@ func loadCommand() *cobra.Command {
 
 func bundleCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "bundle", Short: "Carry all images to a machine without compiler and network", Args: cobra.NoArgs,
+		Use: "bundle", Short: "Carry all images to a machine without compiler and network", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.AddCommand(

@@ -22,6 +22,7 @@ import (
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/class"
+	"lva.io/operators/scripts/cli"
 )
 
 // classFlags say which cluster a class is on, and where its kubeconfigs are.
@@ -33,7 +34,7 @@ func (f *classFlags) add(command *cobra.Command) {
 	nameFlag(command, &f.name)
 	command.Flags().StringVar(&f.context, "context", "", "a context of your kubeconfig, instead of a kind cluster")
 	command.Flags().StringVar(&f.out, "out", "", "the folder of the kubeconfigs (default: out/class in the checkout)")
-	command.MarkFlagsMutuallyExclusive("name", "context")
+	cli.Exclusive(command, "name", "context")
 }
 
 const day = 24 * time.Hour

@@ -38,7 +38,7 @@ func root() *cobra.Command {
 		Short: "Make clusters of kind with Cilium and cert-manager, look after them, and invite students",
 		Long: "cluster makes a cluster for a student or a class: kind, with Cilium and cert-manager, with a registry or without one.\n" +
 			"`make cluster` is `cluster create`; docs/reference/cluster.md says all of it.",
-		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		SilenceUsage: true, SilenceErrors: true, Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.CompletionOptions.HiddenDefaultCmd = true
@@ -57,7 +57,7 @@ func root() *cobra.Command {
 	add(groupClass, inviteCommand(), revokeCommand())
 	add(groupCluster, e2eCommand())
 	add(groupImages, imagesCommand(), loadCommand(), bundleCommand(), engineCommand())
-	return command
+	return cli.Prepare(command)
 }
 
 // nameFlag adds the flag that says which cluster of kind is meant.

@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/cli"
 )
 
 // statusTime is how long a status may take to answer. What did not by then is said to be silent.
@@ -28,7 +29,7 @@ const statusTime = 10 * time.Second
 func statusCommand() *cobra.Command {
 	var name, contextName string
 	command := &cobra.Command{
-		Use: "status", Short: "Say what of the cluster is there and usable, and in which versions", Args: cobra.NoArgs,
+		Use: "status", Short: "Say what of the cluster is there and usable, and in which versions", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeoutCause(command.Context(), statusTime, fmt.Errorf("it took longer than %s", statusTime))
 			defer cancel()
@@ -40,7 +41,7 @@ func statusCommand() *cobra.Command {
 	}
 	nameFlag(command, &name)
 	command.Flags().StringVar(&contextName, "context", "", "the cluster of this context of your kubeconfig instead")
-	command.MarkFlagsMutuallyExclusive("name", "context")
+	cli.Exclusive(command, "name", "context")
 	return command
 }
 

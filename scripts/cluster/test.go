@@ -17,13 +17,14 @@ import (
 	"lva.io/operators/clusters/connectivity"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/cli"
 )
 
 func testCommand() *cobra.Command {
 	var name, contextName, image string
 	var only []string
 	command := &cobra.Command{
-		Use: "test", Short: "Try the network: Pods, Services, NodePorts, DNS, and policies that deny and allow", Args: cobra.NoArgs,
+		Use: "test", Short: "Try the network: Pods, Services, NodePorts, DNS, and policies that deny and allow", Args: cli.NoArguments,
 		Long: "test runs our own tests of a cluster's network, and `cilium connectivity test` after them where that command is on PATH.\n" +
 			"They are: " + strings.Join(connectivity.Names(), "; ") + ".",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -41,7 +42,7 @@ func testCommand() *cobra.Command {
 	command.Flags().StringVar(&contextName, "context", "", "the cluster of this context of your kubeconfig instead")
 	command.Flags().StringVar(&image, "image", "", "what the tests' Pods run, where the nodes can pull it (default: "+connectivity.Image+")")
 	command.Flags().StringSliceVar(&only, "only", nil, "only these tests, by name")
-	command.MarkFlagsMutuallyExclusive("name", "context")
+	cli.Exclusive(command, "name", "context")
 	return command
 }
 

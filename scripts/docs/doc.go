@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package docs keeps the code in Markdown pages equal to the files it is taken from, and finds dead links. It neither
-// renders pages nor looks at links to other sites.
+// Package docs keeps the code and the tables in Markdown pages equal to the files they are taken from, and finds dead
+// links. It neither renders pages nor looks at links to other sites.
 //
 // A page names the code that it shows:
 //
-//	<!-- code: solutions/02-reconciler/internal/controller/icecream_controller.go#Reconcile -->
+//	<!-- code: scripts/checks/02-reconciler/places_test.go#perFlavour -->
 //	<!-- /code -->
 //
 // What stands between the two comments is written by Refresh. After # comes the name of a declaration of a Go file (with
 // Type.Method where Method alone could be several) or of a region (see package skeleton); without # the whole file is
-// shown. Markers, and what only the lab has, never show.
+// shown. Markers, and what only the lab has, never show. A lecture shows no solution: it links to it, and the same names
+// are the anchors of such a link.
+//
+// A table of labs.yaml is named in the same way. There are checks (those of the lab whose page it is), labs and lectures:
+//
+//	<!-- table: checks -->
+//	<!-- /table -->
 package docs

@@ -23,7 +23,8 @@ import (
 )
 
 // CheckLinks follows the links of all pages that stay in the repository: each leads to a file or folder, and each
-// #anchor to a heading. The error lists all dead ones, each as a *Problem.
+// #anchor to a heading, or to a declaration or region of a file with code. The error lists all dead ones, each as a
+// *Problem.
 func CheckLinks(root string) error {
 	pages, err := Pages(root)
 	if err != nil {
@@ -123,11 +124,15 @@ func follow(root, page, target string, anchors map[string][]string) (string, err
 		return "", fmt.Errorf("following %s of %s: %w", target, page, err)
 	case parsed.Fragment == "":
 		return "", nil
-	case path.Ext(to) != ".md" || info.IsDir():
-		if lineAnchor.MatchString(parsed.Fragment) {
-			return fmt.Sprintf("%s names a line, which moves: show the code with <!-- code: %s#name -->", target, to), nil
+	case info.IsDir():
+		return fmt.Sprintf("%s has an anchor, and %s is a folder", target, to), nil
+	case lineAnchor.MatchString(parsed.Fragment):
+		return fmt.Sprintf("%s names a line, which moves: name a declaration or a region of %s", target, to), nil
+	case path.Ext(to) != ".md":
+		if _, err := show(root, to, parsed.Fragment); err != nil {
+			return fmt.Sprintf("%s is a dead link: %v", target, err), nil
 		}
-		return fmt.Sprintf("%s has an anchor, and %s is no page", target, to), nil
+		return "", nil
 	}
 	if _, known := anchors[to]; !known {
 		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(to)))

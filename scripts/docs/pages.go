@@ -58,14 +58,20 @@ type Problem struct {
 func (p *Problem) Error() string { return fmt.Sprintf("%s:%d: %s", p.Page, p.Line, p.Message) }
 
 var (
-	opening = regexp.MustCompile(`^<!--\s*code:\s*([^\s#]+)(?:#(\S+))?\s*-->$`)
-	closing = regexp.MustCompile(`^<!--\s*/code\s*-->$`)
-	attempt = regexp.MustCompile(`^<!--\s*/?\s*code\b`)
+	opening = regexp.MustCompile(`^<!--\s*(code|table):\s*([^\s#]+)(?:#(\S+))?\s*-->$`)
+	closing = regexp.MustCompile(`^<!--\s*/(code|table)\s*-->$`)
+	attempt = regexp.MustCompile(`^<!--\s*/?\s*(code|table)\b`)
 	fence   = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
 )
 
-// Refresh returns a page (its path from the root) with its code as it is in the files now. All mistakes are reported,
-// each as a *Problem of the joined error.
+// usage is how each kind of marker is written.
+var usage = map[string]string{
+	"code":  "<!-- code: file#name --> in a line of its own, the file's path from the root of the repository",
+	"table": "<!-- table: name --> in a line of its own",
+}
+
+// Refresh returns a page (its path from the root) with its code and tables as they are in the files now. All mistakes
+// are reported, each as a *Problem of the joined error.
 func Refresh(root, page string) ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
 	if err != nil {
@@ -76,7 +82,7 @@ func Refresh(root, page string) ([]byte, error) {
 	problem := func(line int, format string, args ...any) {
 		problems = append(problems, &Problem{Page: page, Line: line, Message: fmt.Sprintf(format, args...)})
 	}
-	fenced, opened := "", 0 // the fence and the code marker that we are behind
+	fenced, opened, kind := "", 0, "" // the fence and the marker that we are behind
 	for i, line := range strings.Split(string(content), "\n") {
 		number, text := i+1, strings.TrimSpace(line)
 		if mark := fence.FindStringSubmatch(line); mark != nil {
@@ -91,13 +97,14 @@ func Refresh(root, page string) ([]byte, error) {
 			}
 			continue
 		}
-		// The end of the code is believed even in an open block: code that was changed by hand must not hide it.
-		if opened > 0 && closing.MatchString(text) {
+		// The end is believed even in an open block: code that was changed by hand must not hide it.
+		if end := closing.FindStringSubmatch(text); opened > 0 && end != nil && end[1] == kind {
 			fenced, opened = "", 0
 			out = append(out, line)
 			continue
 		}
-		if fenced != "" || !attempt.MatchString(text) {
+		tried := attempt.FindStringSubmatch(text)
+		if fenced != "" || tried == nil {
 			if opened == 0 {
 				out = append(out, line)
 			}
@@ -106,25 +113,39 @@ func Refresh(root, page string) ([]byte, error) {
 		reference := opening.FindStringSubmatch(text)
 		switch {
 		case opened > 0:
-			problem(number, "the code of line %d is not closed before this one: end it with <!-- /code -->", opened)
+			problem(number, "the %[1]s of line %[2]d is not closed before this one: end it with <!-- /%[1]s -->", kind, opened)
 		case closing.MatchString(text):
-			problem(number, "<!-- /code --> without a <!-- code: file#name --> before it")
+			problem(number, "<!-- /%[1]s --> without %[2]s before it", tried[1], "a "+strings.SplitAfter(usage[tried[1]], "-->")[0])
 		case reference == nil:
-			problem(number, "write <!-- code: file#name --> in a line of its own, the file's path from the root of the repository")
+			problem(number, "write %s", usage[tried[1]])
 		default:
-			opened = number
-			shown, err := show(root, reference[1], reference[2])
+			opened, kind = number, reference[1]
+			shown, err := generate(root, page, kind, reference[2], reference[3])
 			if err != nil {
 				problem(number, "%v", err)
 			}
 			out = append(out, line)
-			out = append(out, block(language(reference[1]), shown)...)
+			out = append(out, shown...)
 		}
 	}
 	if opened > 0 {
-		problem(opened, "this code is not closed: end it with <!-- /code -->")
+		problem(opened, "this %[1]s is not closed: end it with <!-- /%[1]s -->", kind)
 	}
 	return []byte(strings.Join(out, "\n")), errors.Join(problems...)
+}
+
+// generate makes what stands between two markers.
+func generate(root, page, kind, name, part string) ([]string, error) {
+	if kind == "table" {
+		return makeTable(root, page, name)
+	}
+	// Whoever reads a lecture in an editor sees what is folded, and then does not find it themselves.
+	if strings.HasPrefix(page, "docs/lectures/") && strings.HasPrefix(name, "solutions/") {
+		return nil, fmt.Errorf("a lecture shows no solution, since an editor that it is read in folds nothing: link to it, as %s",
+			linkTo(page, "the solution", strings.TrimSuffix(name+"#"+part, "#")))
+	}
+	shown, err := show(root, name, part)
+	return block(language(name), shown), err
 }
 
 // block is a fenced code block. Its fence is longer than any in the code.
@@ -136,13 +157,13 @@ func block(language string, lines []string) []string {
 	return slices.Concat([]string{mark + language}, lines, []string{mark})
 }
 
-// Change is a page whose code is not what the files have.
+// Change is a page whose code or tables are not what the files have.
 type Change struct {
 	Page       string // path from the root
 	Have, Want []byte
 }
 
-// Stale lists the pages whose code is not what the files have. The error lists the mistakes of all pages.
+// Stale lists the pages whose code or tables are not what the files have. The error lists the mistakes of all pages.
 func Stale(root string) ([]Change, error) {
 	pages, err := Pages(root)
 	if err != nil {
@@ -167,20 +188,20 @@ func Stale(root string) ([]Change, error) {
 	return changes, errors.Join(problems...)
 }
 
-// Check returns the mistakes of all pages: code that can't be shown or is stale, and dead links.
+// Check returns the mistakes of all pages: code and tables that can't be made or are stale, and dead links.
 func Check(root string) error {
 	changes, err := Stale(root)
 	problems := []error{err}
 	for _, change := range changes {
 		problems = append(problems, &Problem{
 			Page: change.Page, Line: firstDifference(change.Have, change.Want),
-			Message: "the code is not that of the file it names any more: run `make fix`",
+			Message: "what the marker before it names has changed: run `make fix`",
 		})
 	}
 	return errors.Join(append(problems, CheckLinks(root))...)
 }
 
-// Fix refreshes the code in all pages and returns those that changed. A page with a mistake is left alone. The README of
+// Fix refreshes the code and the tables in all pages and returns those that changed. A page with a mistake is left alone. The README of
 // a lab is not touched: it comes from the TASK.md of its solution.
 func Fix(root string) ([]string, error) {
 	changes, err := Stale(root)

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/report"
@@ -50,8 +51,8 @@ func (r *runner) wrong(ctx context.Context, lab *manifest.Lab) error {
 	if err != nil {
 		return err
 	}
-	folder := "e2e-" + lab.Name + "-" + wrong.Name
-	dir, out := filepath.Join(r.scope.Dir, folder), filepath.Join(r.Root, "out", "submissions", folder)
+	dir := filepath.Join(r.scope.Dir, "e2e-"+lab.Name+"-"+wrong.Name)
+	out := filepath.Join(r.Root, "out", "submissions", checkout.ReportsOf(dir))
 	defer os.RemoveAll(out)
 	if err := errors.Join(os.CopyFS(dir, os.DirFS(solution)), wrong.Apply(dir)); err != nil {
 		return err

@@ -12,13 +12,14 @@ import (
 
 	"lva.io/operators/scripts/certify"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/manifest"
 )
 
 func certifyCommand() *cobra.Command {
 	options := certify.Options{Out: os.Stdout}
 	command := &cobra.Command{
-		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution and every mutant get the grade they must",
+		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
 		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --busy",
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
@@ -44,9 +45,15 @@ func certifyCommand() *cobra.Command {
 				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",
 					strings.Join(options.Only, ", "), options.Only[0])
 			}
+			if err := here.Prepare(command.Context(), labs...); err != nil {
+				return err
+			}
 			for _, lab := range labs {
 				tools, err := tools(command.Context(), &choice{Checkout: here, Lab: lab})
 				if err != nil {
+					return err
+				}
+				if err := fetchModules(command.Context(), here, here.SolutionDir(lab), ""); err != nil {
 					return err
 				}
 				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
@@ -57,9 +64,10 @@ func certifyCommand() *cobra.Command {
 			return nil
 		},
 	}
-	command.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of mutants")
-	command.Flags().IntVar(&options.Repeat, "repeat", 1, "grade each so many times")
-	command.Flags().IntVar(&options.Parallel, "parallel", 1, "grade so many at once")
+	command.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
+	options.Repeat, options.Parallel = 1, 1
+	command.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
+	command.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
 	command.Flags().BoolVar(&options.Busy, "busy", false, "keep all cores busy meanwhile")
 	return command
 }

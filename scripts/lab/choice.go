@@ -7,11 +7,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/terminal"
 )
 
@@ -19,8 +26,8 @@ import (
 type choice struct {
 	*checkout.Checkout
 	Lab *manifest.Lab
-	// Dir is the folder of the submission.
-	Dir string
+	// Dir is the folder of the submission, and Main the package of its program there, if somebody has named it.
+	Dir, Main string
 	// Out is the folder of its reports.
 	Out string
 
@@ -33,13 +40,17 @@ type choice struct {
 // choiceFlags choose whose work it is.
 type choiceFlags struct {
 	dir      string
+	main     string
 	solution bool
 }
 
+const mainUsage = "the package of the operator's program in the submission, as ./cmd/manager (default: where kubebuilder puts it)"
+
 func (f *choiceFlags) register(command *cobra.Command) {
-	command.Flags().StringVar(&f.dir, "dir", "", "a Go module of kubebuilder's layout, instead of the lab's folder here")
+	command.Flags().Var((*cli.Folder)(&f.dir), "dir", "a Go module of kubebuilder's layout, instead of the lab's folder here")
+	command.Flags().StringVar(&f.main, "main", "", mainUsage)
 	command.Flags().BoolVar(&f.solution, "solution", false, "the solution, instead of the lab")
-	command.MarkFlagsMutuallyExclusive("dir", "solution")
+	cli.Exclusive(command, "dir", "solution")
 }
 
 // choose finds the lab that ref names, and the folder of the submission.
@@ -56,7 +67,7 @@ func (f *choiceFlags) choose(ref string) (*choice, error) {
 }
 
 func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice, err error) {
-	c = &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab)}
+	c = &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab), Main: f.main}
 	name := lab.Name
 	switch {
 	case f.solution:
@@ -73,11 +84,25 @@ func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice,
 		case here.SolutionDir(lab):
 			c.solution, name = true, filepath.Join("solutions", lab.Name)
 		default:
-			c.foreign, name = true, filepath.Join("submissions", filepath.Base(c.Dir), lab.Name)
+			c.foreign, name = true, filepath.Join("submissions", checkout.ReportsOf(c.Dir), lab.Name)
 		}
 	}
 	c.Out, err = here.Out(name)
 	return c, err
+}
+
+// last is the report of the last run in one of the files of Out.
+func (c *choice) last(file ...string) (*report.Report, error) {
+	path := filepath.Join(append([]string{c.Out}, file...)...)
+	last, err := report.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if !last.Of(c.Dir) {
+		return nil, fmt.Errorf("%s is the report of another folder, %s: run `%s` for one of %s",
+			c.relative(path), report.Safe(last.Submission.Dir), c.command("grade"), c.relative(c.Dir))
+	}
+	return last, nil
 }
 
 // command is how a person would type a command about the same choice.
@@ -88,6 +113,9 @@ func (c *choice) command(name string) string {
 		text += " --dir " + c.relative(c.Dir)
 	case c.solution:
 		text += " --solution"
+	}
+	if c.Main != "" {
+		text += " --main " + c.Main
 	}
 	if !c.where.embedded() {
 		text += " --cluster " + c.where.cluster
@@ -101,22 +129,34 @@ func (c *choice) command(name string) string {
 	return text
 }
 
+// read is the command that shows a lecture, which belongs to an earlier lab where a precondition failed.
+func (c *choice) read(command string) func(string) string {
+	return func(lecture string) string {
+		file, _, _ := strings.Cut(lecture, "#")
+		n := c.Lab.Number
+		if i := slices.IndexFunc(c.Labs.Labs, func(lab manifest.Lab) bool { return lab.Lecture == file }); i >= 0 {
+			n = c.Labs.Labs[i].Number
+		}
+		return command + strconv.Itoa(n)
+	}
+}
+
 // screen says what a person can type next, in the words of the one who typed this.
 func (c *choice) screen(file string) terminal.Options {
-	options := terminal.Options{File: c.relative(file), Dir: c.relative(c.Dir)}
+	options := terminal.Options{File: c.relative(file), Dir: c.relative(c.Dir), Page: c.relative(filepath.Join(c.Out, report.HTMLFile))}
 	n := c.Lab.Number
 	switch {
 	case c.foreign:
-		dir := c.relative(c.Dir)
+		program, dir := c.relative(os.Args[0]), c.relative(c.Dir)
 		options.Commands = terminal.Commands{
-			Hint: fmt.Sprintf("%s hint %d --dir %s", os.Args[0], n, dir), Read: fmt.Sprintf("%s read %d", os.Args[0], n),
-			Grade: fmt.Sprintf("%s grade %d --dir %s", os.Args[0], n, dir),
+			Hint: fmt.Sprintf("%s hint %d --dir %s", program, n, dir), Read: c.read(program + " read "),
+			Grade: fmt.Sprintf("%s grade %d --dir %s", program, n, dir),
 		}
 	case c.solution:
-		options.Commands = terminal.Commands{Read: fmt.Sprintf("make read-%d", n), Grade: fmt.Sprintf("make solution-%d", n)}
+		options.Commands = terminal.Commands{Read: c.read("make read-"), Grade: fmt.Sprintf("make solution-%d", n)}
 	default:
 		options.Commands = terminal.Commands{
-			Hint: fmt.Sprintf("make hint-%d", n), Read: fmt.Sprintf("make read-%d", n), Grade: fmt.Sprintf("make lab-%d", n),
+			Hint: fmt.Sprintf("make hint-%d", n), Read: c.read("make read-"), Grade: fmt.Sprintf("make lab-%d", n),
 		}
 		if next, err := c.Labs.Lab(fmt.Sprint(n + 1)); err == nil {
 			options.Commands.Next = fmt.Sprintf("make read-%d", next.Number)
@@ -126,26 +166,39 @@ func (c *choice) screen(file string) terminal.Options {
 		options.Commands.Grade = c.command("grade")
 	}
 	options.Commands.Replay = c.command("grade")
+	if c.Lab.Operator {
+		options.OperatorLog = c.relative(filepath.Join(c.Out, operatorLogFile))
+	}
+	switch {
+	case !c.Lab.Operator || c.solution:
+	case c.foreign || !c.where.embedded():
+		options.Commands.Torture = c.command("torture")
+	default:
+		options.Commands.Torture = fmt.Sprintf("make torture-%d", n)
+	}
 	return options
 }
 
-// relative is a path as one would type it: short where it is below the working folder.
+// relative is a path as one would type it: short where it is below the working folder, and quoted where a shell would take
+// a part of it for something else.
 func (c *choice) relative(path string) string {
-	folder, err := os.Getwd()
-	if err != nil {
-		return path
+	if folder, err := os.Getwd(); err == nil {
+		if short, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(short) {
+			path = short
+		}
 	}
-	short, err := filepath.Rel(folder, path)
-	if err != nil || !filepath.IsLocal(short) {
-		return path
+	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		// A folder's name may hold what steers a terminal. (bash(1), "words of the form $'string'")
+		escaped := strconv.Quote(path)
+		return "$'" + strings.ReplaceAll(escaped[1:len(escaped)-1], "'", `\'`) + "'"
 	}
-	return short
+	return shellescape.Quote(path)
 }
 
 // exactlyOneLab is the argument check of commands that are about one lab.
 func exactlyOneLab(command *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s wants one lab, as in `%s 2`; `lab labs` lists them", command.Name(), command.CommandPath())
+		return fmt.Errorf("%s needs one lab, as in `%s 2`; `lab labs` lists them", command.Name(), command.CommandPath())
 	}
 	return nil
 }

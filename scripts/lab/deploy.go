@@ -34,17 +34,23 @@ type deployFlags struct {
 }
 
 func (f *deployFlags) register(command *cobra.Command) {
-	command.Flags().StringVar(&f.dir, "dir", ".", "the folder of the operator's module")
+	f.registerDir(command)
 	command.Flags().StringVar(&f.where.cluster, "cluster", onKind, "the kind cluster: kind, or kind:NAME")
+}
+
+func (f *deployFlags) registerDir(command *cobra.Command) {
+	f.dir = "."
+	command.Flags().Var((*cli.Folder)(&f.dir), "dir", "the folder of the operator's module")
 }
 
 func imageCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "image", GroupID: groupPlayground, Short: "Make an image of an operator, without Docker, and bring it to the nodes of a kind cluster",
+		Use: "image", GroupID: groupPlayground, Short: "Make an image of an operator, without Docker, and bring it to the nodes of a kind cluster", Args: cli.NoArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var build, load deployFlags
 	building := &cobra.Command{
-		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab", Args: cobra.ExactArgs(1),
+		Use: "build IMAGE", Short: "Make the image: `make docker-build` of a lab", Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -63,9 +69,9 @@ func imageCommand() *cobra.Command {
 			})
 		},
 	}
-	building.Flags().StringVar(&build.dir, "dir", ".", "the folder of the operator's module")
+	build.registerDir(building)
 	loading := &cobra.Command{
-		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab", Args: cobra.ExactArgs(1),
+		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab", Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			name, err := load.kind()
 			if err != nil {
@@ -100,9 +106,9 @@ func deployCommand() *cobra.Command {
 	var flags deployFlags
 	command := &cobra.Command{
 		Use: "deploy IMAGE", GroupID: groupPlayground, Short: "Deploy an operator into a kind cluster by its config/default: `make deploy` of a lab",
-		Long: "deploy writes CRD, role and webhooks anew from the markers, puts config/default together with kustomize, lets the operator's\n" +
+		Long: "deploy generates CRD, role and webhooks from the markers again, puts config/default together with kustomize, lets the operator's\n" +
 			"container have the image, and applies that. The lab's folder stays as it is.",
-		Args: cobra.ExactArgs(1),
+		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return flags.kubectl(command.Context(), args[0], "apply", "--server-side", "--force-conflicts", "-f", "-")
 		},
@@ -114,7 +120,7 @@ func deployCommand() *cobra.Command {
 func undeployCommand() *cobra.Command {
 	var flags deployFlags
 	command := &cobra.Command{
-		Use: "undeploy", GroupID: groupPlayground, Short: "Remove from a kind cluster what deploy brought: `make undeploy` of a lab", Args: cobra.NoArgs,
+		Use: "undeploy", GroupID: groupPlayground, Short: "Remove from a kind cluster what deploy brought: `make undeploy` of a lab", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return flags.kubectl(command.Context(), "", "delete", "--ignore-not-found", "--timeout", kubectlTimeout.String(), "-f", "-")
 		},
@@ -134,7 +140,7 @@ func (f *deployFlags) kind() (string, error) {
 
 // inWorkshop does something with what is in the folder. What it builds is for Linux.
 func (f *deployFlags) inWorkshop(ctx context.Context, here *checkout.Checkout, do func(context.Context, *submission.Workshop) error) (err error) {
-	opened, err := submission.Open(f.dir)
+	opened, err := submission.Open(f.dir, "")
 	if err != nil {
 		return err
 	}
@@ -145,6 +151,9 @@ func (f *deployFlags) inWorkshop(ctx context.Context, here *checkout.Checkout, d
 	defer func() { err = errors.Join(err, scope.Close()) }()
 	w := &submission.Workshop{Submission: opened, Scope: scope, Cache: here.BuildCache(opened.Dir), System: "linux"}
 	if w.ControllerGen, err = here.ControllerGen(ctx); err != nil {
+		return err
+	}
+	if err := fetchModules(ctx, here, w.Dir, w.System); err != nil {
 		return err
 	}
 	return do(ctx, w)

@@ -18,8 +18,10 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/terminal"
+	"lva.io/operators/scripts/submission"
 )
 
 const (
@@ -67,8 +69,9 @@ func gradeCommand() *cobra.Command {
 	where.register(command, "a fresh one, on this machine")
 	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
-	command.Flags().Uint32Var(&how.seed, "seed", 0, "let the same things go wrong as in an earlier run (default: others)")
-	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, written anew after each check")
+	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
+	command.Flags().IntVar(&how.stories, "stories", 1, "play this many stories, and draw from as many seeds: this one and those that follow")
+	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
 	command.Flags().StringVar(&how.visibility, "visibility", report.Visibilities[0],
 		"gradescope: who sees it when: "+strings.Join(report.Visibilities, ", "))
 	return command
@@ -90,19 +93,25 @@ func coldStart(here *checkout.Checkout) grade.Start {
 type how struct {
 	fetch bool
 	seed  uint32
-	start grade.Start
-	on    string
+	// stories is as in grade.Options.
+	stories int
+	start   grade.Start
+	on      string
 	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
 	gradescope, visibility string
 }
 
 // gradeOne grades what was chosen, shows it as it goes on, and writes the reports.
 func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
+	if err := begin(c); err != nil {
+		return nil, err
+	}
 	options, err := tools(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	options.Fetch, options.Seed, options.Start, options.On = how.fetch, how.seed, how.start, how.on
+	options.Seed, options.Stories, options.Start, options.On = how.seed, how.stories, how.start, how.on
+	options.Fetch = options.Fetch || how.fetch
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
 	blank := grade.Blank(options, time.Now())
 	live := terminal.NewLive(os.Stdout, blank, screen)
@@ -130,17 +139,40 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		if err := report.Write(filepath.Join(c.Out, verdictDir), *result); err != nil {
 			return nil, err
 		}
+		if err := keepBest(c.Out, result); err != nil {
+			return nil, err
+		}
 	}
 	return result, terminal.Verdict(os.Stdout, result, screen)
+}
+
+// begin replaces what the last run has written: whatever ends this one, nobody takes an old grade for the new one.
+func begin(c *choice) error {
+	if err := writable(c.Out); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(c.Out, operatorLogFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the operator's log of the last run: %w", err)
+	}
+	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+	unfinished.Outcome, unfinished.Reason = report.Unfinished, "the run has not ended: it still goes on, or it was killed"
+	return report.Write(c.Out, *unfinished)
 }
 
 // tools builds what a grading run needs besides the submission: on a fresh machine that takes minutes.
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
-		Lab: c.Lab, Dir: c.Dir, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
+		Lab: c.Lab, Dir: c.Dir, Main: c.Main, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
 		Kubectl: c.ControlPlane.Path, System: c.where.system(),
+		// Labs and solutions of this checkout get their modules by themselves. Of others nothing is downloaded unasked.
+		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,
 	}
-	if err = c.EnsureControlPlane(ctx); err != nil {
+	if c.Out != "" {
+		if err = writable(c.Out); err != nil {
+			return options, err
+		}
+	}
+	if err = c.Prepare(ctx, c.Lab); err != nil {
 		return options, err
 	}
 	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
@@ -150,13 +182,30 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	return options, err
 }
 
+// writable reports whether reports can be written into a folder: whoever graded in vain has waited in vain.
+func writable(dir string) error {
+	file, err := os.CreateTemp(dir, ".writable-*")
+	if err == nil {
+		_, err = file.Write(make([]byte, 4096)) // on a full disk a file can still be made
+		err = errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	if err != nil {
+		return fmt.Errorf("reports can't be written into %s: %w: free some space, or make the folder yours", dir, err)
+	}
+	return nil
+}
+
 // gradeAll grades all labs one after the other, each on a cluster that was started while the one before was graded.
 func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error {
 	here, err := checkout.Find()
 	if err != nil {
 		return err
 	}
-	if err := here.EnsureControlPlane(ctx); err != nil {
+	var all []*manifest.Lab
+	for i := range here.Labs.Labs {
+		all = append(all, &here.Labs.Labs[i])
+	}
+	if err := here.Prepare(ctx, all...); err != nil {
 		return err
 	}
 	start, on, err := where.start(ctx, here)
@@ -165,8 +214,8 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	}
 	var reports []*report.Report
 	full := true
-	for i := range here.Labs.Labs {
-		chosen, err := flags.of(here, &here.Labs.Labs[i])
+	for _, lab := range all {
+		chosen, err := flags.of(here, lab)
 		if err != nil {
 			return err
 		}

@@ -34,18 +34,18 @@ func hintCommand() *cobra.Command {
 
 // hint prints one hint more than the last time, for as long as the same check is the first that fails.
 func hint(c *choice) error {
-	last, err := report.Read(filepath.Join(c.Out, verdictDir, report.JSONFile))
+	last, err := c.last(verdictDir, report.JSONFile)
 	if err != nil {
 		return err
 	}
 	options := c.screen("")
-	failed := last.FirstFailed()
+	failed := last.Explained()
 	switch {
 	case last.FullMarks():
-		fmt.Println("There is nothing to hint at: your last run has full marks.")
+		fmt.Println("There is nothing to fix: your last run has full marks.")
 		return nil
 	case failed == nil:
-		return fmt.Errorf("no check failed in your last run, it ended before: %s; mend that and run `%s`", last.Reason, options.Commands.Grade)
+		return fmt.Errorf("no check failed in your last run, because it ended early: %s; fix that and run `%s`", last.Reason, options.Commands.Grade)
 	}
 	check, err := c.Lab.Check(failed.ID)
 	if err != nil {
@@ -62,7 +62,7 @@ func hint(c *choice) error {
 		for i, text := range check.Hints {
 			fmt.Printf("\n%d. %s\n", i+1, text)
 		}
-		fmt.Printf("\nThe lecture explains it (`%s`: %s), and solutions/%s shows one way.\n", options.Commands.Read, check.Lecture, c.Lab.Name)
+		fmt.Printf("\nThe lecture explains it (`%s`: %s), and solutions/%s shows one way.\n", options.Commands.Read(check.Lecture), check.Lecture, c.Lab.Name)
 		return nil
 	}
 	fmt.Printf("\nHint %d of %d: %s\n", n+1, len(check.Hints), check.Hints[n])

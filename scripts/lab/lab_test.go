@@ -58,7 +58,7 @@ func here(t *testing.T) *checkout.Checkout {
 func bare(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, name := range []string{manifest.File, manifest.SchemaFile, "clusters/controlplane/go.mod", "docs/lectures/01-extending-kubernetes.md"} {
+	for _, name := range []string{manifest.File, manifest.SchemaFile, "clusters/controlplane/go.mod", "docs/lectures/01-extending-kubernetes.md", "scripts/bench/bench_test.go"} {
 		content, err := os.ReadFile(filepath.Join(here(t).Root, filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)
@@ -135,38 +135,55 @@ func TestWrongArguments(t *testing.T) {
 		args string
 		want string
 	}{
-		{"grade", "grade wants one lab, as in `lab grade 2`; `lab labs` lists them"},
-		{"grade 1 2", "grade wants one lab"},
-		{"hint", "hint wants one lab, as in `lab hint 2`"},
-		{"read 1 2", "read wants one lab"},
+		{"grade", "grade needs one lab, as in `lab grade 2`; `lab labs` lists them"},
+		{"grade 1 2", "grade needs one lab"},
+		{"hint", "hint needs one lab, as in `lab hint 2`"},
+		{"read 1 2", "read needs one lab"},
 		{"grade 9", `there is no lab "9"; the labs are 1 (01-icecream), 2 (02-reconciler), 3 (03-finalizer) and 4 (04-webhook)`},
 		{"watch pizza", `there is no lab "pizza"; the labs are `},
 		{"reset 0", `there is no lab "0"; the labs are `},
 		{"run 9", `there is no lab "9"; the labs are `},
 		{"certify 9", `there is no lab "9"; the labs are `},
-		{"torture", "torture wants one lab, as in `lab torture 2`"},
+		{"torture", "torture needs one lab, as in `lab torture 2`"},
 		{"torture 9", `there is no lab "9"; the labs are `},
 		{"torture 1", "lab 01-icecream runs no operator, so there is nothing to torture"},
 		{"torture 2 --random -1", "--random wants a number of schedules that is not negative"},
-		{"torture 2 --random many", `invalid argument "many" for "--random"`},
-		{"torture 2 --seed -1", `invalid argument "-1" for "--seed"`},
+		{"torture 2 --random many", "--random wants a whole number, and \"many\" is not: correct it; `lab torture --help` lists the flags"},
+		{"torture 2 --seed -1", `--seed wants a whole number from 0 to 4294967295, and "-1" is not: correct it`},
 		{"torture 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
-		{"torture 2 --dir . --solution", "[dir solution]"},
-		{"grade 2 --seed x", `invalid argument "x" for "--seed"`},
+		{"torture 2 --dir . --solution", "--dir and --solution exclude each other: leave one of them out"},
+		{"grade 2 --seed x", `--seed wants a whole number from 0 to 4294967295, and "x" is not: correct it`},
+		{"grade 2 --dir=", `--dir wants a folder, and "" is not: correct it`},
+		{"run 2 --dir=", `--dir wants a folder, and "" is not: correct it`},
+		{"deploy IMAGE --dir=", `--dir wants a folder, and "" is not: correct it`},
+		{"certify --parallel 0", `--parallel wants a whole number of at least 1, and "0" is not: correct it`},
+		{"certify --repeat -1", `--repeat wants a whole number of at least 1, and "-1" is not: correct it`},
+		{"mutate 9", `there is no lab "9"; the labs are `},
+		{"mutate --sample 0", `--sample wants a whole number of at least 1, and "0" is not: correct it`},
+		{"mutate --seed -1", `--seed wants a whole number from 0 to 4294967295, and "-1" is not: correct it`},
+		{"mutate --sample 10 --again", "--sample and --again exclude each other: leave one of them out"},
+		{"mutate --sample 10 --only f562c4ee", "--sample and --only exclude each other: leave one of them out"},
+		{"mutate --again --only f562c4ee", "--again and --only exclude each other: leave one of them out"},
+		{"image build", "`lab image build` wants one image, as in `lab image build operator-labs/icecream-operator:v1`"},
+		{"verify --only nope", `there is no check "nope": there are files, `},
+		{"fix --only nope", `there is no check "nope": there are files, `},
+		{"bench --only nope", "no benchmark matches --only nope: there are BenchmarkStart, BenchmarkGrade"},
+		{"bench --only (", "--only ( is no regular expression"},
 		{"grade 2 --dir nowhere", "--dir nowhere is not a folder: name the folder that holds the submission's go.mod"},
 		{"grade 2 --dir labs/labs.yaml", "--dir labs/labs.yaml is not a folder"},
-		{"grade 2 --dir . --solution", "[dir solution]"},
+		{"grade 2 --dir . --solution", "--dir and --solution exclude each other: leave one of them out"},
 		{"grade --all 2", "--all grades all labs: leave out the lab, --dir and --gradescope"},
 		{"grade --all --dir .", "--all grades all labs: leave out the lab, --dir and --gradescope"},
-		{"grade 2 --al", "unknown flag: --al"},
+		{"grade 2 --al", "there is no flag --al: `lab grade --help` lists the flags"},
 		{"hint 1", "there is no report"},
 		{"report 2", "grade the lab first"},
 		{"hint 1 --dir clusters", "grade the lab first"},
-		{"frobnicate", `unknown command "frobnicate" for "lab"`},
-		{"labs 1", `unknown command "1" for "lab labs"`},
+		{"frobnicate", "there is no command `lab frobnicate`: `lab --help` lists them"},
+		{"grad 2", "there is no command `lab grad`: `lab --help` lists them; did you mean grade"},
+		{"labs 1", "`lab labs` takes no arguments: leave out 1"},
 		{"kubectl get nodes", "the playground is not running: start it with `make up`"},
 		{"status", "the playground is not running: start it with `make up`"},
-		{"up now", `unknown command "now" for "lab up"`},
+		{"up now", "`lab up` takes no arguments: leave out now"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
@@ -192,6 +209,23 @@ func TestWrongArguments(t *testing.T) {
 	})
 }
 
+// Whoever waits for a grade that can't be written has waited in vain.
+func TestAFolderForReportsThatCannotBeWrittenIsNoticedFirst(t *testing.T) {
+	t.Parallel()
+	root := bare(t)
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "out"), 0o755), os.MkdirAll(filepath.Join(root, "labs", "01-icecream"), 0o755),
+		os.Symlink("/proc/self", filepath.Join(root, "out", "01-icecream"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"grade 1", "watch 1"} {
+		got := run(t, root, strings.Fields(args)...)
+		want := "lab: reports can't be written into " + filepath.Join(root, "out", "01-icecream")
+		if got.code != 1 || !strings.HasPrefix(got.stderr, want) || !strings.Contains(got.stderr, "make the folder yours") || got.stdout != "" {
+			t.Errorf("%s: the exit code is %d, and it says\n%s%s", args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
 func TestHelpIsNoError(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"--help"}, {"grade", "--help"}} {
@@ -208,7 +242,7 @@ func last(t *testing.T, root, failed string, change func(*report.Report)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := grade.Blank(grade.Options{Lab: listed, Dir: "labs/01-icecream"}, time.Now())
+	r := grade.Blank(grade.Options{Lab: listed, Dir: filepath.Join(root, "labs", "01-icecream")}, time.Now())
 	for i := range r.Checks {
 		check := &r.Checks[i]
 		check.Status, check.Reason, check.Points = report.Passed, "", check.MaxPoints
@@ -293,7 +327,7 @@ func TestHintsWhereNoCheckFailed(t *testing.T) {
 		}
 	})
 	got := run(t, root, "hint", "1")
-	if got.code != 1 || !strings.Contains(got.stderr, "it ended before: it does not compile; mend that and run `make lab-1`") {
+	if got.code != 1 || !strings.Contains(got.stderr, "because it ended early: it does not compile; fix that and run `make lab-1`") {
 		t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 	if err := os.WriteFile(filepath.Join(root, "out", "01-icecream", "verdict", "report.json"), []byte(`{"schema": "x/v9"}`), 0o600); err != nil {
@@ -313,6 +347,13 @@ func TestProgressAndLastReport(t *testing.T) {
 	if got.code != 0 || len(lines) < 3 || !strings.Contains(lines[1], "90 of 100") || !strings.Contains(lines[1], "make lab-1") ||
 		!strings.Contains(lines[2], "never") || !strings.Contains(lines[2], "make read-2") {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	old := filepath.Join(root, "out", "02-reconciler", "verdict")
+	if err := errors.Join(os.MkdirAll(old, 0o755), os.WriteFile(filepath.Join(old, report.JSONFile), []byte(`{"schema": "operator-labs/report/v1"}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, root, "labs"); got.code != 0 || !strings.Contains(got.stdout, "90 of 100") || !strings.Contains(got.stderr, "grade again to get a new one") {
+		t.Errorf("a report of another version: exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 	if got := run(t, root, "report", "1"); got.code != 0 || !strings.Contains(got.stdout, "90 of 100 points") || !strings.Contains(got.stdout, "make hint-1") {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)

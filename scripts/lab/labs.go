@@ -4,7 +4,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -13,13 +15,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/terminal"
 )
 
 func labsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "labs", GroupID: groupStudents, Short: "List the labs, and how far you have got in each", Args: cobra.NoArgs,
+		Use: "labs", GroupID: groupStudents, Short: "List the labs, with your scores", Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -41,31 +45,77 @@ func listLabs(here *checkout.Checkout) error {
 			return cell
 		}).
 		Headers("Lab", "What you build", "Score", "Last graded", "Next")
+	var unread []error
 	for i := range here.Labs.Labs {
 		lab := &here.Labs.Labs[i]
-		score, when, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
-		file := filepath.Join(here.Root, "out", lab.Name, verdictDir, report.JSONFile)
-		if _, err := os.Stat(file); err == nil {
-			last, err := report.Read(file)
-			if err != nil {
-				return err
-			}
-			score = fmt.Sprintf("%d of %d", last.Score, last.MaxScore)
-			if last.Outcome != report.Graded {
-				score += " (" + string(last.Outcome) + ")"
-			}
-			when = last.Started.Local().Format("2 Jan 15:04")
-			next = fmt.Sprintf("make lab-%d", lab.Number)
-			if last.FullMarks() {
-				next = "done"
-			}
+		row, err := standing(lab, filepath.Join(here.Root, "out", lab.Name))
+		if err != nil {
+			// Written by another version, or damaged: that is no reason to keep the others from sight.
+			unread = append(unread, err)
+			row = []string{lab.Name, lab.Title, "?", "?", fmt.Sprintf("make lab-%d", lab.Number)}
 		}
-		list.Row(lab.Name, lab.Title, score, when, next)
+		list.Row(row...)
 	}
 	screen := terminal.Detect(os.Stdout, os.Getenv)
 	if !screen.Color {
 		list.StyleFunc(func(int, int) lipgloss.Style { return cell })
 	}
 	_, err := fmt.Println(list.Render())
+	for _, problem := range unread {
+		fmt.Fprintln(os.Stderr, problem)
+	}
 	return err
+}
+
+// standing is how far somebody has got in a lab, as the reports in a folder say.
+func standing(lab *manifest.Lab, dir string) (row []string, err error) {
+	score, when, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
+	last, err := readIfThere(filepath.Join(dir, verdictDir, report.JSONFile))
+	if err != nil {
+		return nil, err
+	}
+	if last != nil {
+		score = fmt.Sprintf("%d of %d", last.Score, last.MaxScore)
+		if last.Outcome != report.Graded {
+			score += " (" + string(last.Outcome) + ")"
+		}
+		when = last.Started.Local().Format("2 Jan 15:04")
+		next = fmt.Sprintf("make lab-%d", lab.Number)
+		if last.FullMarks() {
+			next = "done"
+		}
+	}
+	best, err := readIfThere(filepath.Join(dir, bestDir, report.JSONFile))
+	if err != nil {
+		return nil, err
+	}
+	if best != nil && (last == nil || best.Score > last.Score) {
+		score += fmt.Sprintf(", best %d", best.Score)
+	}
+	return []string{lab.Name, lab.Title, score, when, next}, nil
+}
+
+// bestDir, in a lab's folder of reports, has the report with the highest score so far.
+const bestDir = "best"
+
+// keepBest keeps a verdict if no earlier one has as many points. A report that can't be read any more is of an older
+// version of this course, and is replaced.
+func keepBest(dir string, verdict *report.Report) error {
+	if verdict.Outcome == report.Error {
+		return nil // it says nothing of the submission
+	}
+	dir = filepath.Join(dir, bestDir)
+	best, err := report.Read(filepath.Join(dir, report.JSONFile))
+	if err == nil && best.Score >= verdict.Score {
+		return nil
+	}
+	return report.Write(dir, *verdict)
+}
+
+// readIfThere reads a report; one that is not there is nil.
+func readIfThere(file string) (*report.Report, error) {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return report.Read(file)
 }

@@ -22,23 +22,23 @@ const (
 func root() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lab",
-		Short: "Grade operators: build a lab, run it against a real Kubernetes, say what is right and what is not",
+		Short: "Grade operators: build a lab, run it against a real Kubernetes, report what works and what does not",
 		Long: "lab grades operators. N is a lab's number, as in `lab grade 2`; `lab labs` lists them.\n" +
-			"Most people type `make lab-2` instead: `make help` is the map.",
-		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+			"Most people type `make lab-2` instead; `make help` lists everything.",
+		SilenceUsage: true, SilenceErrors: true, Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	command.CompletionOptions.HiddenDefaultCmd = true
 	command.AddGroup(
 		&cobra.Group{ID: groupStudents, Title: "Labs:"},
 		&cobra.Group{ID: groupPlayground, Title: "The playground:"},
-		&cobra.Group{ID: groupMaintainers, Title: "For those who build the course:"},
+		&cobra.Group{ID: groupMaintainers, Title: "For contributors:"},
 	)
 	command.AddCommand(
 		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), zombieCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
-		testCommand(), certifyCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(),
+		testCommand(), certifyCommand(), mutateCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(), assetsCommand(),
 	)
-	return command
+	return cli.Prepare(command)
 }

@@ -8,18 +8,23 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/report/terminal"
 )
 
 func upCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "up", GroupID: groupPlayground, Short: "Start the playground, unless it runs", Args: cobra.NoArgs,
+		Use: "up", GroupID: groupPlayground, Short: "Start the playground, unless it runs", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -29,13 +34,16 @@ func upCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// What is for people goes to standard error, so that `eval "$(lab up)"` works.
+			// What is for people goes to standard error, so that `eval "$(make up)"` works.
 			if started {
-				fmt.Fprintf(os.Stderr, "The playground runs: Kubernetes %s. To use it:\n", here.ControlPlane.Version)
+				fmt.Fprintf(os.Stderr, "The playground is running: Kubernetes %s.\n", here.ControlPlane.Version)
 			} else {
-				fmt.Fprintln(os.Stderr, "The playground runs already. To use it:")
+				fmt.Fprintln(os.Stderr, "The playground is already running.")
 			}
-			fmt.Printf("export KUBECONFIG=%s\n", here.Playground().Kubeconfig())
+			if terminal.Detect(os.Stdout, os.Getenv).Interactive {
+				fmt.Fprintln(os.Stderr, "For kubectl and lab in this shell, type these two lines, or `eval \"$(make up)\"`, which runs them:")
+			}
+			fmt.Print(shellLines(here))
 			return nil
 		},
 	}
@@ -46,12 +54,66 @@ func up(ctx context.Context, here *checkout.Checkout) (started bool, err error) 
 	if err := here.EnsureControlPlane(ctx); err != nil {
 		return false, err
 	}
+	if err := writeKubectl(here); err != nil {
+		return false, err
+	}
 	return here.Playground().Up(ctx, here.ControlPlane)
 }
 
+// programs is the folder with the programs that a person can call.
+func programs(here *checkout.Checkout) string { return filepath.Join(here.Root, ".cache", "bin") }
+
+// kubectlScript is the kubectl of those who have none on their PATH. Their scripts find it there, too, unlike an alias.
+const kubectlScript = `#!/bin/sh
+# kubectl at $KUBECONFIG, or else at the playground; "make up" has written this file. Nothing is remembered of which kinds
+# there are, since in a lab they change from one command to the next.
+root=$(cd "$(dirname "$0")/%s" && pwd)
+export KUBECONFIG="${KUBECONFIG:-$root/%s}" KUBECACHEDIR=/dev/null
+exec "$root/%s" kubectl "$@"
+`
+
+func writeKubectl(here *checkout.Checkout) error {
+	var paths [3]string
+	for i, way := range [][2]string{
+		{programs(here), here.Root}, {here.Root, here.Playground().Kubeconfig()}, {here.Root, here.ControlPlane.Path},
+	} {
+		relative, err := filepath.Rel(way[0], way[1])
+		if err != nil {
+			return fmt.Errorf("writing kubectl: %w", err)
+		}
+		paths[i] = relative
+	}
+	if err := os.MkdirAll(programs(here), 0o755); err != nil {
+		return fmt.Errorf("making the folder for kubectl: %w", err)
+	}
+	file, content := filepath.Join(programs(here), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
+	if have, err := os.ReadFile(file); err == nil && string(have) == content {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte(content), 0o755); err != nil { //nolint:gosec // a program
+		return fmt.Errorf("writing kubectl: %w", err)
+	}
+	return nil
+}
+
+// shellLines bring the playground into a person's shell. A kubectl that they have comes before ours.
+func shellLines(here *checkout.Checkout) string {
+	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=\"$PATH\":%s\n", quoted(here.Playground().Kubeconfig()), quoted(programs(here)))
+}
+
+// quoted is a path as a shell reads it.
+func quoted(path string) string {
+	if plain.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./+@:,-]+$`)
+
 func downCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "down", GroupID: groupPlayground, Short: "End the playground and remove all that it holds", Args: cobra.NoArgs,
+		Use: "down", GroupID: groupPlayground, Short: "Stop the playground and remove everything in it", Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -64,7 +126,7 @@ func downCommand() *cobra.Command {
 			if was {
 				fmt.Println("The playground is gone.")
 			} else {
-				fmt.Println("There is no playground.")
+				fmt.Println("There was no playground.")
 			}
 			return nil
 		},
@@ -73,7 +135,7 @@ func downCommand() *cobra.Command {
 
 func statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", GroupID: groupPlayground, Short: "Say what of the playground runs", Args: cobra.NoArgs,
+		Use: "status", GroupID: groupPlayground, Short: "Show which parts of the playground run", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -94,7 +156,7 @@ func statusCommand() *cobra.Command {
 			if status.Ready != nil {
 				return fmt.Errorf("the playground's API server does not answer: %w; `make up` starts it again", status.Ready)
 			}
-			fmt.Printf("To use it:\nexport KUBECONFIG=%s\n", here.Playground().Kubeconfig())
+			fmt.Printf("For kubectl and lab in your shell:\n%s", shellLines(here))
 			return nil
 		},
 	}
@@ -102,7 +164,7 @@ func statusCommand() *cobra.Command {
 
 func kubectlCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "kubectl ARGS…", GroupID: groupPlayground, Short: "kubectl, at the playground", DisableFlagParsing: true,
+		Use: "kubectl ARGS…", GroupID: groupPlayground, Short: "Run kubectl against the playground", DisableFlagParsing: true,
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -132,7 +194,7 @@ func asksForHelp(args []string) bool {
 
 func controllerGenCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "controller-gen ARGS…", GroupID: groupMaintainers, Short: "The pinned controller-gen, in the working folder",
+		Use: "controller-gen ARGS…", GroupID: groupMaintainers, Short: "Run the pinned controller-gen in the working folder",
 		DisableFlagParsing: true,
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
@@ -143,7 +205,29 @@ func controllerGenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return become(program, "controller-gen", args, append(os.Environ(), "GOWORK=off"))
+			if err := fetchModules(command.Context(), here, ".", ""); err != nil {
+				return err
+			}
+			return become(program, "controller-gen", args, gobuild.Environment())
+		},
+	}
+}
+
+func assetsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "assets", GroupID: groupMaintainers, Args: cli.NoArguments,
+		Short: "Print the folder with etcd, kube-apiserver and kubectl, for envtest's KUBEBUILDER_ASSETS",
+		RunE: func(command *cobra.Command, _ []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			dir, err := here.Assets(command.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(command.OutOrStdout(), dir)
+			return nil
 		},
 	}
 }

@@ -34,7 +34,7 @@ func reportCommand() *cobra.Command {
 				return err
 			}
 			file := filepath.Join(chosen.Out, report.JSONFile)
-			last, err := report.Read(file)
+			last, err := chosen.last(report.JSONFile)
 			if err != nil {
 				return err
 			}

@@ -22,6 +22,7 @@ func reported(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stored.Submission.Dir = filepath.Join(root, "labs", "02-reconciler")
 	if err := report.Write(filepath.Join(root, "out", "02-reconciler"), *stored); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,7 @@ import (
 
 func resetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "reset N", GroupID: groupStudents, Short: "Begin a lab again; your work is kept", Args: exactlyOneLab,
+		Use: "reset N", GroupID: groupStudents, Short: "Start a lab over; your work is kept in out/kept", Args: exactlyOneLab,
 		RunE: func(command *cobra.Command, args []string) error {
 			chosen, err := (&choiceFlags{}).choose(args[0])
 			if err != nil {
@@ -29,16 +30,36 @@ func resetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Reports and hints were about what is no longer there.
-			if err := os.RemoveAll(chosen.Out); err != nil {
-				return fmt.Errorf("removing the old reports: %w", err)
+			if err := forget(chosen.Out); err != nil {
+				return err
 			}
+			folder := chosen.relative(chosen.Dir)
 			if kept == "" {
-				fmt.Printf("labs/%s is as it was at the beginning: there is nothing to reset.\n", chosen.Lab.Name)
+				fmt.Printf("%s is still the skeleton: there is nothing to reset.\n", folder)
 				return nil
 			}
-			fmt.Printf("labs/%s is as at the beginning. Your work is kept in %s.\n", chosen.Lab.Name, chosen.relative(kept))
+			kept = chosen.relative(kept)
+			fmt.Printf("%s is the skeleton again. Your work is in %s. To restore it, at the root of the repository:\n"+
+				"  make reset-%d     # first: keeps what you have written since, in a folder of its own\n"+
+				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, quoted(kept), quoted(folder))
 			return nil
 		},
 	}
+}
+
+// forget removes the reports and the hints of a lab, which were about what is no longer there. What was reached stays.
+func forget(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("looking for old reports: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == bestDir {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("removing old reports: %w", err)
+		}
+	}
+	return nil
 }

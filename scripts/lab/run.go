@@ -23,22 +23,23 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/submission"
 )
 
 func runCommand() *cobra.Command {
-	var dir string
+	var dir, main string
 	var solution bool
 	var where clusterFlags
 	command := &cobra.Command{
-		Use: "run N", GroupID: groupPlayground, Short: "Run a lab's operator at the playground, with its own role",
+		Use: "run N", GroupID: groupPlayground, Short: "Run a lab's operator against the playground, with its own role",
 		Long: "run installs the lab's API into the playground and runs its operator there until Ctrl-C, under an account with\n" +
 			"exactly the rights that its markers ask for. It is the lecture's `make install run`. The operator's webhooks are\n" +
 			"registered, and it finds the services of its lab. --dir without N is an operator of no lab.\n" +
-			"With --cluster it runs on this machine all the same, at a cluster of kind or of your kubeconfig, whose Services lead\n" +
-			"here meanwhile. Afterwards all of it is removed there.",
+			"With --cluster it runs on this machine, too, against a kind cluster or one of your kubeconfig, whose Services then lead\n" +
+			"here. Afterwards everything that was installed there is removed.",
 		Args: func(command *cobra.Command, args []string) error {
 			if dir != "" && len(args) == 0 {
 				return nil
@@ -52,21 +53,22 @@ func runCommand() *cobra.Command {
 			}
 			lab := labOf(here, dir)
 			if len(args) > 0 {
-				chosen, err := (&choiceFlags{dir: dir, solution: solution}).choose(args[0])
+				chosen, err := (&choiceFlags{dir: dir, main: main, solution: solution}).choose(args[0])
 				if err != nil {
 					return err
 				}
 				lab, dir = chosen.Lab, chosen.Dir
 			}
 			if where.embedded() {
-				return run(command.Context(), here, lab, dir)
+				return run(command.Context(), here, lab, dir, main)
 			}
-			return runElsewhere(command.Context(), here, where, lab, dir)
+			return runElsewhere(command.Context(), here, where, lab, dir, main)
 		},
 	}
-	command.Flags().StringVar(&dir, "dir", "", "a Go module of kubebuilder's layout, instead of the lab's folder here")
+	command.Flags().Var((*cli.Folder)(&dir), "dir", "a Go module of kubebuilder's layout, instead of the lab's folder here")
+	command.Flags().StringVar(&main, "main", "", mainUsage)
 	command.Flags().BoolVar(&solution, "solution", false, "the solution, instead of the lab")
-	command.MarkFlagsMutuallyExclusive("dir", "solution")
+	cli.Exclusive(command, "dir", "solution")
 	where.register(command, "the playground")
 	return command
 }
@@ -86,8 +88,8 @@ func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
 }
 
 // run builds and installs what is in a folder, and runs it until somebody ends it or it ends itself. The lab may be nil.
-func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir string) (err error) {
-	workshop, manifests, err := prepareRun(ctx, here, dir)
+func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, main string) (err error) {
+	workshop, manifests, err := prepareRun(ctx, here, dir, main)
 	if err != nil {
 		return err
 	}
@@ -107,10 +109,11 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir st
 		return err
 	}
 	kubeconfig := filepath.Join(scope.Dir, "operator.kubeconfig")
-	if err := manifests.Install(ctx, config, submission.Access{File: kubeconfig}); err != nil {
+	access := submission.Access{File: kubeconfig}
+	if err := manifests.Install(ctx, config, access); err != nil {
 		return err
 	}
-	closeWebhooks, err := workshop.ServeWebhooks(ctx, config, submission.ByEgress(playground.Egress()), manifests)
+	closeWebhooks, err := workshop.ServeWebhooks(ctx, config, access, submission.ByEgress(playground.Egress()), manifests)
 	if errors.Is(err, egress.ErrTaken) {
 		err = errRuns
 	}
@@ -123,14 +126,17 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir st
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	tell(playground, manifests, environment)
+	if err := warnOfFinalizers(ctx, here, config, dir, os.Stderr); err != nil {
+		return err
+	}
+	tell(here, manifests, environment)
 	operator, err := workshop.StartOperator(kubeconfig, os.Stdout, environment...)
 	if err != nil {
 		return err
 	}
 	if manifests.HasWebhooks() {
-		defer fmt.Fprintln(os.Stderr, "Its webhooks stay registered, and now nobody answers: with failurePolicy Fail, "+
-			"what they decide on is refused until you run it again.")
+		defer fmt.Fprintln(os.Stderr, "Its webhooks are still registered, and nothing answers them: with failurePolicy Fail, "+
+			"the requests that they match are refused until you run it again.")
 	}
 	select {
 	case <-operator.Done():
@@ -142,13 +148,16 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir st
 }
 
 // prepareRun builds what is in a folder, and generates its manifests. Whoever calls it closes the workshop's scope.
-func prepareRun(ctx context.Context, here *checkout.Checkout, dir string) (_ *submission.Workshop, _ *submission.Manifests, err error) {
-	opened, err := submission.Open(dir)
+func prepareRun(ctx context.Context, here *checkout.Checkout, dir, main string) (_ *submission.Workshop, _ *submission.Manifests, err error) {
+	opened, err := submission.Open(dir, main)
 	if err != nil {
 		return nil, nil, err
 	}
 	controllerGen, err := here.ControllerGen(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := fetchModules(ctx, here, opened.Dir, ""); err != nil {
 		return nil, nil, err
 	}
 	scope, err := process.NewScope(process.Options{})
@@ -168,11 +177,13 @@ func prepareRun(ctx context.Context, here *checkout.Checkout, dir string) (_ *su
 	return workshop, manifests, nil
 }
 
-func waiting(reason string) { fmt.Fprintf(os.Stderr, "Waiting: %s. Ctrl-C ends it.\n", reason) }
+func waiting(reason string) {
+	fmt.Fprintf(os.Stderr, "Waiting: %s. Ctrl-C stops the command.\n", reason)
+}
 
 // runElsewhere is run at a cluster that others use as well. Its Services lead to this machine for as long as the operator runs.
-func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFlags, lab *manifest.Lab, dir string) (err error) {
-	workshop, manifests, err := prepareRun(ctx, here, dir)
+func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFlags, lab *manifest.Lab, dir, main string) (err error) {
+	workshop, manifests, err := prepareRun(ctx, here, dir, main)
 	if err != nil {
 		return err
 	}
@@ -187,7 +198,7 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 		return err
 	}
 	defer func() {
-		fmt.Fprintln(os.Stderr, "Removing from the cluster what was installed for it.")
+		fmt.Fprintln(os.Stderr, "Removing what was installed in the cluster for it.")
 		err = errors.Join(err, cluster.Close())
 	}()
 	way, noWay := cluster.Way()
@@ -195,10 +206,19 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 		return noWay
 	}
 	kubeconfig := filepath.Join(workshop.Scope.Dir, "operator.kubeconfig")
-	if err := manifests.Install(ctx, cluster.Config(), submission.Access{File: kubeconfig, Shared: true}); err != nil {
+	groups := manifests.Groups()
+	if lab != nil {
+		groups = lab.Groups
+	}
+	account, err := cluster.Installer(ctx, groups)
+	if err != nil {
 		return err
 	}
-	closeWebhooks, err := workshop.ServeWebhooks(ctx, cluster.Config(), way, manifests)
+	access := submission.Access{File: kubeconfig, Shared: true, Groups: groups, Made: account.Own}
+	if err := manifests.Install(ctx, account.Config, access); err != nil {
+		return err
+	}
+	closeWebhooks, err := workshop.ServeWebhooks(ctx, account.Config, access, way, manifests)
 	if err != nil {
 		return err
 	}
@@ -208,9 +228,9 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	fmt.Fprintf(os.Stderr, "The operator runs on this machine, at the cluster of the context %s, under its own account; Ctrl-C ends it.\n", shared.Context)
+	fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, under its own account; Ctrl-C stops it.\n", shared.Context)
 	if manifests.HasWebhooks() {
-		fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server asks it, here on this machine.")
+		fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server calls it, here on this machine.")
 	}
 	operator, err := workshop.StartOperator(kubeconfig, os.Stdout, environment...)
 	if err != nil {
@@ -242,18 +262,18 @@ func lockRun(playground *embedded.Playground) (unlock func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-var errRuns = errors.New("another operator runs at the playground: end that first, with Ctrl-C in its terminal")
+var errRuns = errors.New("another operator is running against the playground: stop it first, with Ctrl-C in its terminal")
 
 // tell says what runs, and how to get there.
-func tell(playground *embedded.Playground, manifests *submission.Manifests, environment []string) {
-	fmt.Fprintln(os.Stderr, "The operator runs at the playground, under its own account; Ctrl-C ends it.")
+func tell(here *checkout.Checkout, manifests *submission.Manifests, environment []string) {
+	fmt.Fprintln(os.Stderr, "The operator is running against the playground, under its own account; Ctrl-C stops it.")
 	if manifests.HasWebhooks() {
-		fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server asks it, here on this machine.")
+		fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server calls it, here on this machine.")
 	}
-	fmt.Fprintf(os.Stderr, "In another terminal:\nexport KUBECONFIG=%s\n", playground.Kubeconfig())
+	fmt.Fprintf(os.Stderr, "In another terminal:\n%s", shellLines(here))
 	for _, variable := range environment {
 		if url, ok := strings.CutPrefix(variable, freezer.Variable+"="); ok {
-			fmt.Fprintf(os.Stderr, "curl %s/v1/stock     # the freezer, which is there as long as the operator runs, and remembers\n", url)
+			fmt.Fprintf(os.Stderr, "curl %s/v1/stock     # the freezer; it runs as long as the operator, and keeps its books\n", url)
 		}
 	}
 	fmt.Fprintln(os.Stderr)

@@ -29,7 +29,7 @@ func withPlayground(t *testing.T) string {
 	if _, err := from.ControllerGen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))
+	root := filepath.Join(t.TempDir(), "student's work", strings.Repeat("deep/", 30))
 	if err := os.MkdirAll(filepath.Join(root, ".cache"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +158,50 @@ func freezerIn(t *testing.T, said string) string {
 	return url
 }
 
+// What `make up` prints is all that a shell needs, for people and for their scripts.
+func TestAShellWithThePlayground(t *testing.T) {
+	t.Parallel()
+	root := withPlayground(t)
+	lines := run(t, root, "up").stdout
+	// This machine may have a kubectl, which would come first.
+	system := t.TempDir()
+	for _, name := range []string{"sh", "dirname"} {
+		program, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(program, filepath.Join(system, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell := func(script string) string {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "sh", "-c", lines+script)
+		c.Dir = t.TempDir()
+		c.Env = []string{"PATH=" + system, "HOME=" + c.Dir}
+		output, err := c.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v", script, err)
+		}
+		return string(output)
+	}
+	if got := shell("sh -c 'kubectl get namespaces --output=name'"); !strings.Contains(got, "namespace/kube-system\n") {
+		t.Errorf("kubectl in a script says %q", got)
+	}
+	if got := shell("unset KUBECONFIG; kubectl get namespaces --output=name"); !strings.Contains(got, "namespace/kube-system\n") {
+		t.Errorf("kubectl says %q", got)
+	}
+	if got := shell("KUBECONFIG=/nowhere kubectl config get-clusters"); strings.Count(got, "\n") != 1 {
+		t.Errorf("kubectl at another kubeconfig says %q", got)
+	}
+	if got := shell("command -v lab"); got != filepath.Join(root, ".cache", "bin", "lab")+"\n" {
+		t.Errorf("lab is %q", got)
+	}
+	if status := run(t, root, "status"); !strings.HasSuffix(status.stdout, lines) {
+		t.Errorf("the status ends with other lines than\n%s:\n%s", lines, status.stdout)
+	}
+}
+
 // Each step begins with what the one before it left, as it does for who plays.
 func TestOperatorsAtThePlayground(t *testing.T) {
 	t.Parallel()
@@ -186,18 +230,34 @@ func TestOperatorsAtThePlayground(t *testing.T) {
 	operator, said = runOperator(t, root, "--dir", filepath.Join("solutions", "03-finalizer"))
 	stock(t, freezerIn(t, said), `{"kind":"topping","ingredient":"cream","count":999}`)
 	if got := run(t, root, "run", "2", "--solution"); got.code != 1 ||
-		!strings.Contains(got.stderr, "another operator runs at the playground: end that first, with Ctrl-C in its terminal") {
+		!strings.Contains(got.stderr, "another operator is running against the playground: stop it first, with Ctrl-C in its terminal") {
 		t.Errorf("a second operator: exit code %d, %s", got.code, got.stderr)
 	}
 	if got := run(t, root, "kubectl", "delete", "icecream", "sundae", "--timeout=30s"); got.code != 0 {
 		t.Error(got.stderr)
 	}
 	stock(t, freezerIn(t, said), `{"kind":"topping","ingredient":"cream","count":1000}`)
+	// An operator that knows the finalizers is not warned of them.
+	sees(t, root, "left", "vanilla", "created")
+	if got := run(t, root, "kubectl", "wait", "--for=jsonpath={.metadata.finalizers[0]}=demo.lva.io/finalizer", "icecream/left", "--timeout=30s"); got.code != 0 {
+		t.Error(got.stderr)
+	}
 	operator.end(syscall.SIGKILL)
+	if got := run(t, root, "zombie"); got.code != 0 {
+		t.Error(got.stderr)
+	}
+	operator, said = runOperator(t, root, "3", "--solution")
+	if strings.Contains(said, "can't be deleted") {
+		t.Errorf("it says\n%s", said)
+	}
+	operator.end(syscall.SIGINT)
 
 	// Webhooks are asked by their Service, and fail closed when their operator is killed.
 	operator, said = runOperator(t, root, "4", "--solution")
-	if !strings.Contains(said, "Its webhooks are registered: ") {
+	const warning = "The playground has objects with the finalizer demo.lva.io/finalizer of lab 3: left.\n" +
+		"This operator does not remove it, so they can't be deleted while it runs. `make run-3` runs the operator that does;\n" +
+		"`make down` removes everything.\n"
+	if !strings.Contains(said, "Its webhooks are registered: ") || strings.Count(said, "finalizer") != 2 || !strings.Contains(said, warning) {
 		t.Errorf("it says\n%s", said)
 	}
 	sees(t, root, "matcha", "matcha", `Unsupported value: "matcha"`)
@@ -209,7 +269,7 @@ func TestOperatorsAtThePlayground(t *testing.T) {
 	operator, _ = runOperator(t, root, "4", "--solution")
 	sees(t, root, "two", "vanilla", "created")
 	code, said := operator.end(syscall.SIGINT)
-	if code != 0 || !strings.Contains(said, "Its webhooks stay registered, and now nobody answers") {
+	if code != 0 || !strings.Contains(said, "Its webhooks are still registered, and nothing answers them") {
 		t.Errorf("Ctrl-C ends it with %d:\n%s", code, said)
 	}
 	sees(t, root, "three", "vanilla", "failed calling webhook")

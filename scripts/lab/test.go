@@ -4,25 +4,34 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 )
 
 func testCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "test", GroupID: groupMaintainers, Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cobra.NoArgs,
+		Use: "test", GroupID: groupMaintainers, Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
@@ -40,12 +49,17 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// The solutions' tests start an API server with envtest.
+			assets, err := here.Assets(command.Context())
+			if err != nil {
+				return err
+			}
 			for _, module := range append(modules, tested...) {
 				if strings.HasPrefix(module, "labs/") {
 					continue
 				}
 				fmt.Printf("test %s\n", module)
-				if err := goTest(command.Context(), here, module, "-timeout=20m", "./..."); err != nil {
+				if err := goTest(command.Context(), here, module, []string{"KUBEBUILDER_ASSETS=" + assets}, "-timeout=20m", "./..."); err != nil {
 					return fmt.Errorf("the tests of %s failed: %w", module, err)
 				}
 			}
@@ -75,7 +89,7 @@ func testedPrograms(here *checkout.Checkout) ([]string, error) {
 func benchCommand() *cobra.Command {
 	var times, only string
 	command := &cobra.Command{
-		Use: "bench", GroupID: groupMaintainers, Short: "Measure the budgets of the design", Args: cobra.NoArgs,
+		Use: "bench", GroupID: groupMaintainers, Short: "Measure the budgets of the design", Args: cli.NoArguments,
 		Long: "bench measures the budgets of the design: medians and worst cases, with envtest as the peer of the cluster's start.\n" +
 			"The figures of a quiet machine belong into docs/benchmarks.md.",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -83,10 +97,13 @@ func benchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := anyBenchmark(filepath.Join(here.Root, "scripts", "bench"), only); err != nil {
+				return err
+			}
 			if err := here.EnsureControlPlane(command.Context()); err != nil {
 				return err
 			}
-			return goTest(command.Context(), here, "scripts",
+			return goTest(command.Context(), here, "scripts", nil,
 				"-run=^$", "-bench="+only, "-benchtime="+times, "-timeout=60m", "./bench")
 		},
 	}
@@ -95,8 +112,41 @@ func benchCommand() *cobra.Command {
 	return command
 }
 
-// goTest runs go test in a module, its output ours.
-func goTest(ctx context.Context, here *checkout.Checkout, module string, args ...string) (err error) {
+// anyBenchmark returns an error unless a benchmark of a folder matches the expression of --only: go test would run none, and
+// be content.
+func anyBenchmark(folder, only string) error {
+	// Behind a slash stands what chooses among the parts of a benchmark.
+	wanted, _, _ := strings.Cut(only, "/")
+	expression, err := regexp.Compile(wanted)
+	if err != nil {
+		return fmt.Errorf("--only %s is no regular expression: %w", only, err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return fmt.Errorf("looking for benchmarks: %w", err)
+		}
+		for _, declaration := range parsed.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok || !strings.HasPrefix(function.Name.Name, "Benchmark") {
+				continue
+			}
+			if expression.MatchString(function.Name.Name) {
+				return nil
+			}
+			names = append(names, function.Name.Name)
+		}
+	}
+	return fmt.Errorf("no benchmark matches --only %s: there are %s", only, strings.Join(names, ", "))
+}
+
+// goTest runs go test in a module, with variables besides those of a build, its output ours.
+func goTest(ctx context.Context, here *checkout.Checkout, module string, environment []string, args ...string) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
@@ -104,14 +154,51 @@ func goTest(ctx context.Context, here *checkout.Checkout, module string, args ..
 	defer func() { err = errors.Join(err, scope.Close()) }()
 	program, err := exec.LookPath("go")
 	if err != nil {
-		return fmt.Errorf("go is needed and not on PATH: %w", err)
+		return gobuild.ErrNoGo
 	}
+	// Until the first package has been tested, go test says nothing, and on a fresh machine that takes minutes.
+	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)
+	speaks := sync.OnceFunc(bar.Done)
 	p, err := scope.Start(process.Spec{
 		Path: program, Args: append(append([]string{"test"}, gobuild.Flags...), args...),
-		Dir: filepath.Join(here.Root, filepath.FromSlash(module)), Env: gobuild.Environment(), Stdout: os.Stdout, Stderr: os.Stderr,
+		Dir: filepath.Join(here.Root, filepath.FromSlash(module)), Env: append(gobuild.Environment(), environment...),
+		Stdout: &output{to: os.Stdout, speaks: speaks},
+		Stderr: &output{to: os.Stderr, speaks: speaks, downloads: func(n int) { bar.Set(progress.Modules, n, 0) }},
 	})
 	if err != nil {
+		speaks()
 		return err
 	}
-	return p.Wait(ctx)
+	err = p.Wait(ctx)
+	speaks()
+	return err
+}
+
+// output passes on what go test prints, line by line, but for the downloads that it tells of: these are counted.
+type output struct {
+	to        io.Writer
+	speaks    func() // before the first line is passed on
+	downloads func(n int)
+	n         int
+	line      []byte
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.line = append(o.line, p...)
+	for {
+		end := bytes.IndexByte(o.line, '\n') + 1
+		if end == 0 {
+			return len(p), nil
+		}
+		if o.downloads != nil && bytes.HasPrefix(o.line, []byte("go: downloading ")) {
+			o.n++
+			o.downloads(o.n)
+		} else {
+			o.speaks()
+			if _, err := o.to.Write(o.line[:end]); err != nil {
+				return 0, err
+			}
+		}
+		o.line = o.line[end:]
+	}
 }

@@ -32,9 +32,9 @@ func tortureCommand() *cobra.Command {
 	var where clusterFlags
 	var seed uint32
 	var random int
-	var fetch bool
+	var fetch, scenes bool
 	command := &cobra.Command{
-		Use: "torture N", GroupID: groupStudents, Short: "Crash an operator at each of its writes, and let all else go wrong, too",
+		Use: "torture N", GroupID: groupStudents, Short: "Crash an operator at each of its writes, and try random faults",
 		Long: "torture plays a lab's scenario over and over: on a good day, with a crash right before and right after each write,\n" +
 			"and under random schedules of conflicts, refusals, delays, lost watches and crashes, all from one seed. It ends at\n" +
 			"the first schedule that an operator does not survive, and prints the shortest one like it, with what happened.\n" +
@@ -53,18 +53,19 @@ func tortureCommand() *cobra.Command {
 				return fmt.Errorf("lab %s runs no operator, so there is nothing to torture", chosen.Lab.Name)
 			}
 			chosen.where = where
-			return torture(command.Context(), chosen, seed, random, fetch)
+			return torture(command.Context(), chosen, seed, random, scenes, fetch)
 		},
 	}
 	flags.register(command)
 	where.register(command, "a fresh one, on this machine")
 	command.Flags().Uint32Var(&seed, "seed", 0, "play the schedules of an earlier run again (default: new ones)")
+	command.Flags().BoolVar(&scenes, "scenes", false, "play the lab's scenes, too: mishaps that are rarer than those of the schedules (lab 3 has one)")
 	command.Flags().IntVar(&random, "random", grade.RandomSchedules, "how many random schedules, after all single crashes")
 	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	return command
 }
 
-func torture(ctx context.Context, c *choice, seed uint32, random int, fetch bool) error {
+func torture(ctx context.Context, c *choice, seed uint32, random int, scenes, fetch bool) error {
 	options, err := tools(ctx, c)
 	if err != nil {
 		return err
@@ -72,7 +73,8 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, fetch bool
 	if options.Start, options.On, err = c.where.start(ctx, c.Checkout); err != nil {
 		return err
 	}
-	options.Seed, options.Fetch = seed, fetch
+	options.Seed, options.Scenes = seed, scenes
+	options.Fetch = options.Fetch || fetch
 	planned := grade.Blank(options, time.Now())
 	planned.Checks = nil
 	live := terminal.NewLive(os.Stdout, planned, c.screen(filepath.Join(c.Out, tortureFile)))
@@ -84,7 +86,7 @@ func torture(ctx context.Context, c *choice, seed uint32, random int, fetch bool
 	if err := writeTrials(filepath.Join(c.Out, tortureFile), trials); err != nil {
 		return err
 	}
-	printTrials(os.Stdout, trials, c.command("torture"), random)
+	printTrials(os.Stdout, trials, c.command("torture"), random, scenes)
 	if !trials.Survived() {
 		return cli.ErrSaid
 	}
@@ -138,10 +140,13 @@ func describe(trial protocol.Trial) string {
 }
 
 // printTrials says what came of it, and how to see it again.
-func printTrials(w io.Writer, trials *grade.Trials, command string, random int) {
+func printTrials(w io.Writer, trials *grade.Trials, command string, random int, scenes bool) {
 	again := fmt.Sprintf("%s --seed %d", command, trials.Run.Seed)
 	if random != grade.RandomSchedules {
 		again += fmt.Sprintf(" --random %d", random)
+	}
+	if scenes {
+		again += " --scenes"
 	}
 	failure := trials.Failure
 	switch {
@@ -160,11 +165,14 @@ func printTrials(w io.Writer, trials *grade.Trials, command string, random int) 
 		fmt.Fprintf(w, "\n%s survives: a good day, each single crash at a write, and random schedules, %d in all (seed %d).\n",
 			trials.Run.Lab, trials.Tried, trials.Run.Seed)
 	default:
-		fmt.Fprintf(w, "\nIt falls to this schedule, the shortest that was found:\n\n    %s\n\n", failure.Schedule)
+		fmt.Fprintf(w, "\nIt fails under this schedule, the shortest that was found:\n\n    %s\n\n", failure.Schedule)
 		if len(failure.Schedule.Faults) == 0 {
 			fmt.Fprintf(w, "    It fails on a good day: grade it first, with `%s`.\n\n", strings.Replace(command, " torture ", " grade ", 1))
 		}
 		fmt.Fprintf(w, "  expected  %s\n  observed  %s\n", report.Safe(failure.Expected), report.Safe(failure.Observed))
+		for _, line := range failure.Troubles {
+			fmt.Fprintf(w, "  evidence  %s\n", report.Safe(line))
+		}
 		printTimeline(w, failure)
 		fmt.Fprintf(w, "\nTo see it again: %s\n", again)
 	}
@@ -179,7 +187,7 @@ func printTimeline(w io.Writer, failure *grade.Failure) {
 		}
 		return
 	}
-	fmt.Fprintf(w, "\n  what it asked for, and what befell it (seconds since the schedule began):\n")
+	fmt.Fprintf(w, "\n  what the operator requested, what happened to it, and what the check did (seconds since the schedule began):\n")
 	began := failure.Timeline[0].Time
 	shown := failure.Timeline
 	if skipped := len(shown) - most; skipped > 0 {

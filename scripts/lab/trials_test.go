@@ -67,14 +67,14 @@ func TestHowTrialsAreTold(t *testing.T) {
 			}},
 			grade.RandomSchedules,
 			`
-It falls to this schedule, the shortest that was found:
+It fails under this schedule, the shortest that was found:
 
     kill-before write 3
 
   expected  all is returned
   observed  cream is out
 
-  what it asked for, and what befell it (seconds since the schedule began):
+  what the operator requested, what happened to it, and what the check did (seconds since the schedule began):
     0.000  update icecreams/status sundae → 200
     0.012  update icecreams/status sundae   ← kill-before
     1.500  the operator was killed
@@ -90,7 +90,7 @@ To see it again: lab torture 3 --seed 4711
 			}},
 			7,
 			`
-It falls to this schedule, the shortest that was found:
+It fails under this schedule, the shortest that was found:
 
     kill-before write 3
 
@@ -109,7 +109,7 @@ To see it again: lab torture 3 --seed 4711 --random 7
 			}},
 			grade.RandomSchedules,
 			`
-It falls to this schedule, the shortest that was found:
+It fails under this schedule, the shortest that was found:
 
     no faults
 
@@ -125,7 +125,7 @@ To see it again: lab torture 3 --seed 4711
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			printTrials(&out, &test.trials, "lab torture 3", test.random)
+			printTrials(&out, &test.trials, "lab torture 3", test.random, false)
 			if out.String() != test.want {
 				t.Errorf("it prints\n%s\nand must print\n%s", out.String(), test.want)
 			}

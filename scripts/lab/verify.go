@@ -10,32 +10,38 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/verify"
 )
 
 func verifyCommand() *cobra.Command {
-	return repositoryCommand("verify", "Check the repository: generated files, pages, modules, lint. It never edits the tree", verify.Verify)
+	return repositoryCommand("verify", "Check the repository: generated files, pages, modules, lint. It edits nothing", verify.Verify)
 }
 
 func fixCommand() *cobra.Command {
-	return repositoryCommand("fix", "Mend what verify finds, as far as a program can", verify.Fix)
+	return repositoryCommand("fix", "Fix what verify finds, as far as a program can", verify.Fix)
 }
 
 func repositoryCommand(name, short string, do func(context.Context, verify.Options) error) *cobra.Command {
 	var only []string
 	command := &cobra.Command{
-		Use: name, GroupID: groupMaintainers, Short: short, Args: cobra.NoArgs,
+		Use: name, GroupID: groupMaintainers, Short: short, Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
 				return err
 			}
 			options := verify.Options{Root: here.Root, Only: only, Out: os.Stdout}
+			if err := options.Validate(); err != nil {
+				return err
+			}
 			if options.ControllerGen, err = here.ControllerGen(command.Context()); err != nil {
 				return err
 			}
-			if options.GolangCILint, err = here.GolangCILint(command.Context()); err != nil {
-				return err
+			if options.NeedsLinter() {
+				if options.GolangCILint, err = here.GolangCILint(command.Context()); err != nil {
+					return err
+				}
 			}
 			return do(command.Context(), options)
 		},

@@ -47,7 +47,7 @@ func CheckLinks(root string) error {
 			page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				found.add(where, at, "there is no file %s; write it or mend the link", file)
+				found.add(where, at, "there is no file %s; write it or fix the link", file)
 				return
 			case err != nil:
 				found.add(where, at, "%v", err)
@@ -61,7 +61,7 @@ func CheckLinks(root string) error {
 	}
 	for i, lab := range manifest.Labs {
 		check(path("labs", i, "lecture"), lab.Lecture)
-		for j, c := range lab.Checks {
+		for j, c := range lab.Own() {
 			check(path("labs", i, "checks", j, "lecture"), c.Lecture)
 		}
 	}

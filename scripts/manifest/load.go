@@ -68,7 +68,33 @@ func parse(data, schema []byte) (*Manifest, error) {
 	if err := manifest.check(where); err != nil {
 		return nil, err
 	}
+	manifest.expand()
 	return &manifest, nil
+}
+
+// expand puts the preconditions of each lab before its own checks.
+func (m *Manifest) expand() {
+	for i := range m.Labs {
+		lab := &m.Labs[i]
+		if lab.Preconditions == nil {
+			continue
+		}
+		of, err := m.Lab(lab.Preconditions.Lab)
+		if err != nil {
+			continue // check has found it
+		}
+		var all []Check
+		for _, id := range lab.Preconditions.Checks {
+			check, err := of.Check(id)
+			if err != nil {
+				continue // check has found it
+			}
+			copied := *check
+			copied.Points, copied.Needs = 0, nil
+			all = append(all, copied)
+		}
+		lab.Checks = append(all, lab.Checks...)
+	}
 }
 
 // checkSchema finds everything that labs.schema.json does not allow.
@@ -142,6 +168,9 @@ func (m *Manifest) check(where *positions) error {
 			found.add(where, at("startsFrom"), "there is no lab %s before this one; name one of %s, or none",
 				lab.StartsFrom, orNothing(m.Labs[:i]))
 		}
+		if lab.Preconditions != nil {
+			lab.checkPreconditions(&found, where, at, m.Labs[:i])
+		}
 		if lab.TimeLimit.Duration <= 0 {
 			found.add(where, at("timeLimit"), "a time limit of %s ends every run; write something like 2m", lab.TimeLimit.Duration)
 		}
@@ -174,9 +203,49 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 			}
 		}
 	}
+	for i, check := range l.Checks {
+		for j, cause := range check.Causes {
+			_, known := index[cause]
+			switch {
+			case !known:
+				found.add(where, at("checks", i, "causes", j), "lab %s has no check %s; causes names checks of the same lab", l.Name, cause)
+			case l.leadsTo(cause, check.ID, map[string]bool{}):
+				found.add(where, at("checks", i, "causes", j), "%s would be the cause of itself; leave it out", check.ID)
+			}
+		}
+	}
 	if sum := l.MaxScore(); sum != maxPoints {
 		found.add(where, at("checks"), "the points of lab %s sum to %d; make it %d", l.Name, sum, maxPoints)
 	}
+}
+
+func (l *Lab) checkPreconditions(found *problems, where *positions, at func(...any) []string, earlier []Lab) {
+	i := slices.IndexFunc(earlier, func(other Lab) bool { return other.Name == l.Preconditions.Lab })
+	if i < 0 {
+		found.add(where, at("preconditions", "lab"), "there is no lab %s before this one; name one of %s", l.Preconditions.Lab, orNothing(earlier))
+		return
+	}
+	for j, id := range l.Preconditions.Checks {
+		if _, err := earlier[i].Check(id); err != nil {
+			found.add(where, at("preconditions", "checks", j), "%v", err)
+		}
+		if _, err := l.Check(id); err == nil {
+			found.add(where, at("preconditions", "checks", j), "%s is a check of lab %s, too; rename one of them", id, l.Name)
+		}
+	}
+}
+
+// leadsTo says whether one follows the causes of a check and comes to another one.
+func (l *Lab) leadsTo(from, to string, seen map[string]bool) bool {
+	if from == to {
+		return true
+	}
+	check, err := l.Check(from)
+	if err != nil || seen[from] {
+		return false
+	}
+	seen[from] = true
+	return slices.ContainsFunc(check.Causes, func(cause string) bool { return l.leadsTo(cause, to, seen) })
 }
 
 func orNothing(labs []Lab) string {
@@ -190,7 +259,7 @@ func orNothing(labs []Lab) string {
 	return strings.Join(names, ", ")
 }
 
-// problems collects what is wrong, so that an author mends it all at once.
+// problems collects what is wrong, so that an author fixes it all at once.
 type problems []problem
 
 type problem struct {

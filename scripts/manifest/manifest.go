@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lva.io/operators/scripts/report"
@@ -40,6 +41,8 @@ type Lab struct {
 	StartsFrom string `json:"startsFrom,omitempty"`
 	// Lecture is the lecture's file, slash-separated, from the repository's root.
 	Lecture string `json:"lecture"`
+	// Teaches completes the sentence "after the lecture and the lab, you will know …".
+	Teaches string `json:"teaches"`
 	// Operator is false where only the API is graded: the program is then built but not run.
 	Operator bool `json:"operator"`
 	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
@@ -49,8 +52,18 @@ type Lab struct {
 	Webhooks bool `json:"webhooks,omitempty"`
 	// TimeLimit is for all checks of a run together.
 	TimeLimit metav1.Duration `json:"timeLimit"`
-	// Checks in the order in which they run. Their points sum to 100.
+	// Groups are the API groups of the kinds that the student builds.
+	Groups []string `json:"groups"`
+	// Preconditions are checks of an earlier lab that must pass before anything of this one is tried. Nil: there are none.
+	Preconditions *Preconditions `json:"preconditions,omitempty"`
+	// Checks in the order in which they run. Their points sum to 100. Load puts the preconditions first.
 	Checks []Check `json:"checks"`
+}
+
+// Preconditions are named by the lab whose checks they are.
+type Preconditions struct {
+	Lab    string   `json:"lab"`
+	Checks []string `json:"checks"`
 }
 
 // Check is one thing that a submission must hold.
@@ -59,15 +72,22 @@ type Check struct {
 	ID string `json:"id"`
 	// Title is the sentence for the student; it is true when the check passes.
 	Title string `json:"title"`
-	// Points of the lab's 100.
+	// Points of the lab's 100; 0 for a precondition.
 	Points int `json:"points"`
 	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
 	Needs []string `json:"needs,omitempty"`
+	// Causes are ids of checks of the same lab that name the cause when this check fails and they fail too; the likeliest comes
+	// first. They run also when what they need has failed, and are then skipped unless they find something.
+	Causes []string `json:"causes,omitempty"`
 	// Lecture is the heading that explains this check: file#anchor, from the repository's root.
 	Lecture string `json:"lecture"`
 	// Hints say more and more; there are at least two.
 	Hints []string `json:"hints"`
 }
+
+// Precondition is true of a check of an earlier lab: it has no points, runs before the operator is started, and all others
+// need it.
+func (c Check) Precondition() bool { return c.Points == 0 }
 
 // Lab finds a lab as people name it: "2", "02", "02-reconciler" or "reconciler".
 func (m *Manifest) Lab(ref string) (*Lab, error) {
@@ -83,7 +103,7 @@ func (m *Manifest) Lab(ref string) (*Lab, error) {
 	for i, lab := range m.Labs {
 		known[i] = fmt.Sprintf("%d (%s)", lab.Number, lab.Name)
 	}
-	return nil, fmt.Errorf("there is no lab %q; the labs are %s", ref, enumerate(known))
+	return nil, fmt.Errorf("there is no lab %q; the labs are %s", ref, english.WordSeries(known, "and"))
 }
 
 // ShortName is the name without its number: reconciler for 02-reconciler.
@@ -103,7 +123,12 @@ func (l *Lab) Check(id string) (*Check, error) {
 	for i, check := range l.Checks {
 		known[i] = check.ID
 	}
-	return nil, fmt.Errorf("lab %s has no check %q; its checks are %s", l.Name, id, enumerate(known))
+	return nil, fmt.Errorf("lab %s has no check %q; its checks are %s", l.Name, id, english.WordSeries(known, "and"))
+}
+
+// Own are the checks of the lab without its preconditions.
+func (l *Lab) Own() []Check {
+	return slices.DeleteFunc(slices.Clone(l.Checks), Check.Precondition)
 }
 
 // MaxScore is the sum of the points of all checks.
@@ -122,7 +147,7 @@ func (l *Lab) Blocked(id string, statuses map[string]report.Status) string {
 	if err != nil {
 		return "skipped: " + err.Error()
 	}
-	for _, need := range check.Needs {
+	for _, need := range slices.Concat(l.before(id), check.Needs) {
 		switch statuses[need] {
 		case report.Passed:
 		case report.Failed:
@@ -136,24 +161,33 @@ func (l *Lab) Blocked(id string, statuses map[string]report.Status) string {
 	return ""
 }
 
+// before are the preconditions of a check.
+func (l *Lab) before(id string) (ids []string) {
+	for _, check := range l.Checks {
+		if check.ID == id || !check.Precondition() {
+			break
+		}
+		ids = append(ids, check.ID)
+	}
+	return ids
+}
+
+// MayExplain says whether a check that is blocked has to run all the same: it may name the cause of one that failed.
+func (l *Lab) MayExplain(id string, statuses map[string]report.Status) bool {
+	return slices.ContainsFunc(l.Checks, func(check Check) bool {
+		return statuses[check.ID] == report.Failed && slices.Contains(check.Causes, id)
+	})
+}
+
 // Dependents are the ids of all checks that are skipped when this one fails, also those that need it only through others,
 // in the order of the list.
 func (l *Lab) Dependents(id string) []string {
 	var dependents []string
 	for _, check := range l.Checks {
 		// One pass is enough: a check needs only earlier ones.
-		if slices.ContainsFunc(check.Needs, func(need string) bool { return need == id || slices.Contains(dependents, need) }) {
+		if slices.ContainsFunc(slices.Concat(l.before(check.ID), check.Needs), func(need string) bool { return need == id || slices.Contains(dependents, need) }) {
 			dependents = append(dependents, check.ID)
 		}
 	}
 	return dependents
-}
-
-// enumerate writes a list as a sentence has it: "a, b and c".
-func enumerate(items []string) string {
-	if len(items) < 2 {
-		return strings.Join(items, "")
-	}
-	last := len(items) - 1
-	return strings.Join(items[:last], ", ") + " and " + items[last]
 }

@@ -5,6 +5,7 @@ package manifest_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -99,7 +100,7 @@ func TestUnknownCheckNamesTheOnesThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lab.Check("flip")
-	wantError(t, err, `lab 02-pan-flipper has no check "flip"; its checks are flips, once, never-drops and cold-pan`)
+	wantError(t, err, `lab 02-pan-flipper has no check "flip"; its checks are served, flips, once, never-drops and cold-pan`)
 }
 
 func TestBlocked(t *testing.T) {
@@ -132,7 +133,9 @@ func TestBlocked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := lab.Blocked(test.check, test.statuses); got != test.want {
+			statuses := map[string]report.Status{"served": report.Passed} // the precondition
+			maps.Copy(statuses, test.statuses)
+			if got := lab.Blocked(test.check, statuses); got != test.want {
 				t.Errorf("Blocked() = %q, want %q", got, test.want)
 			}
 		})
@@ -157,6 +160,28 @@ func TestDependents(t *testing.T) {
 	}
 }
 
+// Preconditions come first, have no points, and keep everything else from being tried.
+func TestPreconditions(t *testing.T) {
+	t.Parallel()
+	lab, err := load(t).Lab("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := lab.Checks[0]
+	if first.ID != "served" || !first.Precondition() || first.Points != 0 || first.Title != "The API server serves pancakes" || len(first.Hints) != 2 {
+		t.Errorf("the first check is %+v", first)
+	}
+	if len(lab.Own()) != len(lab.Checks)-1 || lab.Own()[0].ID != "flips" || lab.MaxScore() != 100 {
+		t.Errorf("its own checks are %+v, for %d points", lab.Own(), lab.MaxScore())
+	}
+	if got := lab.Blocked("flips", map[string]report.Status{"served": report.Failed}); got != "skipped: it needs served, which failed" {
+		t.Errorf("without it, flips is blocked by %q", got)
+	}
+	if got := lab.Blocked("served", nil); got != "" {
+		t.Errorf("it needs nothing itself, and is blocked by %q", got)
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
@@ -164,33 +189,45 @@ func TestLoadRefuses(t *testing.T) {
 		{"a key twice", "  title: The pancake\n", "  title: a\n  title: b\n", `(?s)not valid YAML: .*line \d+.*"title" already set`},
 		{"an empty file", "", "", `^labs/labs.yaml:1: the document: got null, want object`},
 		{"an unknown field", "  title: The pancake\n", "  title: The pancake\n  author: me\n", `^labs/labs.yaml:3: labs\[0\]: .*'author'.*expected: A lab has`},
-		{"an unknown field of a check", "    points: 60\n", "    points: 60\n    hint: x\n", `:11: labs\[0\].checks\[0\]: .*'hint'`},
-		{"a missing field", "    points: 60\n", "", `:11: labs\[0\].checks\[0\]: missing property 'points'`},
-		{"points as text", "points: 60", "points: lots", `^labs/labs.yaml:13: labs\[0\].checks\[0\].points: got string, want integer; expected: What the check is worth`},
-		{"no points", "points: 60", "points: 0", `:13: labs\[0\].checks\[0\].points: .*expected: What`},
-		{"one hint only", "[Look at the name of the file., It must be pancakes.]", "[x]", `:15: .*hints: .*expected: At least two hints`},
-		{"an id with capitals", "id: served", "id: Served", `:11: .*id: .*kebab-case`},
-		{"a time limit without unit", "1m30s", "90", `:9: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
-		{"a time limit of nothing", "1m30s", "0s", `:9: labs\[0\].timeLimit: .*something like 2m`},
-		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:31: labs\[1\].services\[0\]: .*'freezer'; expected: The name of a service`},
-		{"a service twice", "services: [freezer]", "services: [freezer, freezer]", `:31: labs\[1\].services: .*equal; expected: What runs beside`},
-		{"a list without services", "services: [freezer]", "services: []", `:31: labs\[1\].services: .*expected: What runs beside`},
-		{"webhooks that are not meant", "services: [freezer]", "webhooks: false", `:31: labs\[1\].webhooks: .*expected: true`},
-		{"a service that is no list", "services: [freezer]", "services: freezer", `:31: labs\[1\].services: got string, want array`},
+		{"an unknown field of a check", "    points: 60\n", "    points: 60\n    hint: x\n", `:12: labs\[0\].checks\[0\]: .*'hint'`},
+		{"a missing field", "    points: 60\n", "", `:12: labs\[0\].checks\[0\]: missing property 'points'`},
+		{"points as text", "points: 60", "points: lots", `^labs/labs.yaml:14: labs\[0\].checks\[0\].points: got string, want integer; expected: What the check is worth`},
+		{"no points", "points: 60", "points: 0", `:14: labs\[0\].checks\[0\].points: .*expected: What`},
+		{"one hint only", "[Look at the name of the file., It must be pancakes.]", "[x]", `:16: .*hints: .*expected: At least two hints`},
+		{"an id with capitals", "id: served", "id: Served", `:12: .*id: .*kebab-case`},
+		{"a time limit without unit", "1m30s", "90", `:10: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
+		{"a time limit of nothing", "1m30s", "0s", `:10: labs\[0\].timeLimit: .*something like 2m`},
+		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:34: labs\[1\].services\[0\]: .*'freezer'; expected: The name of a service`},
+		{"a service twice", "services: [freezer]", "services: [freezer, freezer]", `:34: labs\[1\].services: .*equal; expected: What runs beside`},
+		{"a list without services", "services: [freezer]", "services: []", `:34: labs\[1\].services: .*expected: What runs beside`},
+		{"webhooks that are not meant", "services: [freezer]", "webhooks: false", `:34: labs\[1\].webhooks: .*expected: true`},
+		{"a service that is no list", "services: [freezer]", "services: freezer", `:34: labs\[1\].services: got string, want array`},
 		{"a lecture that is no page", "docs/lectures/01-batter.md\n", "lectures\n", `:7: labs\[0\].lecture: .*expected: The lecture's file`},
-		{"a check's lecture without anchor", "01-batter.md#flour--milk\n", "01-batter.md\n", `:14: .*lecture: .*anchor`},
-		{"a number twice", "number: 2", "number: 1", `:24: labs\[1\].number: 1 is the number of 01-pancake too`},
-		{"a name twice", "name: 02-pan-flipper", "name: 01-pancake", `:25: labs\[1\].name: there are two labs named 01-pancake`},
-		{"a short name twice", "name: 02-pan-flipper", "name: 02-pancake", `:25: labs\[1\].name: "pancake" means 01-pancake already`},
-		{"a name with another number", "name: 02-pan-flipper", "name: 03-pan-flipper", `:25: labs\[1\].name: .*begin with 02-`},
-		{"a start that does not exist", "startsFrom: 01-pancake", "startsFrom: 01-waffle", `:28: labs\[1\].startsFrom: there is no lab 01-waffle before this one; name one of 01-pancake`},
-		{"a start from itself", "startsFrom: 01-pancake", "startsFrom: 02-pan-flipper", `:28: labs\[1\].startsFrom: there is no lab 02-pan-flipper before`},
-		{"a start from a later one", "  lecture: docs/lectures/01-batter.md\n  op", "  startsFrom: 02-pan-flipper\n  lecture: docs/lectures/01-batter.md\n  op", `:7: labs\[0\].startsFrom: .*there are none`},
-		{"an id twice", "id: once", "id: flips", `:39: labs\[1\].checks\[1\].id: lab 02-pan-flipper has two checks flips`},
-		{"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]", `:48: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`},
-		{"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]", `:48: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`},
-		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:48: .*cold-pan comes after never-drops`},
-		{"points that do not sum to 100", "points: 60", "points: 50", `:10: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
+		{"a check's lecture without anchor", "01-batter.md#flour--milk\n", "01-batter.md\n", `:15: .*lecture: .*anchor`},
+		{"a number twice", "number: 2", "number: 1", `:26: labs\[1\].number: 1 is the number of 01-pancake too`},
+		{"a name twice", "name: 02-pan-flipper", "name: 01-pancake", `:27: labs\[1\].name: there are two labs named 01-pancake`},
+		{"a short name twice", "name: 02-pan-flipper", "name: 02-pancake", `:27: labs\[1\].name: "pancake" means 01-pancake already`},
+		{"a name with another number", "name: 02-pan-flipper", "name: 03-pan-flipper", `:27: labs\[1\].name: .*begin with 02-`},
+		{"a start that does not exist", "startsFrom: 01-pancake", "startsFrom: 01-waffle", `:30: labs\[1\].startsFrom: there is no lab 01-waffle before this one; name one of 01-pancake`},
+		{"a start from itself", "startsFrom: 01-pancake", "startsFrom: 02-pan-flipper", `:30: labs\[1\].startsFrom: there is no lab 02-pan-flipper before`},
+		{"a start from a later one", "  lecture: docs/lectures/01-batter.md\n  te", "  startsFrom: 02-pan-flipper\n  lecture: docs/lectures/01-batter.md\n  te", `:7: labs\[0\].startsFrom: .*there are none`},
+		{"an id twice", "id: once", "id: flips", `:42: labs\[1\].checks\[1\].id: lab 02-pan-flipper has two checks flips`},
+		{"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]", `:51: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`},
+		{"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]", `:51: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`},
+		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:51: .*cold-pan comes after never-drops`},
+		{"preconditions of a lab that does not exist", "lab: 01-pancake", "lab: 03-oven", `:61: labs\[1\].preconditions.lab: there is no lab 03-oven before this one; name one of 01-pancake`},
+		{"a precondition that does not exist", "checks: [served]", "checks: [eaten]", `:61: labs\[1\].preconditions.checks\[0\]: lab 01-pancake has no check "eaten"`},
+		{"a precondition that is called like a check", "id: flips", "id: served", `:61: labs\[1\].preconditions.checks\[0\]: served is a check of lab 02-pan-flipper, too`},
+		{"no groups", "  groups: [pan.example.com]\n- number: 2", "- number: 2", `:3: labs\[0\]: missing property 'groups'`},
+		{"a cause that does not exist", "needs: [flips, once]", "causes: [served]", `:51: labs\[1\].checks\[2\].causes\[0\]: lab 02-pan-flipper has no check served`},
+		{"a cause of itself", "needs: [flips, once]", "causes: [never-drops]", `:51: .*causes\[0\]: never-drops would be the cause of itself`},
+		{
+			"causes in a circle", "needs: [flips, once]\n    lecture: docs/lectures/02-pan.md#dont-drop-it\n    hints: [one, two]\n  - id: cold-pan\n" +
+				"    title: Nothing happens in a cold pan\n    points: 10\n    needs: [never-drops]", "causes: [once, cold-pan]\n    lecture: docs/lectures/02-pan.md#dont-drop-it\n" +
+				"    hints: [one, two]\n  - id: cold-pan\n    title: Nothing happens in a cold pan\n    points: 10\n    causes: [never-drops]",
+			`:51: labs\[1\].checks\[2\].causes\[1\]: never-drops would be the cause of itself; leave it out\n.*:57: .*cold-pan would be the cause of itself`,
+		},
+		{"points that do not sum to 100", "points: 60", "points: 50", `:11: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +257,7 @@ func TestLoadTellsAllProblemsAtOnceInTheOrderOfTheFile(t *testing.T) {
 	writeFile(t, root, manifest.File, list)
 	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
 	_, err := manifest.Load(root)
-	wantError(t, err, `(?s)^labs/labs.yaml:10: .*\nlabs/labs.yaml:24: .*\nlabs/labs.yaml:25: .*\nlabs/labs.yaml:28: .*\nlabs/labs.yaml:33: .*\nlabs/labs.yaml:42: [^\n]*$`)
+	wantError(t, err, `(?s)^labs/labs.yaml:11: .*\nlabs/labs.yaml:26: .*\nlabs/labs.yaml:27: .*\nlabs/labs.yaml:30: .*\nlabs/labs.yaml:36: .*\nlabs/labs.yaml:45: [^\n]*$`)
 }
 
 func TestLoadOutsideARepository(t *testing.T) {
@@ -244,11 +281,11 @@ func TestCheckLinks(t *testing.T) {
 			if err := os.Remove(filepath.Join(root, "docs/lectures/02-pan.md")); err != nil {
 				t.Fatal(err)
 			}
-		}, `^labs/labs.yaml:29: labs\[1\].lecture: there is no file docs/lectures/02-pan.md`},
+		}, `^labs/labs.yaml:31: labs\[1\].lecture: there is no file docs/lectures/02-pan.md`},
 		{"a heading that is gone", func(t *testing.T, root string) {
 			t.Helper()
 			writeFile(t, root, "docs/lectures/02-pan.md", "# The pan\n\nDon't drop it\n")
-		}, `^labs/labs.yaml:49: labs\[1\].checks\[2\].lecture: .* has no heading #dont-drop-it; its headings are #the-pan$`},
+		}, `^labs/labs.yaml:52: labs\[1\].checks\[2\].lecture: .* has no heading #dont-drop-it; its headings are #the-pan$`},
 		{"a way out of the repository", func(t *testing.T, root string) {
 			t.Helper()
 			list := readFile(t, filepath.Join(root, manifest.File))

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Prepare lets a command and all below it answer wrong flags with a sentence that says what is wanted.
+func Prepare(root *cobra.Command) *cobra.Command {
+	root.SetFlagErrorFunc(flagError)
+	return root
+}
+
+// NoArguments is the argument check of commands that take none.
+func NoArguments(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	path := command.CommandPath()
+	if !command.HasSubCommands() {
+		return fmt.Errorf("`%s` takes no arguments: leave out %s", path, strings.Join(args, " "))
+	}
+	sentence := fmt.Sprintf("there is no command `%s %s`: `%s --help` lists them", path, args[0], path)
+	if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
+		sentence += "; did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return errors.New(sentence)
+}
+
+// OneArgument is the argument check of commands that take exactly one, such as "image", with an example of it.
+func OneArgument(what, example string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return fmt.Errorf("`%s` wants one %s, as in `%s %s`", command.CommandPath(), what, command.CommandPath(), example)
+	}
+}
+
+// Exclusive lets a command refuse to be given both flags.
+func Exclusive(command *cobra.Command, one, other string) {
+	before := command.Args
+	command.Args = func(command *cobra.Command, args []string) error {
+		if command.Flags().Changed(one) && command.Flags().Changed(other) {
+			return fmt.Errorf("--%s and --%s exclude each other: leave one of them out", one, other)
+		}
+		if before == nil {
+			return nil
+		}
+		return before(command, args)
+	}
+}
+
+// Folder is the value of a flag that names a folder. An empty one is refused: it comes from a script's variable that nobody
+// has set, and would be some other folder without a word.
+type Folder string
+
+// Set is called with what a person wrote.
+func (f *Folder) Set(name string) error {
+	if name == "" {
+		return errors.New("it is empty")
+	}
+	*f = Folder(name)
+	return nil
+}
+
+func (f *Folder) String() string { return string(*f) }
+
+// Type names the value in a command's help.
+func (*Folder) Type() string { return "folder" }
+
+// Count is the value of a flag that says how often or how many: 1 or more.
+type Count int
+
+// Set is called with what a person wrote.
+func (c *Count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return errors.New("it is no such number")
+	}
+	*c = Count(n)
+	return nil
+}
+
+func (c *Count) String() string { return strconv.Itoa(int(*c)) }
+
+// Type names the value in a command's help.
+func (*Count) Type() string { return "count" }
+
+// wanted says what a flag wants, by the type of its value.
+var wanted = map[string]string{
+	"bool":        "true, false or nothing",
+	"count":       "a whole number of at least 1",
+	"duration":    "a time such as 90s or 1h30m",
+	"folder":      "a folder",
+	"int":         "a whole number",
+	"string":      "a text",
+	"stringSlice": "names with commas between them",
+	"uint32":      "a whole number from 0 to 4294967295",
+}
+
+// flagError says in a sentence what is wrong with a flag.
+func flagError(command *cobra.Command, err error) error {
+	help := fmt.Sprintf("`%s --help` lists the flags", command.CommandPath())
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := invalid.GetFlag()
+		return fmt.Errorf("--%s wants %s, and %q is not: correct it; %s", flag.Name, wanted[flag.Value.Type()], invalid.GetValue(), help)
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		flag := missing.GetFlag()
+		return fmt.Errorf("--%s wants %s behind it: add that; %s", flag.Name, wanted[flag.Value.Type()], help)
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		dashes := "--"
+		if unknown.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		return fmt.Errorf("there is no flag %s%s: %s", dashes, unknown.GetSpecifiedName(), help)
+	}
+	if syntax, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
+		return fmt.Errorf("%s is no flag: %s", syntax.GetSpecifiedFlag(), help)
+	}
+	return err
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/certify"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/mutate"
+)
+
+// mutationDir, below out, has the ledgers of the labs' mutants.
+const mutationDir = "mutation"
+
+func mutateCommand() *cobra.Command {
+	var m mutation
+	command := &cobra.Command{
+		Use: "mutate [N…]", GroupID: groupMaintainers, Short: "Make wrong solutions automatically, and see which have full marks",
+		Long: "mutate makes a mutant of a lab's solution for each small change of its syntax tree and of its markers, grades each, and\n" +
+			"lists those that have full marks. Such a mutant shows a gap in the checks, or is no mistake. What became of the mutants\n" +
+			"is kept in out/mutation, and what is known of those that have full marks in solutions/NN-name/" + mutate.SurvivorsFile + ".",
+		Example: "  lab mutate 2\n  lab mutate --sample 10 --seed 7\n  lab mutate 3 --again --torture",
+		RunE: func(command *cobra.Command, args []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			m.Checkout = here
+			return m.run(command.Context(), args, command.Flags().Changed("seed"))
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&m.list, "list", false, "list the mutants, and grade none")
+	flags.Var((*cli.Count)(&m.sample), "sample", "try only so many, of all labs together (default: all)")
+	flags.Uint32Var(&m.seed, "seed", 0, "take the same sample as an earlier run (default: a new one)")
+	flags.BoolVar(&m.again, "again", false, "go on with what the last run left: those that survived, and those that it did not come to")
+	flags.StringSliceVar(&m.only, "only", nil, "try these mutants, by their ids, also those that are known to be equivalent")
+	flags.BoolVar(&m.torture, "torture", false, "torture those that have full marks")
+	flags.BoolVar(&m.record, "record", false, "write what earlier runs have found into "+mutate.FiguresFile+", and grade none")
+	m.Parallel = 2
+	flags.Var((*cli.Count)(&m.Parallel), "parallel", "grade so many at once")
+	for _, other := range []string{"again", "only"} {
+		cli.Exclusive(command, "sample", other)
+	}
+	cli.Exclusive(command, "again", "only")
+	return command
+}
+
+// mutation is one call of the command.
+type mutation struct {
+	certify.Options
+	sample      int
+	seed        uint32
+	only        []string
+	list, again bool
+	torture     bool
+	record      bool
+}
+
+// subject is a lab whose solution is mutated.
+type subject struct {
+	lab       *manifest.Lab
+	mutants   []mutate.Mutant
+	survivors map[string]mutate.Survivor
+	ledger    *mutate.Ledger
+}
+
+func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
+	subjects, err := m.subjects(ctx, refs)
+	if err != nil {
+		return err
+	}
+	if m.list || m.record {
+		for _, s := range subjects {
+			if err := m.tell(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if m.sample > 0 && !seeded {
+		m.seed = rand.Uint32()
+	}
+	chosen, err := m.choose(subjects)
+	if err != nil {
+		return err
+	}
+	survived := 0
+	for _, s := range subjects {
+		mine := slices.DeleteFunc(slices.Clone(chosen), func(one mutate.Mutant) bool { return one.Solution != s.lab.Name })
+		if len(mine) == 0 {
+			continue
+		}
+		n, err := m.grade(ctx, s, mine)
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted: `%s` goes on", strings.Join(slices.Concat([]string{"lab mutate"}, refs, []string{"--again"}), " "))
+		}
+		if err != nil {
+			return err
+		}
+		survived += n
+	}
+	if survived > 0 {
+		fmt.Printf("%d of the mutants have full marks or are undecided. Find them by a better check, or say why they have full marks in %s.\n",
+			survived, mutate.SurvivorsFile)
+		return cli.ErrSaid
+	}
+	return nil
+}
+
+// tell lists the mutants of a lab, or records what is known of them.
+func (m *mutation) tell(s *subject) error {
+	if m.list {
+		for i := range s.mutants {
+			fmt.Println(s.mutants[i].String())
+		}
+	}
+	if m.record {
+		fmt.Printf("%s: %s\n", s.lab.Name, s.ledger.Figures())
+		return mutate.RecordFigures(m.Root, s.lab.Name, s.ledger.Figures())
+	}
+	return nil
+}
+
+// subjects are the labs that were named, or all, with their mutants.
+func (m *mutation) subjects(ctx context.Context, refs []string) ([]*subject, error) {
+	var labs []*manifest.Lab
+	for _, ref := range refs {
+		lab, err := m.Labs.Lab(ref)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(labs, lab) {
+			labs = append(labs, lab)
+		}
+	}
+	for i := range m.Labs.Labs {
+		if len(refs) == 0 {
+			labs = append(labs, &m.Labs.Labs[i])
+		}
+	}
+	out, err := m.Checkout.Out(mutationDir)
+	if err != nil {
+		return nil, err
+	}
+	var subjects []*subject
+	for _, lab := range labs {
+		solution := m.SolutionDir(lab)
+		if err := fetchModules(ctx, m.Checkout, solution, ""); err != nil {
+			return nil, err
+		}
+		s := &subject{lab: lab}
+		bar := progress.Start(os.Stderr, "make the mutants of lab "+lab.Name) // where nothing was compiled, that takes minutes
+		if s.mutants, err = mutate.Of(ctx, solution); err != nil {
+			bar.Fail()
+			return nil, err
+		}
+		bar.Done()
+		if s.survivors, err = mutate.Survivors(solution, s.mutants); err != nil {
+			return nil, err
+		}
+		if s.ledger, err = mutate.OpenLedger(filepath.Join(out, lab.Name+".json"), s.mutants, s.survivors); err != nil {
+			return nil, err
+		}
+		subjects = append(subjects, s)
+	}
+	return subjects, nil
+}
+
+// choose takes those mutants that are to be graded.
+func (m *mutation) choose(subjects []*subject) ([]mutate.Mutant, error) {
+	var chosen []mutate.Mutant
+	for _, s := range subjects {
+		from := s.mutants
+		if m.again {
+			from = s.ledger.Open()
+		}
+		for _, mutant := range from {
+			if s.survivors[mutant.ID].Verdict != mutate.Equivalent || slices.Contains(m.only, mutant.ID) {
+				chosen = append(chosen, mutant)
+			}
+		}
+	}
+	switch {
+	case len(m.only) > 0:
+		chosen = slices.DeleteFunc(chosen, func(one mutate.Mutant) bool { return !slices.Contains(m.only, one.ID) })
+		for _, id := range m.only {
+			if !slices.ContainsFunc(chosen, func(one mutate.Mutant) bool { return one.ID == id }) {
+				return nil, fmt.Errorf("there is no mutant %s: `lab mutate N --list` shows those that there are", id)
+			}
+		}
+	case m.sample > 0:
+		chosen = mutate.Sample(chosen, m.sample, m.seed)
+		fmt.Printf("a sample of %d, with seed %d\n", len(chosen), m.seed)
+	case m.again && len(chosen) == 0:
+		fmt.Println("nothing is left of the last run")
+	}
+	return chosen, nil
+}
+
+// grade grades mutants of one lab, and returns how many have full marks for a reason that nobody has given yet.
+func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutant) (survived int, err error) {
+	tools, err := tools(ctx, &choice{Checkout: m.Checkout, Lab: s.lab})
+	if err != nil {
+		return 0, err
+	}
+	var ahead []mutate.Trial
+	for i := range mutants { // so that --again finds those that this run does not come to
+		ahead = append(ahead, mutate.Trial{ID: mutants[i].ID, Mutant: mutants[i].Change(), Fate: mutate.Undecided})
+	}
+	if err := s.ledger.Record(ahead...); err != nil {
+		return 0, err
+	}
+	var trials []mutate.Trial
+	started := time.Now()
+	run := certify.Mutation{Options: m.Options, Mutants: mutants, Survivors: s.survivors, Torture: m.torture}
+	run.Lab, run.ControllerGen, run.Checks = s.lab, tools.ControllerGen, tools.Checks
+	run.Ended = func(trial mutate.Trial) error {
+		trials = append(trials, trial)
+		left := time.Since(started) / time.Duration(len(trials)) * time.Duration(len(mutants)-len(trials))
+		fmt.Printf("%d of %d, %s left: %s %s (%.0f s): %s", len(trials), len(mutants), left.Round(time.Second), trial.Fate, trial.ID, trial.Seconds, trial.Mutant)
+		if trial.Why != "" {
+			fmt.Printf(": %s", trial.Why)
+		}
+		fmt.Println()
+		return s.ledger.Record(trial)
+	}
+	err = certify.Mutate(ctx, run)
+	figures := mutate.Count(trials)
+	fmt.Printf("%s: %s\n", s.lab.Name, figures)
+	return figures.Survived + figures.Undecided, err
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"testing"
+)
+
+func TestDownloadsOfTestsAreCountedAndAllElseIsPassedOn(t *testing.T) {
+	t.Parallel()
+	var to bytes.Buffer
+	spoken, counted := 0, 0
+	o := &output{to: &to, speaks: func() { spoken++ }, downloads: func(n int) { counted = n }}
+	for _, piece := range []string{"go: downloading a v1\ngo: down", "loading b v2\n", "# x\n", "x.go:1: ", "no\n"} {
+		if n, err := io.WriteString(o, piece); err != nil || n != len(piece) {
+			t.Fatalf("%d of %d bytes were written: %v", n, len(piece), err)
+		}
+		if counted == 2 && to.Len() == 0 && spoken > 0 {
+			t.Error("a download ends the bar")
+		}
+	}
+	if want := "# x\nx.go:1: no\n"; to.String() != want || counted != 2 || spoken == 0 {
+		t.Errorf("it passed on %q, want %q, and counted %d downloads", to.String(), want, counted)
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package programs lists the programs that are built from this repository, and builds those that are missing or stale. It
+// imports so little that the bootstrap, which builds the first of them, can know them all. It runs none of them.
+package programs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/progress"
+)
+
+// Program is one that is built from this repository. Its Work is what building it takes after those that stand before it in
+// this file, on the machine of docs/benchmarks.md with nothing in Go's caches.
+type Program struct {
+	gobuild.Target
+	progress.Work
+}
+
+// Lab is the lab command of the checkout at root.
+func Lab(root string) Program {
+	return Program{command(root, "lab"), progress.Work{
+		What:    "the lab command",
+		Modules: 82, Download: 12 * time.Second, Packages: 826, Compile: 90 * time.Second, Link: 3 * time.Second,
+	}}
+}
+
+// Cluster is the cluster command, for instructors.
+func Cluster(root string) Program {
+	return Program{command(root, "cluster"), progress.Work{
+		What:    "the cluster command",
+		Modules: 132, Download: 20 * time.Second, Packages: 1010, Compile: 125 * time.Second, Link: 4 * time.Second,
+	}}
+}
+
+// command is a package main of the module scripts.
+func command(root, name string) gobuild.Target {
+	return gobuild.Target{Package: "./" + name, Module: filepath.Join(root, "scripts"), Output: bin(root, name)}
+}
+
+func bin(root, name string) string { return filepath.Join(root, ".cache", "bin", name) }
+
+// ControlPlane is the program of the embedded cluster.
+func ControlPlane(program *multicall.Program) Program {
+	return Program{program.Target, progress.Work{
+		What:    "Kubernetes " + strings.TrimPrefix(program.Version, "v"),
+		Modules: 118, Download: 15 * time.Second, Packages: 1918, Compile: 210 * time.Second, Link: 8 * time.Second,
+	}}
+}
+
+// ControllerGen is the pinned controller-gen, which makes manifests from markers.
+func ControllerGen(root string) Program {
+	return Program{tool(root, "controller-gen", "sigs.k8s.io/controller-tools/cmd/controller-gen"), progress.Work{
+		What:    "controller-gen",
+		Modules: 36, Download: 5 * time.Second, Packages: 163, Compile: 20 * time.Second, Link: time.Second,
+	}}
+}
+
+// GolangCILint is the pinned linter.
+func GolangCILint(root string) Program {
+	return Program{tool(root, "golangci-lint", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"), progress.Work{
+		What:    "golangci-lint",
+		Modules: 180, Download: 20 * time.Second, Packages: 1050, Compile: 130 * time.Second, Link: 5 * time.Second,
+	}}
+}
+
+// tool is a program of the module scripts/tools, which pins them.
+func tool(root, name, pkg string) gobuild.Target {
+	return gobuild.Target{Package: pkg, Module: filepath.Join(root, "scripts", "tools"), Output: bin(root, name)}
+}
+
+// Checks is the test binary of a lab's checks. name is that of the lab's folder.
+func Checks(root, name string) Program {
+	return Program{
+		gobuild.Target{
+			Package: "./checks/" + name, Module: filepath.Join(root, "scripts"), Test: true, Output: filepath.Join(root, ".cache", "checks", name),
+		},
+		progress.Work{
+			What:    "the checks of lab " + name,
+			Modules: 4, Download: time.Second, Packages: 21, Compile: 10 * time.Second, Link: 4 * time.Second,
+		},
+	}
+}
+
+// Ensure builds those that are missing or stale, one after the other, and shows on out how far it is.
+func Ensure(ctx context.Context, out *os.File, all ...Program) error {
+	var stale []Program
+	var works []progress.Work
+	for _, program := range all {
+		if !program.Fresh() {
+			stale, works = append(stale, program), append(works, program.Work)
+		}
+	}
+	plan := progress.NewPlan(out, works...)
+	for _, program := range stale {
+		bar := plan.Next()
+		if err := program.Ensure(ctx, bar.Set); err != nil {
+			bar.Fail()
+			return err
+		}
+		bar.Done()
+	}
+	return nil
+}
+
+// For lists the programs that a goal of the Makefile needs besides the command that it calls, which can't say so before it is
+// built itself. A goal that is missing here costs no more than a total that is too small: each command builds what it needs.
+func For(root, goal string) ([]Program, error) {
+	kubernetes, err := multicall.New(root)
+	if err != nil {
+		return nil, err
+	}
+	graded := []Program{ControlPlane(kubernetes), ControllerGen(root)}
+	name, number, _ := strings.Cut(goal, "-")
+	if _, err := strconv.Atoi(number); err == nil {
+		goal = name + "-N"
+	}
+	switch goal {
+	case "up", "zombie", "bench":
+		return graded[:1], nil
+	case "run-N", "unit":
+		return graded, nil
+	case "lab-N", "solution-N", "watch-N", "torture-N":
+		checks, err := checksOf(root, number)
+		return append(graded, checks...), err
+	case "grade", "certify", "mutate", "soak", "test":
+		checks, err := checksOf(root, "")
+		return append(graded, checks...), err
+	case "verify", "fix":
+		return []Program{ControllerGen(root), GolangCILint(root)}, nil
+	}
+	return nil, nil
+}
+
+// checksOf are the checks of the lab with a number, or of all.
+func checksOf(root, number string) (all []Program, err error) {
+	pattern := "[0-9][0-9]-*"
+	if n, err := strconv.Atoi(number); err == nil {
+		pattern = fmt.Sprintf("%02d-*", n)
+	}
+	folders, err := filepath.Glob(filepath.Join(root, "scripts", "checks", pattern))
+	for _, folder := range folders {
+		all = append(all, Checks(root, filepath.Base(folder)))
+	}
+	return all, err
+}

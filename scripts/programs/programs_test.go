@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package programs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/progress"
+)
+
+const root = "../.."
+
+func TestWhatAGoalOfMakeNeeds(t *testing.T) {
+	t.Parallel()
+	all := "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream, the checks of lab 02-reconciler, " +
+		"the checks of lab 03-finalizer, the checks of lab 04-webhook"
+	for _, test := range []struct{ goal, want string }{
+		{"lab-1", "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream"},
+		{"solution-2", "Kubernetes 1.36.3, controller-gen, the checks of lab 02-reconciler"},
+		{"watch-03", "Kubernetes 1.36.3, controller-gen, the checks of lab 03-finalizer"},
+		{"lab-99", "Kubernetes 1.36.3, controller-gen"}, // the lab command says that there is none
+		{"run-2", "Kubernetes 1.36.3, controller-gen"},
+		{"up", "Kubernetes 1.36.3"},
+		{"test", all},
+		{"verify", "controller-gen, golangci-lint"},
+		{"read-1", ""},
+		{"labs", ""},
+		{".cache/bin/lab", ""},
+	} {
+		needed, err := For(root, test.goal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, program := range needed {
+			names = append(names, program.What)
+		}
+		if got := strings.Join(names, ", "); got != test.want {
+			t.Errorf("make %s needs %q, want %q", test.goal, got, test.want)
+		}
+	}
+}
+
+// program is one of a file in a module of its own, with figures of a large one.
+func program(t *testing.T, name string) Program {
+	t.Helper()
+	dir := t.TempDir()
+	for file, content := range map[string]string{"go.mod": "module example.test/" + name + "\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Program{
+		gobuild.Target{Package: ".", Module: dir, Output: filepath.Join(dir, "out", name)},
+		progress.Work{What: "the " + name, Packages: 100, Compile: time.Minute},
+	}
+}
+
+func TestOnlyWhatIsStaleIsPlanned(t *testing.T) {
+	t.Parallel()
+	one, two, three := program(t, "one"), program(t, "two"), program(t, "three")
+	ensure := func(all ...Program) string {
+		t.Helper()
+		log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		if err := Ensure(t.Context(), log, all...); err != nil {
+			t.Fatal(err)
+		}
+		said, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(said)
+	}
+	if said := ensure(two); !strings.HasPrefix(said, "Building once: the two. This takes about 60 s ") || !strings.Contains(said, "\nbuild the two: done in ") {
+		t.Errorf("it says %q", said)
+	}
+	if said := ensure(one, two, three); !strings.HasPrefix(said, "Building once: the one, the three. This takes about 2 min ") ||
+		!strings.Contains(said, "\n1 of 2: build the one: done in ") || !strings.Contains(said, "\n2 of 2: build the three: done in ") {
+		t.Errorf("it says %q", said)
+	}
+	if said := ensure(one, two, three); said != "" {
+		t.Errorf("when all are there it says %q", said)
+	}
+}
+
+// The checks of a lab import packages of two modules of this project, and a change of any of them counts.
+func TestTheChecksAreBuiltAgainWhenWhatTheyImportChanges(t *testing.T) {
+	t.Parallel()
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := Checks(absolute, "04-webhook")
+	checks.Output = filepath.Join(t.TempDir(), "checks")
+	if err := checks.Ensure(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	stamp, err := os.ReadFile(checks.Output + ".stamp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"manifest"`} {
+		if !strings.Contains(string(stamp), `"Folder": `+folder) {
+			t.Errorf("a change of %s goes unnoticed:\n%s", folder, stamp)
+		}
+	}
+}
