@@ -1,25 +1,33 @@
-# The map of everything a person can do here: `make help`. Each recipe is one call of the lab command, which is built
-# when it is missing or old; there is no logic in this file.
+# `make help` lists everything that a person can do here. Each recipe is one call of the lab command, which is built when
+# it is missing or old; there is no logic in this file.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-.PHONY: labs grade up status zombie down test unit certify soak verify fix bench clean
+.PHONY: labs grade up status zombie down fresh test unit certify mutate soak verify fix bench clean
 .PHONY: cluster cluster-status cluster-down invite revoke e2e-kind
+.PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy
 
 LAB := .cache/bin/lab
 INSTRUCTOR := .cache/bin/cluster
-GO := GOWORK=off CGO_ENABLED=0 go
+# No settings of the user's for other work, as everywhere here (clusters/gobuild).
+GO := GOWORK=off GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOOS= GOARCH= CGO_ENABLED=0 go
+# An older Go fails with a message about the form of a version, or downloads another Go.
+GO_WANTED := $(shell sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' go.work)
+GO_ASK = Go $(GO_WANTED) or newer is needed, and $(1): install it from go.dev/dl.
+GO_IS_HERE = command -v go >/dev/null || { echo "$(call GO_ASK,no go is on PATH)" >&2; exit 1; }; \
+	have=$$($(GO) env GOVERSION) && printf 'go%s\n' "$(GO_WANTED)" "$${have\#go}" | sort -C -V || \
+	{ echo "$(call GO_ASK,this is $${have:-none})" >&2; exit 1; }
 SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name '*.yaml' -o -path '*/page/*' 2>/dev/null)
 
 .PHONY: help
-help: ## Show this map
+help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
 
 ##@ Labs (N is a lab's number, as in make lab-2)
 
-labs: $(LAB) ## List the labs, and how far you have got
+labs: $(LAB) ## List the labs, with your scores
 	@$(LAB) labs
 
 read-%: $(LAB) ## Read the lecture
@@ -28,19 +36,19 @@ read-%: $(LAB) ## Read the lecture
 lab-%: $(LAB) ## Grade your lab; with CLUSTER=kind or CLUSTER=context:NAME on such a cluster
 	@$(LAB) grade $* $(if $(CLUSTER),--cluster $(CLUSTER))
 
-hint-%: $(LAB) ## The next hint for the first check that failed
+hint-%: $(LAB) ## Show the next hint for the first check that failed
 	@$(LAB) hint $*
 
-watch-%: $(LAB) ## Grade again each time you save a file
+watch-%: $(LAB) ## Grade your lab again each time you save a file
 	@$(LAB) watch $*
 
-torture-%: $(LAB) ## Crash your operator at each of its writes, and see whether it survives
+torture-%: $(LAB) ## Crash your operator at each of its writes, and check that it recovers
 	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER))
 
-run-%: $(LAB) ## Run your operator at the playground, with its own role
+run-%: $(LAB) ## Run your operator against the playground, with its own role
 	@$(LAB) run $* $(if $(CLUSTER),--cluster $(CLUSTER))
 
-reset-%: $(LAB) ## Begin a lab again; your work is kept
+reset-%: $(LAB) ## Start a lab over; your work is kept in out/kept
 	@$(LAB) reset $*
 
 solution-%: $(LAB) ## Grade the solution instead
@@ -49,74 +57,90 @@ solution-%: $(LAB) ## Grade the solution instead
 grade: $(LAB) ## Grade all labs; reports go into out/
 	@$(LAB) grade --all
 
-##@ The playground: a cluster that stays
+# These belong to the folder of a lab.
+manifests generate build install uninstall run docker-build docker-push deploy undeploy:
+	$(error type make $@ in the folder of your lab, or from here, for example: make -C labs/02-reconciler $@)
 
-up: $(LAB) ## Start it, and say how kubectl gets there
+##@ The playground: a cluster that runs until you stop it
+
+up: $(LAB) ## Start it; eval "$(make up)" also points kubectl in your shell there
 	@$(LAB) up
 
-status: $(LAB) ## Say what of it runs
+status: $(LAB) ## Show which parts of it are running
 	@$(LAB) status
 
-zombie: $(LAB) ## Put an icecream there that can't die, for the second half of lab 3
+zombie: $(LAB) ## Create icecreams there that are stuck in deletion, for the second half of lab 3
 	@$(LAB) zombie
 
-down: $(LAB) ## End it, and remove all that it holds
+down: $(LAB) ## Stop it, and remove everything in it
 	@$(LAB) down
 
-##@ For instructors: a cluster of kind (NAME=, PROFILE=student or classroom, FLAGS= for more)
+##@ For instructors: a kind cluster (NAME=, PROFILE=student or classroom, FLAGS= for more); docs/guides/instructor.md
 
 NAMED = $(if $(NAME),--name $(NAME))
 
-cluster: $(INSTRUCTOR) ## Make it, with Cilium and cert-manager, or bring it up to date
+cluster: $(INSTRUCTOR) ## Create it, with Cilium and cert-manager, or update it
 	@$(INSTRUCTOR) create $(NAMED) $(if $(PROFILE),--profile $(PROFILE)) $(FLAGS)
 
-cluster-status: $(INSTRUCTOR) ## Say what of it is usable, and in which versions
+cluster-status: $(INSTRUCTOR) ## Show which parts of it work, and their versions
 	@$(INSTRUCTOR) status $(NAMED) $(FLAGS)
 
-cluster-down: $(INSTRUCTOR) ## Remove it, with all that it holds
+cluster-down: $(INSTRUCTOR) ## Remove it, with everything in it
 	@$(INSTRUCTOR) delete $(NAMED) $(FLAGS)
 
 invite: $(INSTRUCTOR) ## Give each student of ROSTER=FILE an account there
 	@$(INSTRUCTOR) invite $(NAMED) $(FLAGS) $(ROSTER)
 
-revoke: $(INSTRUCTOR) ## Take the students of ROSTER=FILE out again
+revoke: $(INSTRUCTOR) ## Remove the accounts of the students of ROSTER=FILE
 	@$(INSTRUCTOR) revoke $(NAMED) $(FLAGS) $(ROSTER)
 
-##@ For those who build the course
+##@ For contributors
+
+fresh: ## Try README's first commands on a machine with nothing but Go, make and git (as root: in a fresh Debian)
+	@$(GO_IS_HERE)
+	@$(GO) build -C scripts -trimpath -o ../.cache/bin/fresh ./fresh
+	@.cache/bin/fresh
 
 test: unit certify ## Unit tests, then certification of every lab
 
-unit: $(LAB) ## Unit tests
+unit: $(LAB) ## Unit tests only
 	@$(LAB) test
 
-certify: $(LAB) ## Prove the graders: skeleton, solution and every mutant get the grade they must
+certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades
 	@$(LAB) certify --parallel 2
 
-soak: $(LAB) ## The solutions pass twenty times in a row while all cores are busy (TIMES=5: five)
+mutate: $(LAB) ## Judge the checks by mutants made from the solutions' syntax (SAMPLE=10: ten; SEED=7: the same ten again)
+	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+
+soak: $(LAB) ## Grade the solutions twenty times in a row (TIMES=5: five) while all cores are busy
 	@$(LAB) certify --only solution --repeat $(or $(TIMES),20) --parallel 2 --busy
 
-e2e-kind: $(LAB) $(INSTRUCTOR) ## All of the course on a kind cluster of its own, from nothing to nothing (FLAGS= as for cluster e2e)
+e2e-kind: $(LAB) $(INSTRUCTOR) ## Try the whole course on a new kind cluster, and remove it (FLAGS= as for cluster e2e)
 	@$(INSTRUCTOR) e2e $(FLAGS)
 
-verify: $(LAB) ## Generated files, skeletons, pages, modules, lint; never edits the tree
+verify: $(LAB) ## Check generated files, skeletons, pages, modules, lint; edits nothing
 	@$(LAB) verify
 
-fix: $(LAB) ## Mend what verify finds, as far as a program can
+fix: $(LAB) ## Fix what verify finds, where a program can
 	@$(LAB) fix
 
-bench: $(LAB) ## Measure the budgets; figures go to docs/benchmarks.md
+bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
 	@$(LAB) bench
 
-clean: ## Remove what was built, but no work of yours, and no images: .cache/images took long
+clean: ## Remove what was built, except images, which take long to build; your work is kept
 	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions
+	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
-# The lab command builds all else by itself. What builds it imports so little that it is there within seconds.
+# The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,
+# a command builds what it needs by itself.
 $(LAB): $(SOURCES)
-	@command -v go >/dev/null || { echo "Go is needed and not on PATH: install Go 1.26 or newer from go.dev/dl." >&2; exit 1; }
+	@$(GO_IS_HERE)
+	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
-	@.cache/bin/bootstrap
+	@.cache/bin/bootstrap lab $(MAKECMDGOALS)
 
 $(INSTRUCTOR): $(SOURCES)
-	@command -v go >/dev/null || { echo "Go is needed and not on PATH: install Go 1.26 or newer from go.dev/dl." >&2; exit 1; }
+	@$(GO_IS_HERE)
+	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
-	@.cache/bin/bootstrap cluster
+	@.cache/bin/bootstrap cluster $(MAKECMDGOALS)
