@@ -164,13 +164,27 @@ func Sample() types.Feature {
 			if err != nil {
 				return err
 			}
-			// An operator that is started next begins with a list from the API server's cache, which lags behind.
-			return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-				list, err := icecreams.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-				if err != nil {
-					return false, fmt.Errorf("waiting until the deleted sample is no longer listed: %w", err)
-				}
-				return !slices.ContainsFunc(list.Items, func(i unstructured.Unstructured) bool { return i.GetName() == written.GetName() }), nil
-			})
+			return forgotten(ctx, icecreams)
 		})).Feature()
+}
+
+// forgotten waits until the API server's cache knows of every deletion. An operator that is started next begins with a list
+// from there. On a busy machine the cache may not even know yet of the object that was made before it was deleted, so it does
+// not suffice that a list from it is empty.
+func forgotten(ctx context.Context, icecreams dynamic.ResourceInterface) error {
+	now, err := icecreams.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("asking for the icecreams that there are: %w", err)
+	}
+	caughtUp := metav1.ListOptions{ResourceVersion: now.GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		_, err := icecreams.List(ctx, caughtUp)
+		if apierrors.IsTimeout(err) { // the cache did not catch up within the API server's patience
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("waiting until the API server's cache knows that the sample was deleted: %w", err)
+		}
+		return true, nil
+	})
 }
