@@ -118,7 +118,12 @@ func (b *blobWriter) abandon() {
 // finish gives the blob its name.
 func (s *Store) finish(b *blobWriter) (blob, error) {
 	digest := "sha256:" + hex.EncodeToString(b.digest.Sum(nil))
-	if err := errors.Join(b.file.Sync(), b.file.Close(), os.Rename(b.file.Name(), s.blob(digest))); err != nil {
+	err := errors.Join(b.file.Sync(), b.file.Close())
+	if err == nil {
+		err = os.Rename(b.file.Name(), s.blob(digest))
+	}
+	if err != nil {
+		_ = os.Remove(b.file.Name())
 		return blob{}, fmt.Errorf("writing into the image store: %w", err)
 	}
 	return blob{Digest: digest, Size: b.size}, nil
@@ -130,6 +135,8 @@ type blob struct {
 	Size   int64  `json:"size"`
 }
 
+// has reports whether the store has a blob. Its content is checked where it is read, in copyTo: to read gigabytes twice takes
+// longer than all else.
 func (s *Store) has(b blob) bool {
 	info, err := os.Stat(s.blob(b.Digest))
 	return err == nil && info.Size() == b.Size
@@ -179,16 +186,19 @@ func (s *Store) sweep() {
 	}
 }
 
-// copyTo writes a blob.
+// copyTo writes a blob. One whose content is not what its name says is removed, so that it is made again the next time.
 func (s *Store) copyTo(w io.Writer, b blob) error {
 	file, err := os.Open(s.blob(b.Digest))
 	if err != nil {
 		return fmt.Errorf("reading from the image store: %w", err)
 	}
 	defer file.Close()
-	n, err := io.Copy(w, file)
-	if err == nil && n != b.Size {
-		err = fmt.Errorf("reading from the image store: %s has %d bytes and should have %d: remove %s", b.Digest, n, b.Size, s.Dir)
+	content := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(w, content), file); err != nil {
+		return err
 	}
-	return err
+	if found := "sha256:" + hex.EncodeToString(content.Sum(nil)); found != b.Digest {
+		return errors.Join(fmt.Errorf("a layer of an image was damaged on disk (%s), and is removed: do the same again", b.Digest), os.Remove(file.Name()))
+	}
+	return nil
 }

@@ -134,6 +134,25 @@ func TestALayerThatIsDamagedIsMadeAgain(t *testing.T) {
 	}
 }
 
+func TestALayerWithOtherContentIsNotHandedOutAndIsMadeAgain(t *testing.T) {
+	s, c := smallStore(t)
+	built := ensure(t, s, c.Set("small")[:1])
+	layer := s.blob(built[0].content.Layers[1].Digest)
+	content, err := os.ReadFile(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2]++
+	write(t, layer, string(content))
+	if err := s.Archive(t.Context(), io.Discard, built...); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("an archive with it: %v", err)
+	}
+	ensure(t, s, c.Set("small")[:1])
+	if err := s.Archive(t.Context(), io.Discard, built...); err != nil {
+		t.Errorf("after it was made again: %v", err)
+	}
+}
+
 func TestWhatTheCatalogueHasNoMoreGoesAfterADay(t *testing.T) {
 	s, c := smallStore(t)
 	ensure(t, s, c.Images)
