@@ -200,15 +200,14 @@ const follow = `tail -n +1 -F "$1" & tail=$!; cat > /dev/null; kill $tail`
 func Follow(ctx context.Context, node, file string, stdout io.Writer) error {
 	// Nothing is ever written to this pipe, and it closes with us.
 	stdin, silence := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { silence.Close() })
-	defer stop()
 	defer silence.Close()
 	path, err := exec.LookPath("docker")
 	if err != nil {
 		return ErrMissing
 	}
 	var stderr bytes.Buffer
-	command := exec.Command(path, "exec", "--interactive", node, "sh", "-c", follow, "follow", file)
+	command := exec.CommandContext(ctx, path, "exec", "--interactive", node, "sh", "-c", follow, "follow", file)
+	command.Cancel = silence.Close // then it ends by itself; if it hangs, it is killed after WaitDelay
 	command.Stdin, command.Stdout, command.Stderr, command.WaitDelay = stdin, stdout, &stderr, patience
 	err = command.Run()
 	if ctx.Err() != nil {

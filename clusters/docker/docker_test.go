@@ -4,10 +4,15 @@
 package docker
 
 import (
+	"context"
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestNodesAreListedControlPlanesFirst(t *testing.T) {
@@ -77,6 +82,32 @@ func TestWithoutDockerOneSentenceSaysSo(t *testing.T) {
 	_, err := Nodes(t.Context(), "any")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "apt-get install docker.io") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestWhatHangsIsFollowedNoLongerThanItIsWanted(t *testing.T) {
+	folder := t.TempDir()
+	const hangs = "#!/bin/sh\necho here\ntrap '' TERM\nexec 2>&-\nwhile :; do sleep 0.1; done\n"
+	if err := os.WriteFile(filepath.Join(folder, "docker"), []byte(hangs), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- Follow(ctx, "node", "/file", writer) }()
+	if _, err := reader.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * patience):
+		t.Error("it goes on")
 	}
 }
 

@@ -155,7 +155,10 @@ func (c *Cluster) labelled(ctx context.Context) ([]object, error) {
 			})
 		}
 	}
-	return all, group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // remove asks for the deletion of one, and of a kind with all that there is of it.

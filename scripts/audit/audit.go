@@ -38,7 +38,7 @@ type Log struct {
 
 	accounts accounts
 
-	mark func(path string) error // of a log that comes late; nil of one that does not
+	mark func(ctx context.Context, path string) error // of a log that comes late; nil of one that does not
 	ctx  context.Context
 }
 
@@ -56,7 +56,7 @@ func Open(ctx context.Context, path string) (*Log, error) {
 // ComesLate says that the log is a copy, which comes a moment after the API server has written the original. Whoever asks
 // what there is waits until the copy has caught up. mark has to ask the API server for a path, which it then logs; that
 // there is nothing at the path is no error. It is called before the log is read for the first time.
-func (l *Log) ComesLate(mark func(path string) error) { l.mark = mark }
+func (l *Log) ComesLate(mark func(ctx context.Context, path string) error) { l.mark = mark }
 
 // MarkPath begins the paths for which a log that comes late has the API server asked.
 const MarkPath = "/operator-labs/mark/"
@@ -72,7 +72,7 @@ func (l *Log) catchUp() {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, markPatience, fmt.Errorf("the copy of the audit log is more than %s late", markPatience))
 	defer cancel()
 	path := MarkPath + rand.Text()
-	err := l.mark(path)
+	err := l.mark(ctx, path)
 	for err == nil {
 		changed := l.Changed()
 		if !l.last(func(e Event) bool { return strings.HasPrefix(e.URL, path) }).IsZero() {

@@ -4,6 +4,7 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,13 +13,17 @@ import (
 )
 
 // Marker is for ComesLate: it asks the API server that a configuration leads to.
-func Marker(config *rest.Config) (mark func(path string) error, err error) {
+func Marker(config *rest.Config) (mark func(ctx context.Context, path string) error, err error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return func(path string) error {
-		answer, err := client.Get(strings.TrimSuffix(config.Host, "/") + path)
+	return func(ctx context.Context, path string) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(config.Host, "/")+path, http.NoBody)
+		if err != nil {
+			return fmt.Errorf("asking for a mark in the audit log: %w", err)
+		}
+		answer, err := client.Do(request)
 		if err != nil {
 			return fmt.Errorf("asking for a mark in the audit log: %w", err)
 		}

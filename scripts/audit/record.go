@@ -110,7 +110,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if info.Verb != "watch" {
 		event.Stage = auditv1.StageResponseComplete
-		return answer, t.recorder.write(event)
+		return t.logged(event, answer)
 	}
 	// A watch is logged when it begins, and when it has ended.
 	event.Stage = auditv1.StageResponseStarted
@@ -118,7 +118,15 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 		event.Stage = auditv1.StageResponseComplete
 		_ = t.recorder.write(event) // the run is over
 	}}
-	return answer, t.recorder.write(event)
+	return t.logged(event, answer)
+}
+
+// logged hands an answer on when its event is written: what is not in the log, nobody may hear of.
+func (t *recording) logged(event *auditv1.Event, answer *http.Response) (*http.Response, error) {
+	if err := t.recorder.write(event); err != nil {
+		return nil, errors.Join(err, answer.Body.Close())
+	}
+	return answer, nil
 }
 
 type readCloser struct {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -235,6 +236,32 @@ func plain(t *testing.T, e audit.Event) map[string]any {
 	}
 }
 
+func TestNobodyHearsAnAnswerThatCouldNotBeRecorded(t *testing.T) {
+	t.Parallel()
+	recorder, err := audit.NewRecorder(filepath.Join(t.TempDir(), "recorded.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	for _, path := range []string{"/api/v1/pods/a", "/api/v1/pods?watch=true"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := recorder.Transport("somebody", http.DefaultTransport).RoundTrip(request)
+		if answer != nil {
+			answer.Body.Close()
+		}
+		if err == nil || answer != nil {
+			t.Errorf("%s: the answer is %v, with %v", path, answer, err)
+		}
+	}
+}
+
 // A copy is late: whoever asks waits for what was logged before the question.
 func TestALogThatComesLate(t *testing.T) {
 	t.Parallel()
@@ -255,7 +282,7 @@ func TestALogThatComesLate(t *testing.T) {
 			}
 		}
 	}
-	log.ComesLate(func(mark string) error {
+	log.ComesLate(func(_ context.Context, mark string) error {
 		time.AfterFunc(200*time.Millisecond, func() {
 			late(`{"verb":"update","user":{"username":"operator"},"objectRef":{"resource":"icecreams","name":"sundae"}}`,
 				`{"verb":"get","user":{"username":"admin"},"requestURI":"`+mark+`","requestReceivedTimestamp":"2026-01-02T15:04:05.000000Z"}`)
@@ -265,7 +292,7 @@ func TestALogThatComesLate(t *testing.T) {
 	if got := log.Since(0, log.By("operator")); len(got) != 1 || got[0].Name != "sundae" {
 		t.Errorf("it has %v", got)
 	}
-	log.ComesLate(func(string) error { return errors.New("nobody answers") })
+	log.ComesLate(func(context.Context, string) error { return errors.New("nobody answers") })
 	log.Now()
 	if err := log.Err(); err == nil || !strings.Contains(err.Error(), "nobody answers") {
 		t.Errorf("the error is %v", err)
