@@ -64,8 +64,11 @@ func watch(ctx context.Context, c *choice) error {
 		}
 		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))
 		select {
-		case file := <-saves:
-			fmt.Printf("%s was saved: grading again\n", file)
+		case made := <-saves:
+			if made.err != nil {
+				return made.err
+			}
+			fmt.Printf("%s was saved: grading again\n", made.file)
 		case <-ctx.Done():
 			return cli.ErrSaid
 		}
@@ -73,7 +76,7 @@ func watch(ctx context.Context, c *choice) error {
 }
 
 // gradeUntilSaved grades once. It says whether a file was saved before there was a verdict.
-func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-chan string) (saved bool, err error) {
+func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-chan save) (saved bool, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
 	}
@@ -90,12 +93,15 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 			return false, cli.ErrSaid
 		}
 		return false, err
-	case file := <-saves:
+	case made := <-saves:
 		cancel(errSaved)
 		if err := <-done; err != nil && ctx.Err() == nil && !errors.Is(err, errSaved) {
 			return false, err
 		}
-		fmt.Printf("\n%s was saved: grading again\n", file)
+		if made.err != nil {
+			return false, made.err
+		}
+		fmt.Printf("\n%s was saved: grading again\n", made.file)
 		return true, nil
 	}
 }
@@ -103,8 +109,14 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 // errSaved ends a run during which a file was saved.
 var errSaved = errors.New("a file was saved")
 
+// save is a file that was saved, or why nothing more can be told.
+type save struct {
+	file string
+	err  error
+}
+
 // watchFolder tells of files that were saved below a folder: what a submission is made of, not what tools leave there.
-func watchFolder(ctx context.Context, root string) (<-chan string, error) {
+func watchFolder(ctx context.Context, root string) (<-chan save, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", root, err)
@@ -113,34 +125,53 @@ func watchFolder(ctx context.Context, root string) (<-chan string, error) {
 		watcher.Close()
 		return nil, err
 	}
-	saves := make(chan string)
+	saves := make(chan save)
 	go func() {
 		defer watcher.Close()
-		var saved string
-		var settled <-chan time.Time
-		for {
+		tellSaves(ctx, watcher, root, saves)
+	}()
+	return saves, nil
+}
+
+// tellSaves tells of what a watcher saw, until the context or the watcher ends.
+func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, saves chan<- save) {
+	var next save
+	var settled <-chan time.Time
+	for {
+		select {
+		case event := <-watcher.Events:
+			if info, err := os.Stat(event.Name); err == nil && info.IsDir() {
+				if err := addFolders(watcher, event.Name); err != nil {
+					next, settled = save{err: err}, time.After(0)
+				}
+				continue
+			}
+			if event.Op == fsnotify.Chmod || !part(event.Name) {
+				continue
+			}
+			next, settled = save{file: filepath.Base(event.Name)}, time.After(saveWindow)
+		case err := <-watcher.Errors:
+			// So much was saved at once that the kernel kept no list of it. New folders may be among it.
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				err = addFolders(watcher, root)
+				next, settled = save{file: "much"}, time.After(saveWindow)
+			}
+			if err != nil {
+				next, settled = save{err: fmt.Errorf("watching %s: %w: start lab watch again", root, err)}, time.After(0)
+			}
+		case <-settled:
 			select {
-			case event := <-watcher.Events:
-				if info, err := os.Stat(event.Name); err == nil && info.IsDir() {
-					_ = addFolders(watcher, event.Name)
-					continue
-				}
-				if event.Op == fsnotify.Chmod || !part(event.Name) {
-					continue
-				}
-				saved, settled = filepath.Base(event.Name), time.After(saveWindow)
-			case <-settled:
-				select {
-				case saves <- saved:
-				case <-ctx.Done():
-					return
-				}
+			case saves <- next:
 			case <-ctx.Done():
 				return
 			}
+			if next.err != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
 		}
-	}()
-	return saves, nil
+	}
 }
 
 func addFolders(watcher *fsnotify.Watcher, root string) error {
