@@ -103,7 +103,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 		}
 	}
 	run := m.run(dir)
-	run.Seed = mutantSeed
+	run.Seed, run.UntilFailed = mutantSeed, true
 	result := grade.Run(ctx, run)
 	known, isKnown := m.Survivors[mutant.ID]
 	switch result.Outcome {
@@ -123,7 +123,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 		return "", "", errors.New(result.Reason)
 	}
 	if m.Torture && m.Lab.Operator && known.Verdict != mutate.Equivalent {
-		run.Scenes = true
+		run.Scenes, run.UntilFailed = true, false
 		trials := grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {})
 		switch {
 		case trials.Failure != nil:

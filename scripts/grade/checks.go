@@ -54,6 +54,8 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 	switch v, is := errors.AsType[*verdict](err); {
 	case err == nil:
 		return r.complete(said)
+	case errors.Is(err, errEnough):
+		return nil
 	case is && v.outcome != report.Error:
 		r.failRunning(v.reason)
 	} // otherwise somebody interrupted the run, or it is our fault or the machine's: that says nothing of the check
@@ -86,6 +88,9 @@ func (r *run) runChecks(ctx context.Context, run protocol.Run, gone <-chan *verd
 	go func() { followed = follow(events, take); close(done) }()
 	select {
 	case <-done:
+		if followed != nil {
+			checks.Kill()
+		}
 		select {
 		case <-checks.Done():
 		case <-time.After(endGrace):
@@ -152,18 +157,26 @@ func (r *run) take(event protocol.Event) error {
 		return fmt.Errorf("the checks speak of %q, which labs.yaml does not list", event.Check)
 	}
 	if event.Status == "" {
-		check.Reason, check.At = running, time.Since(r.report.Started).Seconds()
+		check.Reason, check.At = "skipped: the run ended while it ran", time.Since(r.report.Started).Seconds()
+		r.running = check.ID
 		r.logged = r.operator.logged()
 		r.View.CheckStarted(*check)
 		return nil
 	}
 	takeResult(check, event)
+	r.ended.Insert(check.ID)
 	if check.Status == report.Failed {
 		check.Evidence = slices.Concat(r.operator.troubles(r.logged), check.Evidence, r.operator.served(check))
 	}
 	r.View.CheckDone(*check)
+	if check.Status == report.Failed && r.UntilFailed {
+		return errEnough
+	}
 	return nil
 }
+
+// errEnough ends a run that was to go on until a check fails.
+var errEnough = errors.New("a check failed")
 
 // takeResult takes how a check ended.
 func takeResult(check *report.Check, event protocol.Event) {
@@ -178,9 +191,6 @@ func takeResult(check *report.Check, event protocol.Event) {
 // endGrace is how long the checks may take to end after their last word.
 const endGrace = 5 * time.Second
 
-// running marks the check during which a run ends.
-const running = "skipped: the run ended while it ran"
-
 func (r *run) find(id string) *report.Check {
 	for i := range r.report.Checks {
 		if r.report.Checks[i].ID == id {
@@ -192,16 +202,14 @@ func (r *run) find(id string) *report.Check {
 
 // failRunning makes the check during which something went wrong the one that failed: it is what brought it out.
 func (r *run) failRunning(observed string) {
-	for i := range r.report.Checks {
-		check := &r.report.Checks[i]
-		if check.Reason != running {
-			continue
-		}
-		check.Status, check.Reason = report.Failed, ""
-		check.Expected, check.Observed = check.Title, observed
-		check.Evidence = r.operator.troubles(r.logged) // the end of its log stands in the report anyway
-		r.View.CheckDone(*check)
+	check := r.find(r.running)
+	if check == nil || r.ended.Has(check.ID) {
+		return
 	}
+	check.Status, check.Reason = report.Failed, ""
+	check.Expected, check.Observed = check.Title, observed
+	check.Evidence = r.operator.troubles(r.logged) // the end of its log stands in the report anyway
+	r.View.CheckDone(*check)
 }
 
 // complete makes sure that every check came to an end: a check that was not run must not look like one that was skipped.
@@ -210,7 +218,7 @@ func (r *run) complete(output *logTail) error {
 		return r.torture.complete(output)
 	}
 	for _, check := range r.report.Checks {
-		if check.Status == report.Skipped && !strings.Contains(check.Reason, "it needs") {
+		if !r.ended.Has(check.ID) {
 			return output.complain("the checks ended before " + check.ID)
 		}
 	}

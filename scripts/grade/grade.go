@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
@@ -53,6 +55,9 @@ type Options struct {
 	BuildGrace time.Duration
 	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
 	StartTimeout time.Duration
+	// UntilFailed ends the run with the first check that fails, for those who only want to know whether one does. Default: every
+	// check runs.
+	UntilFailed bool
 	// View is told how the run goes on. Default: nobody is.
 	View View
 
@@ -88,8 +93,11 @@ type run struct {
 	access   submission.Access
 	injector *faults.Injector
 	operator *operator
-	// logged is how much the operator had logged when the check that runs began, in bytes.
-	logged int64
+	// running is the check that began last, and logged how much the operator had logged by then, in bytes. ended are the checks
+	// that came to an end.
+	running string
+	logged  int64
+	ended   sets.Set[string]
 	// environment is what the operator gets besides. freezer is the URL of the freezer, past the faults; empty in a lab
 	// without one.
 	environment  []string
@@ -123,7 +131,7 @@ func Run(ctx context.Context, options Options) *report.Report {
 		options.Seed = rand.Uint32()
 	}
 	started := time.Now()
-	r := &run{Options: options, report: Blank(options, started), user: submission.User}
+	r := &run{Options: options, report: Blank(options, started), user: submission.User, ended: sets.New[string]()}
 	err := r.grade(ctx)
 	r.conclude(ctx, err)
 	r.report.Seconds = time.Since(started).Seconds()

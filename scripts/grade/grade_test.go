@@ -6,6 +6,7 @@ package grade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -265,6 +266,29 @@ func TestErrorsOfOurs(t *testing.T) {
 				t.Errorf("the outcome is %s with %d points", got.Outcome, got.Score)
 			}
 			match(t, "the reason", got.Reason, test.reason)
+		})
+	}
+}
+
+func TestARunEndsWithTheFirstFailureIfThatIsAllThatIsAsked(t *testing.T) {
+	t.Parallel()
+	const says = "#!/bin/sh\necho '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
+	for status, want := range map[string]report.Status{"failed": report.Skipped, "passed": report.Passed} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			options := options(t, "2", lay(t, "base"))
+			options.Lab = &manifest.Lab{
+				Name: "01-shop", Title: "The shop", TimeLimit: metav1.Duration{Duration: time.Minute},
+				Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 60}, {ID: "clean", Title: "It is clean", Points: 40}},
+			}
+			options.UntilFailed, options.Checks = true, filepath.Join(t.TempDir(), "checks")
+			if err := os.WriteFile(options.Checks, fmt.Appendf(nil, says, "open", status, "clean"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			got := grade(t.Context(), t, options)
+			if got.Outcome != report.Graded || string(got.Checks[0].Status) != status || got.Checks[1].Status != want {
+				t.Errorf("the outcome is %s (%s) with %+v", got.Outcome, got.Reason, got.Checks)
+			}
 		})
 	}
 }

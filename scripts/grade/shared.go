@@ -202,7 +202,7 @@ func (o *Opened) copyAudit(ctx context.Context, c *Cluster) error {
 		return errors.Join(err, file.Close())
 	}
 	from := audit.MarkPath + rand.Text()
-	if err := mark(from); err != nil {
+	if err := mark(ctx, from); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	copied := &afterMark{mark: []byte(from), to: file, begun: make(chan struct{})}
