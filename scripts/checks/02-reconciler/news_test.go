@@ -39,12 +39,14 @@ func oldNews() types.Feature {
 func cacheBehind(v visit) {
 	for attempt := range attempts {
 		three := []string{}
+		var last icecream.Icecream
 		for n := range 3 {
 			three = append(three, fmt.Sprintf("acai-%d-%d", attempt, n+1))
-			v.make(three[n], "acai")
+			last = v.make(three[n], "acai")
 		}
 		v.make("bystander", "quandong")
 		v.remain("three icecreams of acai stay, and one of quandong", append(three, "bystander")...)
+		v.nextSecond(last)
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.Stale, Class: faults.Write, At: 1, For: metav1.Duration{Duration: late}},
 		}}))
@@ -123,11 +125,13 @@ func changedMeanwhile(v visit) {
 	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
 	for attempt := range attempts {
 		var stay []string
+		var last icecream.Icecream
 		for n := range 3 {
 			stay = append(stay, fmt.Sprintf("sloe-%d-%d", attempt, n+1))
-			v.make(stay[n], "sloe")
+			last = v.make(stay[n], "sloe")
 		}
 		v.remain("three icecreams of sloe stay", stay...)
+		v.nextSecond(last)
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.Slow, Class: faults.Read, For: metav1.Duration{Duration: late}},
 		}}))
