@@ -104,7 +104,7 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	if !slices.Equal(there, names) {
 		return "there are " + list(there), false
 	}
-	return wrong, wrong == ""
+	return wrong, wrong == "" && !v.shop.Behind()
 }
 
 // hearsayAge is how old what an operator knows must be to count as out of date: far more than a watch lags on a good day.

@@ -83,6 +83,6 @@ func (v visit) become(expected string, want ...gelato) {
 				return fields.Observed(), false
 			}
 		}
-		return "", true
+		return "", !v.shop.Behind()
 	})
 }
