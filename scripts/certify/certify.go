@@ -97,7 +97,9 @@ func Lab(ctx context.Context, options Options) (err error) {
 			group.Go(func() {
 				defer func() { <-slots }()
 				started := time.Now()
-				deviations, err := options.grade(ctx, candidate, filepath.Join(scope.Dir, fmt.Sprintf("%s-%d", candidate.name, n)))
+				deviations, before, err := candidate.attempt(func(attempt int) ([]string, error) {
+					return options.grade(ctx, candidate, filepath.Join(scope.Dir, fmt.Sprintf("%s-%d-%d", candidate.name, n, attempt)))
+				})
 				mutex.Lock()
 				defer mutex.Unlock()
 				graded++
@@ -108,7 +110,7 @@ func Lab(ctx context.Context, options Options) (err error) {
 				if len(deviations) > 0 {
 					wrong++
 				}
-				options.tell(candidate, time.Since(started), deviations)
+				options.tell(candidate, time.Since(started), deviations, before)
 			})
 		}
 	}
@@ -124,10 +126,26 @@ func Lab(ctx context.Context, options Options) (err error) {
 	return nil
 }
 
-func (o *Options) tell(c candidate, took time.Duration, deviations []string) {
+// attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how the first
+// one deviated: some mistakes are races, a certification is two hundred grades, and that it is found is what counts. What is
+// right gets none: a student has none.
+func (c candidate) attempt(grade func(attempt int) ([]string, error)) (deviations, before []string, err error) {
+	deviations, err = grade(1)
+	if err == nil && len(deviations) > 0 && c.misconception != "" {
+		before = deviations
+		deviations, err = grade(2)
+	}
+	return deviations, before, err
+}
+
+// tell prints the line of a submission, and below it how it deviates from what it must be, or did so at the first attempt.
+func (o *Options) tell(c candidate, took time.Duration, deviations, before []string) {
 	result := "ok  "
-	if len(deviations) > 0 {
+	switch {
+	case len(deviations) > 0:
 		result = "FAIL"
+	case len(before) > 0:
+		result, deviations = "2nd ", before
 	}
 	expected := "full marks"
 	switch {

@@ -19,6 +19,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/report"
 )
@@ -148,6 +149,48 @@ func TestWhatIsCertified(t *testing.T) {
 		if _, err := options.candidates(); err == nil || !strings.Contains(err.Error(), `no submission "soluton" to certify; there are skeleton, solution, `) {
 			t.Errorf("there is no soluton, and the error is %v", err)
 		}
+	}
+}
+
+func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
+	t.Parallel()
+	mutant, right := candidate{name: "counts-letters", misconception: "a letter is a topping"}, candidate{name: "solution"}
+	bad := []string{"three-stay must fail and was passed"}
+	for _, test := range []struct {
+		name      string
+		candidate candidate
+		come      [][]string
+		want      string
+	}{
+		{"found at once", mutant, [][]string{nil}, "ok"},
+		{"found later", mutant, [][]string{bad, nil}, "2nd"},
+		{"never found", mutant, [][]string{bad, bad}, "FAIL"},
+		{"a right one", right, [][]string{nil}, "ok"},
+		{"a right one that had bad luck", right, [][]string{bad}, "FAIL"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			attempts := 0
+			deviations, before, err := test.candidate.attempt(func(attempt int) ([]string, error) {
+				attempts++
+				if attempt != attempts || attempt > len(test.come) {
+					t.Fatalf("attempt %d is the %d. of %d", attempt, attempts, len(test.come))
+				}
+				return test.come[attempt-1], nil
+			})
+			var out strings.Builder
+			options := Options{Lab: &manifest.Lab{Name: "02-reconciler"}, Out: &out}
+			options.tell(test.candidate, time.Second, deviations, before)
+			if err != nil || !strings.HasPrefix(out.String(), test.want+" ") || attempts != len(test.come) {
+				t.Errorf("after %d attempts it is told as (%v)\n%s", attempts, err, out.String())
+			}
+			if told := strings.Contains(out.String(), bad[0]); told != (test.want != "ok") {
+				t.Errorf("how it deviated must be told, and is told as\n%s", out.String())
+			}
+		})
+	}
+	if _, _, err := mutant.attempt(func(int) ([]string, error) { return nil, io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("an error of ours is %v", err)
 	}
 }
 
