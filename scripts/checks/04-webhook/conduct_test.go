@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,6 +99,12 @@ func failsClosed() types.Feature {
 			})
 			v.unharmed("writing an icecream's status", change(dry, "closed", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status"))
 			v.unharmed("deleting an icecream", remove(wet, "closed"))
+			webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
+			v.OK(v.t, "reading what is registered", err)
+			if wide := webhooks.Wide(); len(wide) > 0 {
+				v.fail("while the operator is down, kinds that it does not know can be created: its webhooks are asked about icecreams only",
+					fmt.Sprintf("a rule of %s has a *", english.WordSeries(wide, "and")))
+			}
 		}))).
 		Assess("each of the webhooks alone", check.Assess(assess(func(v visit) {
 			v.alone(&withdrawn)

@@ -92,6 +92,29 @@ func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
 	return all
 }
 
+// Wide are the names of the webhooks that are asked about more than the kinds they name: by a * for groups or for resources. While
+// nobody answers, none of that can be made.
+func (w Webhooks) Wide() (names []string) {
+	wide := func(rule admissionv1.RuleWithOperations) bool {
+		return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*")
+	}
+	for _, configuration := range w.Mutating {
+		for _, webhook := range configuration.Webhooks {
+			if slices.ContainsFunc(webhook.Rules, wide) {
+				names = append(names, webhook.Name)
+			}
+		}
+	}
+	for _, configuration := range w.Validating {
+		for _, webhook := range configuration.Webhooks {
+			if slices.ContainsFunc(webhook.Rules, wide) {
+				names = append(names, webhook.Name)
+			}
+		}
+	}
+	return names
+}
+
 // Withdraw takes webhooks away, and returns when nobody is asked any more.
 func (c *Client) Withdraw(ctx context.Context, webhooks Webhooks) error {
 	registry := c.typed.AdmissionregistrationV1()

@@ -41,6 +41,33 @@ func TestLinesTellWhoIsAskedAndWhere(t *testing.T) {
 	}
 }
 
+func TestWhoIsAskedAboutKindsThatItDoesNotName(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		group, resource string
+		wide            bool
+	}{
+		{"demo.lva.io", "icecreams", false},
+		{"demo.lva.io", "icecreams/*", false},
+		{"*", "icecreams", true},
+		{"demo.lva.io", "*", true},
+		{"demo.lva.io", "*/*", true},
+	} {
+		rules := []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{test.group}, Resources: []string{test.resource}}}}
+		webhooks := Webhooks{
+			Mutating:   []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{{Name: "default.shop", Rules: rules}}}},
+			Validating: []admissionv1.ValidatingWebhookConfiguration{{Webhooks: []admissionv1.ValidatingWebhook{{Name: "validate.shop", Rules: rules}}}},
+		}
+		var want []string
+		if test.wide {
+			want = []string{"default.shop", "validate.shop"}
+		}
+		if got := webhooks.Wide(); !slices.Equal(got, want) {
+			t.Errorf("%s in %s: %q; want %q", test.resource, test.group, got, want)
+		}
+	}
+}
+
 func TestWhoIsAskedAboutAnOperation(t *testing.T) {
 	t.Parallel()
 	rule := func(resource string, operations ...admissionv1.OperationType) []admissionv1.RuleWithOperations {
