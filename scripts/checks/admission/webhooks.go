@@ -55,41 +55,46 @@ func asks(rules []admissionv1.RuleWithOperations, resource schema.GroupResource)
 	})
 }
 
-// Asks reports whether one of the webhooks is asked about an operation on a resource.
-func (w Webhooks) Asks(resource schema.GroupResource, operation admissionv1.OperationType) bool {
-	about := func(rules []admissionv1.RuleWithOperations) bool {
-		return slices.ContainsFunc(rules, func(rule admissionv1.RuleWithOperations) bool {
-			return asks([]admissionv1.RuleWithOperations{rule}, resource) &&
-				(slices.Contains(rule.Operations, operation) || slices.Contains(rule.Operations, admissionv1.OperationAll))
-		})
-	}
+// registered is what both kinds of webhooks have.
+type registered struct {
+	kind, name  string
+	client      admissionv1.WebhookClientConfig
+	rules       []admissionv1.RuleWithOperations
+	failure     *admissionv1.FailurePolicyType
+	sideEffects *admissionv1.SideEffectClass
+}
+
+// all are the webhooks of the configurations, also those that ask about something else.
+func (w Webhooks) all() (all []registered) {
 	for _, configuration := range w.Mutating {
-		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.MutatingWebhook) bool { return about(w.Rules) }) {
-			return true
+		for _, one := range configuration.Webhooks {
+			all = append(all, registered{"mutating", one.Name, one.ClientConfig, one.Rules, one.FailurePolicy, one.SideEffects})
 		}
 	}
 	for _, configuration := range w.Validating {
-		if slices.ContainsFunc(configuration.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return about(w.Rules) }) {
-			return true
+		for _, one := range configuration.Webhooks {
+			all = append(all, registered{"validating", one.Name, one.ClientConfig, one.Rules, one.FailurePolicy, one.SideEffects})
 		}
 	}
-	return false
+	return all
+}
+
+// Asks reports whether one of the webhooks is asked about an operation on a resource.
+func (w Webhooks) Asks(resource schema.GroupResource, operation admissionv1.OperationType) bool {
+	about := func(rule admissionv1.RuleWithOperations) bool {
+		return asks([]admissionv1.RuleWithOperations{rule}, resource) &&
+			(slices.Contains(rule.Operations, operation) || slices.Contains(rule.Operations, admissionv1.OperationAll))
+	}
+	return slices.ContainsFunc(w.all(), func(one registered) bool { return slices.ContainsFunc(one.rules, about) })
 }
 
 // SideEffects are what the webhooks say of their side effects, by name. A webhook must say something.
 func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
-	all := map[string]admissionv1.SideEffectClass{}
-	for _, configuration := range w.Mutating {
-		for _, webhook := range configuration.Webhooks {
-			all[webhook.Name] = *webhook.SideEffects
-		}
+	said := map[string]admissionv1.SideEffectClass{}
+	for _, one := range w.all() {
+		said[one.name] = *one.sideEffects
 	}
-	for _, configuration := range w.Validating {
-		for _, webhook := range configuration.Webhooks {
-			all[webhook.Name] = *webhook.SideEffects
-		}
-	}
-	return all
+	return said
 }
 
 // Wide are the names of the webhooks that are asked about more than the kinds they name: by a * for groups or for resources. While
@@ -98,18 +103,9 @@ func (w Webhooks) Wide() (names []string) {
 	wide := func(rule admissionv1.RuleWithOperations) bool {
 		return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*")
 	}
-	for _, configuration := range w.Mutating {
-		for _, webhook := range configuration.Webhooks {
-			if slices.ContainsFunc(webhook.Rules, wide) {
-				names = append(names, webhook.Name)
-			}
-		}
-	}
-	for _, configuration := range w.Validating {
-		for _, webhook := range configuration.Webhooks {
-			if slices.ContainsFunc(webhook.Rules, wide) {
-				names = append(names, webhook.Name)
-			}
+	for _, one := range w.all() {
+		if slices.ContainsFunc(one.rules, wide) {
+			names = append(names, one.name)
 		}
 	}
 	return names
@@ -161,24 +157,15 @@ func anew(meta metav1.ObjectMeta) metav1.ObjectMeta {
 // Lines tell, one line for each webhook, who is asked about what, and where. answer is what the API server said last: by it, one
 // is told of that has nobody at its path.
 func (w Webhooks) Lines(answer string) (lines []string) {
-	for _, configuration := range w.Mutating {
-		for _, webhook := range configuration.Webhooks {
-			lines = append(lines, line("mutating", webhook.Name, webhook.ClientConfig, webhook.Rules, *webhook.FailurePolicy, answer))
-		}
-	}
-	for _, configuration := range w.Validating {
-		for _, webhook := range configuration.Webhooks {
-			lines = append(lines, line("validating", webhook.Name, webhook.ClientConfig, webhook.Rules, *webhook.FailurePolicy, answer))
-		}
+	for _, one := range w.all() {
+		lines = append(lines, one.line(answer))
 	}
 	return lines
 }
 
-func line(kind, name string, client admissionv1.WebhookClientConfig, rules []admissionv1.RuleWithOperations,
-	failure admissionv1.FailurePolicyType, answer string,
-) string {
+func (r registered) line(answer string) string {
 	var asked []string
-	for _, rule := range rules {
+	for _, rule := range r.rules {
 		var operations []string
 		for _, operation := range rule.Operations {
 			operations = append(operations, string(operation))
@@ -187,9 +174,9 @@ func line(kind, name string, client admissionv1.WebhookClientConfig, rules []adm
 			strings.Join(rule.Resources, ", "), strings.Join(rule.APIGroups, ", ")))
 	}
 	text := fmt.Sprintf("registered: the %s webhook %s, asked at %s about %s; failurePolicy %s",
-		kind, name, path(client), strings.Join(asked, "; "), failure)
+		r.kind, r.name, path(r.client), strings.Join(asked, "; "), *r.failure)
 	// So client-go reads a 404 that has no body of Kubernetes'.
-	if strings.Contains(answer, fmt.Sprintf("%q", name)) && strings.Contains(answer, "could not find the requested resource") {
+	if strings.Contains(answer, fmt.Sprintf("%q", r.name)) && strings.Contains(answer, "could not find the requested resource") {
 		text += "; the answer is 404 Not Found: the operator serves nothing at this path"
 	}
 	return text
