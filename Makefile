@@ -21,6 +21,10 @@ GO_IS_HERE = command -v go >/dev/null || { echo "$(call GO_ASK,no go is on PATH)
 	{ echo "$(call GO_ASK,this is $${have:-none})" >&2; exit 1; }
 SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name '*.yaml' -o -path '*/page/*' 2>/dev/null)
 
+# What make itself says of a mistyped target does not say where the right ones are.
+.DEFAULT:
+	@echo "make: there is no target $@: \`make help\` lists those that there are" >&2; exit 2
+
 .PHONY: help
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
