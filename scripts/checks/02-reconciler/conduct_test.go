@@ -64,6 +64,15 @@ func settles() types.Feature {
 			}
 			v.NoErrors(v.ctx, v.t, logged, "nut-1", "nut-2")
 		}))).
+		Assess("when all change, and nothing goes wrong", check.Assess(assess(func(v visit) {
+			began, logged, all := v.Audit.Now(), v.logged(), []string{"nut-1", "nut-2", "nut-3"}
+			for _, name := range all {
+				v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, name, `{"spec":{"topping":["fudge","nuts","wafer"]}}`))
+				v.toppingsCount(name, 3)
+			}
+			v.Settle(v.ctx, v.t)
+			v.ErrorsHaveCauses(v.ctx, v.t, logged, began, all...)
+		}))).
 		Assess("when one is gone", check.Assess(assess(func(v visit) {
 			logged := v.logged()
 			v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, "nut-2"))

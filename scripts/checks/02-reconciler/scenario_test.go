@@ -39,9 +39,8 @@ func conflicts(v visit) {
 func refusals(v visit) {
 	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
 	stay := []string{"salak-1", "salak-2", "salak-3"}
-	var last icecream.Icecream
 	for _, name := range stay {
-		last = v.make(name, "salak")
+		v.make(name, "salak")
 	}
 	v.become("three of salak stay, and are sold out", func() (string, bool) { return v.stand(true, stay...) })
 	v.Settle(v.ctx, v.t)
@@ -51,7 +50,6 @@ func refusals(v visit) {
 			faults.Fault{Kind: faults.Conflict, Class: faults.Write, At: at})
 	}
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, schedule))
-	v.nextSecond(last) // who goes of those that are equally old is for another check to say
 	v.make("salak-4", "salak")
 	v.become("of four icecreams of salak salak-4 goes, also if the API server refuses what the operator asks for at first", func() (string, bool) {
 		return v.stand(true, stay...)

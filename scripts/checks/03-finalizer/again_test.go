@@ -92,6 +92,13 @@ func settles() types.Feature {
 				fmt.Sprintf("it sent %d writes that change nothing, the first for %s", len(writes), writes[0].Name))
 		}
 		v.NoErrors(v.ctx, v.t, logged, "satsuma", "sorrel")
+		began, logged = v.Audit.Now(), v.logged()
+		for _, o := range orders {
+			v.change(o, `{"spec":{"topping":["fudge"]}}`)
+			v.has("when "+o.name+" gets fudge instead, it is taken", patience, o, "flavour "+o.name, "topping fudge")
+		}
+		v.Settle(v.ctx, v.t)
+		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, "satsuma", "sorrel", "sumac")
 		logged = v.logged()
 		v.delete(orders[1])
 		v.leaves("when sorrel is deleted, its ingredients go back, and it is gone", patience, orders[1])

@@ -40,7 +40,7 @@ func TestFinalizer(t *testing.T) {
 		"dying-untouched":   dyingUntouched(),
 		"foreign-finalizer": foreignFinalizer(),
 		"story":             story.Check(rules, func(ctx context.Context) *icecream.Shop { return parlourOf(ctx).Shop }),
-		"bad-day":           check.BadDay(assess(scenario)),
+		"bad-day":           check.BadDay(assess(scenario), check.Assess(assess(refusals))),
 		"least-privilege":   icecream.LeastPrivilege("update", "patch"),
 		"zombie-explained":  zombieExplained(),
 		"zombie-freed":      zombieFreed(),

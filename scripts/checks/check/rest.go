@@ -12,7 +12,9 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/operatorlog"
 )
 
 const (
@@ -134,6 +136,29 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 				"an error is a request to be called again: the work queue does that for ever, later and later")
 		}
 	}
+}
+
+// ErrorsHaveCauses fails the check if Reconcile has returned an error for each of several objects since the operator had logged so many
+// bytes, and none of its requests was refused since the mark: one who had nothing to complain of may have wanted to be called again,
+// but not each time.
+func (c *Check) ErrorsHaveCauses(ctx context.Context, t *testing.T, since int64, mark audit.Mark, objects ...string) {
+	t.Helper()
+	if len(c.Audit.Since(mark, c.OperatorRequests().And(func(e audit.Event) bool { return e.Code >= 400 }))) > 0 {
+		return
+	}
+	errors, err := c.Operator.Errors(ctx, since)
+	c.OK(t, "reading the operator's log", err)
+	text := ""
+	for _, object := range objects {
+		i := slices.IndexFunc(errors, func(e operatorlog.Error) bool { return e.Objects[object].Count > 0 })
+		if i < 0 {
+			return
+		}
+		text = errors[i].Objects[object].Text
+	}
+	c.Fail(t, "Reconcile returns an error only if something went wrong",
+		fmt.Sprintf("the API server refused nothing, and it returned an error for each of %s: %s", english.WordSeries(objects, "and"), text),
+		"an error is a request to be called again, and people are woken up by it: which of your ifs returns one when there is none?")
 }
 
 // unnamedErrors is how many errors of which the log does not tell the object may be another object's.
