@@ -43,7 +43,7 @@ func (s *source) syntaxTree() {
 			continue
 		}
 		ast.Inspect(declaration, func(n ast.Node) bool {
-			if n == nil || isLogging(n) {
+			if n == nil || isForPeople(n) {
 				return false
 			}
 			s.node(n)
@@ -53,8 +53,12 @@ func (s *source) syntaxTree() {
 	}
 }
 
-// isLogging is true of what only people read: nobody's verdict depends on it.
-func isLogging(n ast.Node) bool {
+// isForPeople is true of what only people read: nobody's verdict depends on it.
+func isForPeople(n ast.Node) bool {
+	if pair, ok := n.(*ast.KeyValueExpr); ok {
+		key, ok := pair.Key.(*ast.Ident)
+		return ok && key.Name == "Message" // of a condition
+	}
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
 		return false
@@ -67,7 +71,8 @@ func isLogging(n ast.Node) bool {
 	case "Info", "Error", "Errorf", "V", "WithValues", "Eventf":
 		return true
 	}
-	return false
+	of, ok := selector.X.(*ast.Ident)
+	return ok && of.Name == "errors" && selector.Sel.Name == "New"
 }
 
 // node makes the mutants of one node.
@@ -243,7 +248,7 @@ func (s *source) statements(list []ast.Stmt) {
 	for _, statement := range list {
 		switch n := statement.(type) {
 		case *ast.ExprStmt:
-			if !isLogging(n.X) {
+			if !isForPeople(n.X) {
 				s.replace(RemoveStatement, n, "")
 			}
 		case *ast.AssignStmt:
@@ -299,7 +304,7 @@ func isConstructor(n ast.Expr) bool {
 // call swaps neighbours and drops what need not be there: the last argument, or in a chain the call itself.
 func (s *source) call(n *ast.CallExpr) {
 	signature, ok := s.info.TypeOf(n.Fun).(*types.Signature)
-	if !ok || isLogging(n) {
+	if !ok || isForPeople(n) {
 		return
 	}
 	for i := range len(n.Args) - 1 {
