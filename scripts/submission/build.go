@@ -208,7 +208,7 @@ func diagnostics(output string) []report.Diagnostic {
 	const most = 20
 	var all []report.Diagnostic
 	for line := range strings.Lines(output) {
-		line = strings.TrimRight(line, "\n")
+		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), "; to add:") // what comes next is chatter
 		if line == "" || chatter.MatchString(line) {
 			continue
 		}
