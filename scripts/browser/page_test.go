@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 )
 
 var screenshots = flag.String("screenshots", "", "a folder for pictures of the pages")
@@ -39,7 +40,7 @@ var screens = []screen{
 // page writes a report's page into a folder.
 func page(t *testing.T, r *report.Report) string {
 	t.Helper()
-	content, err := r.Encode(report.FormatHTML, report.FormatOptions{})
+	content, err := formats.Encode(r, formats.HTML, formats.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

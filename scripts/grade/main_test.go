@@ -27,6 +27,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 )
 
 // TestMain gives these tests a temporary folder of their own, so that they can say whether a run left anything behind.
@@ -212,7 +213,7 @@ func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
 		t.Error("the submission's folder was changed")
 	}
 	out := t.TempDir()
-	if err := report.Write(out, *result); err != nil {
+	if err := formats.Write(out, *result); err != nil {
 		t.Fatal(err)
 	}
 	written, err := os.ReadFile(filepath.Join(out, report.JSONFile))

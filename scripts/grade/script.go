@@ -35,7 +35,7 @@ const (
 	// tokenSeconds is how long its token is good for: longer than a run takes.
 	tokenSeconds = 60 * 60
 	// scriptTimeout is for a script that sends some requests.
-	scriptTimeout = 10 * time.Second
+	scriptTimeout = 20 * time.Second
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
 )
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 )
 
 // However a run ends, nothing of it stays, and its report says that it has no grade.
@@ -36,7 +37,7 @@ func TestARunThatIsEnded(t *testing.T) {
 			t.Parallel()
 			root := complete(t)
 			out := filepath.Join(root, "out", "solutions", "02-reconciler")
-			if err := report.Write(out, full(filepath.Join(root, "solutions", "02-reconciler"))); err != nil {
+			if err := formats.Write(out, full(filepath.Join(root, "solutions", "02-reconciler"))); err != nil {
 				t.Fatal(err)
 			}
 			c, temporary := command(t, root, "grade", "2", "--solution")
@@ -117,7 +118,7 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 	if first.code != 1 || !found || strings.Contains(first.stderr, "\x1b") {
 		t.Fatalf("exit code %d, %q", first.code, first.stderr)
 	}
-	if err := report.Write(folder, full(dirs[0])); err != nil {
+	if err := formats.Write(folder, full(dirs[0])); err != nil {
 		t.Fatal(err)
 	}
 	if got := run(t, root, "report", "2", "--dir", dirs[0]); got.code != 0 || !strings.Contains(got.stdout, "100 of 100 points") || strings.Contains(got.stdout, "\x1b") {
@@ -127,11 +128,11 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 		t.Errorf("the other folder has none: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
 	// Somebody has copied it there, or the folder was moved.
-	if err := report.Write(folder, full(dirs[1])); err != nil {
+	if err := formats.Write(folder, full(dirs[1])); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"report", "hint"} {
-		if err := report.Write(filepath.Join(folder, "verdict"), full(dirs[1])); err != nil {
+		if err := formats.Write(filepath.Join(folder, "verdict"), full(dirs[1])); err != nil {
 			t.Fatal(err)
 		}
 		got := run(t, root, command, "2", "--dir", dirs[0])

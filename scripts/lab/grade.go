@@ -20,6 +20,9 @@ import (
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
+	"lva.io/operators/scripts/report/gradescope"
+	"lva.io/operators/scripts/report/junit"
 	"lva.io/operators/scripts/report/terminal"
 	"lva.io/operators/scripts/submission"
 )
@@ -72,8 +75,8 @@ func gradeCommand() *cobra.Command {
 	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
 	command.Flags().IntVar(&how.stories, "stories", 1, "play this many stories, and draw from as many seeds: this one and those that follow")
 	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
-	command.Flags().StringVar(&how.visibility, "visibility", report.Visibilities[0],
-		"gradescope: who sees it when: "+strings.Join(report.Visibilities, ", "))
+	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],
+		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
 	return command
 }
 
@@ -116,7 +119,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	blank := grade.Blank(options, time.Now())
 	live := terminal.NewLive(os.Stdout, blank, screen)
 	options.View = live
-	forGradescope := &gradescope{View: live, file: how.gradescope, visibility: how.visibility, soFar: blank}
+	forGradescope := &resultsFile{View: live, file: how.gradescope, visibility: how.visibility, soFar: blank}
 	if how.gradescope != "" {
 		options.View = forGradescope
 	}
@@ -131,12 +134,12 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	if errors.Is(context.Cause(ctx), errSaved) {
 		return result, nil // nobody asks for a verdict on what is no longer there
 	}
-	if err := report.Write(c.Out, *result); err != nil {
+	if err := formats.Write(c.Out, *result); err != nil {
 		return nil, err
 	}
 	if result.Outcome != report.Interrupted {
 		// Hints and progress go by the last run that came to an end.
-		if err := report.Write(filepath.Join(c.Out, verdictDir), *result); err != nil {
+		if err := formats.Write(filepath.Join(c.Out, verdictDir), *result); err != nil {
 			return nil, err
 		}
 		if err := keepBest(c.Out, result); err != nil {
@@ -156,7 +159,7 @@ func begin(c *choice) error {
 	}
 	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
 	unfinished.Outcome, unfinished.Reason = report.Unfinished, "the run has not ended: it still goes on, or it was killed"
-	return report.Write(c.Out, *unfinished)
+	return formats.Write(c.Out, *unfinished)
 }
 
 // tools builds what a grading run needs besides the submission: on a fresh machine that takes minutes.
@@ -253,5 +256,5 @@ func writeJUnit(here *checkout.Checkout, reports []*report.Report) error {
 	if err != nil {
 		return fmt.Errorf("writing the JUnit report: %w", err)
 	}
-	return errors.Join(report.WriteJUnit(file, reports...), file.Close())
+	return errors.Join(junit.Write(file, reports...), file.Close())
 }

@@ -6,11 +6,13 @@ package main
 import (
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
+	"lva.io/operators/scripts/report/gradescope"
 )
 
-// gradescope keeps Gradescope's results.json up to date while the checks run: if the container is ended from outside, what
+// resultsFile keeps Gradescope's results.json up to date while the checks run: if the container is ended from outside, what
 // has been decided until then stands.
-type gradescope struct {
+type resultsFile struct {
 	grade.View
 	file, visibility string
 	// so far is the report as far as it is known, and err what kept it from being written.
@@ -18,7 +20,7 @@ type gradescope struct {
 	err   error
 }
 
-func (g *gradescope) CheckDone(done report.Check) {
+func (g *resultsFile) CheckDone(done report.Check) {
 	g.View.CheckDone(done)
 	g.soFar.Score = 0
 	for i := range g.soFar.Checks {
@@ -32,9 +34,9 @@ func (g *gradescope) CheckDone(done report.Check) {
 }
 
 // write writes a report. The first error stays; it is the command's to tell.
-func (g *gradescope) write(r *report.Report, unfinished bool) {
-	content, err := r.Encode(report.FormatGradescope, report.FormatOptions{
-		Gradescope: report.GradescopeOptions{Visibility: g.visibility, Unfinished: unfinished},
+func (g *resultsFile) write(r *report.Report, unfinished bool) {
+	content, err := formats.Encode(r, formats.Gradescope, formats.Options{
+		Gradescope: gradescope.Options{Visibility: g.visibility, Unfinished: unfinished},
 	})
 	if err == nil {
 		err = report.WriteFile(g.file, content)

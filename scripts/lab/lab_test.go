@@ -19,6 +19,7 @@ import (
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 )
 
 // lab is the command, built for these tests, and temporary a folder of theirs: what is left below it, they left.
@@ -255,7 +256,7 @@ func last(t *testing.T, root, failed string, change func(*report.Report)) {
 		change(r)
 	}
 	for _, dir := range []string{listed.Name, filepath.Join(listed.Name, "verdict")} {
-		if err := report.Write(filepath.Join(root, "out", dir), *r); err != nil {
+		if err := formats.Write(filepath.Join(root, "out", dir), *r); err != nil {
 			t.Fatal(err)
 		}
 	}

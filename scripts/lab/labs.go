@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 	"lva.io/operators/scripts/report/terminal"
 )
 
@@ -109,7 +110,7 @@ func keepBest(dir string, verdict *report.Report) error {
 	if err == nil && best.Score >= verdict.Score {
 		return nil
 	}
-	return report.Write(dir, *verdict)
+	return formats.Write(dir, *verdict)
 }
 
 // readIfThere reads a report; one that is not there is nil.

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/classroom50"
+	"lva.io/operators/scripts/report/formats"
+	"lva.io/operators/scripts/report/gradescope"
 	"lva.io/operators/scripts/report/terminal"
 )
 
@@ -53,10 +56,10 @@ func reportCommand() *cobra.Command {
 		},
 	}
 	flags.register(command)
-	command.Flags().StringVar(&format, "format", formatTerminal, "terminal, "+report.FormatNames())
+	command.Flags().StringVar(&format, "format", formatTerminal, "terminal, "+formats.Names())
 	command.Flags().StringVarP(&output, "output", "o", "", "a file to write, instead of standard output")
-	command.Flags().StringVar(&visibility, "visibility", report.Visibilities[0],
-		"gradescope: who sees it when: "+strings.Join(report.Visibilities, ", "))
+	command.Flags().StringVar(&visibility, "visibility", gradescope.Visibilities[0],
+		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
 	return command
 }
 
@@ -68,12 +71,12 @@ func encode(last *report.Report, format, visibility string, screen terminal.Opti
 		err := terminal.Render(&text, last, screen)
 		return text.Bytes(), err
 	}
-	options := report.FormatOptions{Gradescope: report.GradescopeOptions{Visibility: visibility}}
-	if format == string(report.FormatClassroom50) {
+	options := formats.Options{Gradescope: gradescope.Options{Visibility: visibility}}
+	if format == string(formats.Classroom50) {
 		var err error
-		if options.Classroom50, err = report.Classroom50Environment(os.Getenv); err != nil {
+		if options.Classroom50, err = classroom50.FromEnvironment(os.Getenv); err != nil {
 			return nil, err
 		}
 	}
-	return last.Encode(report.Format(format), options)
+	return formats.Encode(last, formats.Format(format), options)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/classroom50"
+	"lva.io/operators/scripts/report/formats"
 )
 
 // reported makes a checkout in which lab 2 has a report.
@@ -23,7 +25,7 @@ func reported(t *testing.T) string {
 		t.Fatal(err)
 	}
 	stored.Submission.Dir = filepath.Join(root, "labs", "02-reconciler")
-	if err := report.Write(filepath.Join(root, "out", "02-reconciler"), *stored); err != nil {
+	if err := formats.Write(filepath.Join(root, "out", "02-reconciler"), *stored); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -46,7 +48,7 @@ func TestReportInEveryForm(t *testing.T) {
 			return xml.Unmarshal([]byte(c), new(struct{})) == nil && strings.Contains(c, "<testsuite ")
 		},
 		"gradescope":  func(c string) bool { return object(c) && strings.Contains(c, `"stdout_visibility"`) },
-		"classroom50": func(c string) bool { return object(c) && strings.Contains(c, report.Classroom50Schema) },
+		"classroom50": func(c string) bool { return object(c) && strings.Contains(c, classroom50.Schema) },
 		"markdown":    func(c string) bool { return strings.HasPrefix(c, "## Lab 2, The reconciler: 35 of 100 points") },
 		"html":        func(c string) bool { return strings.HasPrefix(c, "<!doctype html>") },
 	} {

@@ -13,7 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/classroom50"
+	"lva.io/operators/scripts/report/formats"
 )
 
 const sha = "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
@@ -43,11 +44,11 @@ func environment(base map[string]string, changes ...string) func(string) string 
 
 func TestClassroom50OfItsRunner(t *testing.T) {
 	t.Parallel()
-	got, err := report.Classroom50Environment(environment(runner))
+	got, err := classroom50.FromEnvironment(environment(runner))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := report.Classroom50Options{
+	want := classroom50.Options{
 		Classroom: "operators", Assignment: "lab-2", AssignmentType: "group", Owner: "alice",
 		Submission: "submit/2026-06-01T14-32-05Z-a1b2c3d", Commit: "https://git.example/commit", Release: "https://git.example/release",
 		Review: "https://git.example/compare", Submitted: time.Date(2026, 6, 1, 14, 32, 1, 0, time.UTC),
@@ -60,25 +61,25 @@ func TestClassroom50OfItsRunner(t *testing.T) {
 
 func TestClassroom50OfAPush(t *testing.T) {
 	t.Parallel()
-	got, err := report.Classroom50Environment(environment(github))
+	got, err := classroom50.FromEnvironment(environment(github))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const repository = "https://git.example/course/operators-lab-2-alice"
-	want := report.Classroom50Options{
+	want := classroom50.Options{
 		Classroom: "Operators", Assignment: "lab-2", AssignmentType: "individual", Owner: "alice",
 		Submission: "submit/2026-06-01T14-32-05Z-a1b2c3d", Commit: repository + "/commit/" + sha,
 		Release: repository + "/releases/tag/submit%2F2026-06-01T14-32-05Z-a1b2c3d", Review: repository + "/commit/" + sha,
-		Submitted: time.Date(2026, 6, 1, 14, 32, 5, 0, time.UTC), SubmittedBy: &report.Classroom50User{Username: "bob", ID: 4711},
+		Submitted: time.Date(2026, 6, 1, 14, 32, 5, 0, time.UTC), SubmittedBy: &classroom50.User{Username: "bob", ID: 4711},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	data := encode(t, samples()["graded-failed"], report.FormatClassroom50, report.FormatOptions{Classroom50: got})
+	data := encode(t, samples()["graded-failed"], formats.Classroom50, formats.Options{Classroom50: got})
 	if err := obeys(demand(t, "classroom50"), data); err != nil {
 		t.Error(err)
 	}
-	tag, err := report.Classroom50Environment(environment(github, "GITHUB_REF_TYPE=tag", "GITHUB_REF_NAME=submit/mine"))
+	tag, err := classroom50.FromEnvironment(environment(github, "GITHUB_REF_TYPE=tag", "GITHUB_REF_NAME=submit/mine"))
 	if err != nil || tag.Submission != "submit/mine" {
 		t.Errorf("of a pushed tag the submission is %q (%v), want submit/mine", tag.Submission, err)
 	}
@@ -95,21 +96,21 @@ func TestClassroom50TakesTheTimeOfTheCommit(t *testing.T) {
 		return "GITHUB_EVENT_PATH=" + file
 	}
 	push := event(`{"head_commit": {"id": "` + sha + `", "timestamp": "2026-06-01T16:00:00+02:00"}}`)
-	got, err := report.Classroom50Environment(environment(github, "SUBMITTED_AT=", push))
+	got, err := classroom50.FromEnvironment(environment(github, "SUBMITTED_AT=", push))
 	if err != nil || !got.Submitted.Equal(time.Date(2026, 6, 1, 14, 0, 0, 0, time.UTC)) {
 		t.Errorf("it was submitted at %s (%v), want the time of the commit", got.Submitted, err)
 	}
 	other := event(`{"head_commit": {"id": "another", "timestamp": "2026-06-01T16:00:00+02:00"}}`)
-	if got, err = report.Classroom50Environment(environment(runner, "SUBMITTED_AT=", "GITHUB_SHA="+sha, other)); err != nil || !got.Submitted.IsZero() {
+	if got, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", "GITHUB_SHA="+sha, other)); err != nil || !got.Submitted.IsZero() {
 		t.Errorf("it was submitted at %s (%v), though the event is about another commit", got.Submitted, err)
 	}
-	_, err = report.Classroom50Environment(environment(runner, "SUBMITTED_AT=", event("<html>")))
+	_, err = classroom50.FromEnvironment(environment(runner, "SUBMITTED_AT=", event("<html>")))
 	wantError(t, err, "event of the workflow can't be read")
 }
 
 func TestClassroom50NamesAllThatIsMissing(t *testing.T) {
 	t.Parallel()
-	_, err := report.Classroom50Environment(environment(nil))
+	_, err := classroom50.FromEnvironment(environment(nil))
 	for _, want := range []string{"CLASSROOM ", "ASSIGNMENT ", "OWNER ", "SUBMISSION_TAG ", "COMMIT_URL ", "RELEASE_URL ", "docs/guides/classrooms.md"} {
 		wantError(t, err, want)
 	}
@@ -118,13 +119,13 @@ func TestClassroom50NamesAllThatIsMissing(t *testing.T) {
 		"SUBMISSION_TAG=v1.0.0": `SUBMISSION_TAG is "v1.0.0" and must begin with submit/`,
 		"SUBMITTED_AT=today":    `SUBMITTED_AT is "today" and must be a time`,
 	} {
-		_, err := report.Classroom50Environment(environment(runner, change))
+		_, err := classroom50.FromEnvironment(environment(runner, change))
 		wantError(t, err, want)
 		if strings.Contains(err.Error(), ";") && strings.Count(err.Error(), ";") > 1 {
 			t.Errorf("%s: more than that is said to be wrong: %v", change, err)
 		}
 	}
 	// Whose repository it is must never be guessed from who pushed.
-	_, err = report.Classroom50Environment(environment(github, "GITHUB_REPOSITORY=course/another-name"))
+	_, err = classroom50.FromEnvironment(environment(github, "GITHUB_REPOSITORY=course/another-name"))
 	wantError(t, err, `OWNER .* the repository "another-name" is not called operators-lab-2-LOGIN`)
 }

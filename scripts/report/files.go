@@ -13,49 +13,19 @@ import (
 	"path/filepath"
 )
 
-// Names of the files that Write makes.
+// Names of the files of a report.
 const (
 	JSONFile  = "report.json"
 	JUnitFile = "junit.xml"
 	HTMLFile  = "report.html"
 )
 
-// Write makes report.json, report.html and junit.xml in a folder, and the folder if need be. Each file is there as a whole or not
-// at all, and nothing is written if the report contradicts itself.
-func Write(dir string, r Report) error {
-	r.Sanitize()
-	data, err := r.JSON()
-	if err != nil {
-		return err
-	}
-	var junitXML, page bytes.Buffer
-	if err := errors.Join(WriteJUnit(&junitXML, &r), WriteHTML(&page, &r, dir)); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making a folder for the report: %w", err)
-	}
-	// report.json is last: who waits for it finds the others there.
-	for _, file := range []struct {
-		name    string
-		content []byte
-	}{{JUnitFile, junitXML.Bytes()}, {HTMLFile, page.Bytes()}, {JSONFile, data}} {
-		if err := WriteFile(filepath.Join(dir, file.name), file.content); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // JSON is the sanitized report as it is written, after it was validated.
 func (r Report) JSON() ([]byte, error) {
 	r.Sanitize()
 	var data bytes.Buffer
-	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false) // <, > and & are for people to read
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(r); err != nil {
-		return nil, fmt.Errorf("writing the report of %s: %w", r.Lab, err)
+	if err := WriteJSON(&data, r, "the report of "+r.Lab); err != nil {
+		return nil, err
 	}
 	if err := validateDocument(data.Bytes()); err != nil {
 		return nil, fmt.Errorf("writing the report of %s: %w", r.Lab, err)

@@ -14,6 +14,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/classroom50"
+	"lva.io/operators/scripts/report/formats"
+	"lva.io/operators/scripts/report/gradescope"
 )
 
 // demand compiles what a format demands.
@@ -36,9 +39,9 @@ func obeys(schema *jsonschema.Schema, data []byte) error {
 	return schema.Validate(document)
 }
 
-func encode(t *testing.T, r report.Report, format report.Format, o report.FormatOptions) []byte {
+func encode(t *testing.T, r report.Report, format formats.Format, o formats.Options) []byte {
 	t.Helper()
-	data, err := r.Encode(format, o)
+	data, err := formats.Encode(&r, format, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +58,7 @@ func decode[T any](t *testing.T, data []byte) T {
 	return value
 }
 
-type gradescope struct {
+type gradescopeFile struct {
 	Score            *float64 `json:"score"`
 	Output           string
 	Visibility       string
@@ -69,7 +72,7 @@ type gradescope struct {
 	}
 }
 
-func gradescopeSum(g gradescope) (score, maxScore float64, passed bool) {
+func gradescopeSum(g gradescopeFile) (score, maxScore float64, passed bool) {
 	passed = len(g.Tests) > 0
 	for _, test := range g.Tests {
 		score += test.Score
@@ -88,11 +91,11 @@ func TestGradescopeOfEachOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r.Submission.Dir = "/srv/secret/submission"
-			data := encode(t, r, report.FormatGradescope, report.FormatOptions{})
+			data := encode(t, r, formats.Gradescope, formats.Options{})
 			if err := obeys(schema, data); err != nil {
 				t.Fatalf("%v\n%s", err, data)
 			}
-			got := decode[gradescope](t, data)
+			got := decode[gradescopeFile](t, data)
 			score, maxScore, passed := gradescopeSum(got)
 			if got.Score == nil || *got.Score != float64(r.Score) || score != float64(r.Score) || maxScore != float64(r.MaxScore) {
 				t.Errorf("the score is %v and its tests sum to %v of %v, want %d of %d", *got.Score, score, maxScore, r.Score, r.MaxScore)
@@ -131,8 +134,8 @@ func TestGradescopeSaysAllThatAStudentNeeds(t *testing.T) {
 		"crashed":          {"panic: runtime error"},
 		"interrupted":      {"says nothing of the submission"},
 	} {
-		data := encode(t, all[name], report.FormatGradescope, report.FormatOptions{})
-		got := decode[gradescope](t, data)
+		data := encode(t, all[name], formats.Gradescope, formats.Options{})
+		got := decode[gradescopeFile](t, data)
 		text := got.Output
 		for _, test := range got.Tests {
 			text += test.Name + "\n" + test.Output
@@ -153,11 +156,11 @@ func TestGradescopeWhileChecksRun(t *testing.T) {
 	for i := range r.Checks {
 		r.Checks[i].Points = 0
 	}
-	data := encode(t, r, report.FormatGradescope, report.FormatOptions{Gradescope: report.GradescopeOptions{Unfinished: true}})
+	data := encode(t, r, formats.Gradescope, formats.Options{Gradescope: gradescope.Options{Unfinished: true}})
 	if err := obeys(demand(t, "gradescope"), data); err != nil {
 		t.Fatal(err)
 	}
-	got := decode[gradescope](t, data)
+	got := decode[gradescopeFile](t, data)
 	if score, _, passed := gradescopeSum(got); *got.Score != 25 || score != 25 || passed {
 		t.Errorf("the score is %v, of the tests %v, passed %v; want the 25 points of three checks", *got.Score, score, passed)
 	}
@@ -171,9 +174,9 @@ func TestGradescopeWhileChecksRun(t *testing.T) {
 
 func TestGradescopeVisibility(t *testing.T) {
 	t.Parallel()
-	for _, visibility := range report.Visibilities {
-		options := report.FormatOptions{Gradescope: report.GradescopeOptions{Visibility: visibility}}
-		got := decode[gradescope](t, encode(t, samples()["graded-failed"], report.FormatGradescope, options))
+	for _, visibility := range gradescope.Visibilities {
+		options := formats.Options{Gradescope: gradescope.Options{Visibility: visibility}}
+		got := decode[gradescopeFile](t, encode(t, samples()["graded-failed"], formats.Gradescope, options))
 		for _, test := range got.Tests {
 			if got.Visibility != visibility || test.Visibility != visibility {
 				t.Errorf("%s is %s, in a result that is %s; want %s", test.Name, test.Visibility, got.Visibility, visibility)
@@ -181,7 +184,7 @@ func TestGradescopeVisibility(t *testing.T) {
 		}
 	}
 	r := graded(nil)
-	_, err := r.Encode(report.FormatGradescope, report.FormatOptions{Gradescope: report.GradescopeOptions{Visibility: "never"}})
+	_, err := formats.Encode(&r, formats.Gradescope, formats.Options{Gradescope: gradescope.Options{Visibility: "never"}})
 	wantError(t, err, `"never": choose one of visible, after_due_date`)
 }
 
@@ -192,14 +195,14 @@ func withoutChecks() report.Report {
 	return r
 }
 
-var classroom = report.Classroom50Options{
+var classroom = classroom50.Options{
 	Classroom: "operators", Assignment: "lab-2", AssignmentType: "individual", Owner: "alice",
 	Submission: "submit/2026-03-02T10-14-30Z-a1b2c3d", Commit: "https://git.example/course/operators-lab-2-alice/commit/a1b2c3d",
 	Release: "https://git.example/course/operators-lab-2-alice/releases/tag/submit%2F2026-03-02T10-14-30Z-a1b2c3d",
 	Review:  "https://git.example/course/operators-lab-2-alice/compare/0000000...a1b2c3d",
 }
 
-type classroom50 struct {
+type classroom50File struct {
 	Score       int
 	MaxScore    int `json:"max-score"`
 	Datetime    string
@@ -225,11 +228,11 @@ func TestClassroom50OfEachOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r.Submission.Dir = "/srv/secret/submission"
-			data := encode(t, r, report.FormatClassroom50, report.FormatOptions{Classroom50: classroom})
+			data := encode(t, r, formats.Classroom50, formats.Options{Classroom50: classroom})
 			if err := obeys(schema, data); err != nil {
 				t.Fatalf("%v\n%s", err, data)
 			}
-			got := decode[classroom50](t, data)
+			got := decode[classroom50File](t, data)
 			score, maxScore, passed := 0, 0, len(got.Tests) > 0
 			for _, test := range got.Tests {
 				score += test.Score
@@ -264,8 +267,8 @@ func TestTheFormatsRefuse(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
 	valid := map[string][]byte{
-		"gradescope":  encode(t, r, report.FormatGradescope, report.FormatOptions{}),
-		"classroom50": encode(t, r, report.FormatClassroom50, report.FormatOptions{Classroom50: classroom}),
+		"gradescope":  encode(t, r, formats.Gradescope, formats.Options{}),
+		"classroom50": encode(t, r, formats.Classroom50, formats.Options{Classroom50: classroom}),
 	}
 	for _, test := range []struct {
 		format, name string
@@ -300,14 +303,14 @@ func TestTheFormatsRefuse(t *testing.T) {
 func TestAnUnknownFormatIsRefusedWithTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	r := graded(nil)
-	_, err := r.Encode("pdf", report.FormatOptions{})
+	_, err := formats.Encode(&r, "pdf", formats.Options{})
 	wantError(t, err, `no format "pdf": choose one of classroom50, gradescope, html, json, junit, markdown`)
-	for _, format := range report.Formats {
-		if data, err := r.Encode(format, report.FormatOptions{Classroom50: classroom}); err != nil || len(data) == 0 {
+	for _, format := range formats.All {
+		if data, err := formats.Encode(&r, format, formats.Options{Classroom50: classroom}); err != nil || len(data) == 0 {
 			t.Errorf("%s: %d bytes, %v", format, len(data), err)
 		}
 	}
-	if !slices.Contains(report.Formats, report.FormatJSON) {
+	if !slices.Contains(formats.All, formats.JSON) {
 		t.Error("the report itself is no format")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 )
 
 // lectureLinks are the links of a written page, by what they show, which lead elsewhere than into the page.
@@ -45,7 +46,7 @@ func TestThePageLeadsToTheLectures(t *testing.T) {
 	r := finalizerFailed()
 	for _, dir := range []string{"out/03-finalizer", "out/03-finalizer/verdict", "out/submissions/operator/03-finalizer"} {
 		dir = filepath.Join(root, filepath.FromSlash(dir))
-		if err := report.Write(dir, r); err != nil {
+		if err := formats.Write(dir, r); err != nil {
 			t.Fatal(err)
 		}
 		link, err := url.Parse(lectureLinks(t, dir)[shown])
@@ -67,7 +68,7 @@ func TestThePageLeadsToTheLectures(t *testing.T) {
 			r.Checks[i].Lecture = lecture
 		}
 		dir := filepath.Join(root, "out", "hostile")
-		if err := report.Write(dir, r); err != nil {
+		if err := formats.Write(dir, r); err != nil {
 			t.Fatal(err)
 		}
 		if links := lectureLinks(t, dir); len(links) > 0 {
@@ -75,7 +76,7 @@ func TestThePageLeadsToTheLectures(t *testing.T) {
 		}
 	}
 	elsewhere := t.TempDir()
-	if err := report.Write(elsewhere, finalizerFailed()); err != nil {
+	if err := formats.Write(elsewhere, finalizerFailed()); err != nil {
 		t.Fatal(err)
 	}
 	if links := lectureLinks(t, elsewhere); len(links) > 0 {

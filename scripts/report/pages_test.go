@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/html"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 )
 
 // attack is what a submission would write where it hopes that somebody takes it for markup.
@@ -82,7 +83,7 @@ func text(node *html.Node) string {
 
 func TestThePageShowsASubmissionsTextAsText(t *testing.T) {
 	t.Parallel()
-	page := encode(t, attacked(), report.FormatHTML, report.FormatOptions{})
+	page := encode(t, attacked(), formats.HTML, formats.Options{})
 	scripts := 0
 	for _, element := range elements(t, page) {
 		switch element.Data {
@@ -125,7 +126,7 @@ func TestThePagesPolicyAllowsItsOwnScriptOnly(t *testing.T) {
 	for name, r := range samples() {
 		policy := ""
 		own := map[string]string{}
-		for _, element := range elements(t, encode(t, r, report.FormatHTML, report.FormatOptions{})) {
+		for _, element := range elements(t, encode(t, r, formats.HTML, formats.Options{})) {
 			switch {
 			case attribute(element, "http-equiv") == "Content-Security-Policy":
 				policy = attribute(element, "content")
@@ -147,7 +148,7 @@ func TestThePagesHeadingsAreInOrder(t *testing.T) {
 	t.Parallel()
 	for name, r := range samples() {
 		level, ids := 0, map[string]bool{}
-		all := elements(t, encode(t, r, report.FormatHTML, report.FormatOptions{}))
+		all := elements(t, encode(t, r, formats.HTML, formats.Options{}))
 		for _, element := range all {
 			if id := attribute(element, "id"); id != "" {
 				if ids[id] {
@@ -184,7 +185,7 @@ func TestThePageBeginsWithTheVerdict(t *testing.T) {
 		"graded-full": "All 13 checks passed", "graded-failed": "5 of 13 checks passed", "not-built": "It does not build",
 		"timed-out": "The time was up", "error": "The grading itself failed", "no-checks": "The grading itself failed",
 	} {
-		page := encode(t, all[name], report.FormatHTML, report.FormatOptions{})
+		page := encode(t, all[name], formats.HTML, formats.Options{})
 		headings := slices.DeleteFunc(elements(t, page), func(n *html.Node) bool { return n.Data != "h2" })
 		if got := text(headings[0]); got != want {
 			t.Errorf("%s: the first section is %q, want %q", name, got, want)
@@ -200,7 +201,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	dir := b.TempDir()
 	for b.Loop() {
-		if err := report.Write(dir, r); err != nil {
+		if err := formats.Write(dir, r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -209,7 +210,7 @@ func BenchmarkWrite(b *testing.B) {
 // rendered is a summary as GitHub shows it: its Markdown, and HTML in it as it is.
 func rendered(t *testing.T, r report.Report) (markdown string, page []byte) {
 	t.Helper()
-	source := encode(t, r, report.FormatMarkdown, report.FormatOptions{})
+	source := encode(t, r, formats.Markdown, formats.Options{})
 	var out bytes.Buffer
 	parser := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(goldmarkhtml.WithUnsafe()))
 	if err := parser.Convert(source, &out); err != nil {

@@ -279,22 +279,6 @@ func (r *Report) Of(dir string) bool {
 	return r.Submission.Dir == other.Submission.Dir
 }
 
-// withoutGrade names what a run without a grade is called among its tests, for formats that know nothing but tests; empty if it
-// has a grade. points are those that no check has: all, where the run ended before it knew its checks.
-func (r *Report) withoutGrade() (title string, points int) {
-	if r.Outcome == Graded && len(r.Checks) > 0 {
-		return "", 0
-	}
-	title, points = r.Outcome.Headline(), r.MaxScore
-	if r.Outcome == Graded {
-		title = "Nothing was checked"
-	}
-	for _, check := range r.Checks {
-		points -= check.MaxPoints
-	}
-	return title, max(0, points)
-}
-
 // Explained is the failed check to work on next, or nil if none failed: the first one, or where others that failed name its
 // cause, the one nearest to that.
 func (r *Report) Explained() *Check {
@@ -359,7 +343,7 @@ func (r *Report) Summary() string {
 	score := fmt.Sprintf("%s: %d of %d points", r.Lab, r.Score, r.MaxScore)
 	switch explained := r.Explained(); {
 	case r.Outcome != Graded:
-		return oneLine(fmt.Sprintf("%s, %s: %s", score, r.Outcome, r.Reason))
+		return OneLine(fmt.Sprintf("%s, %s: %s", score, r.Outcome, r.Reason))
 	case r.FullMarks():
 		return fmt.Sprintf("%s, all %d checks passed", score, len(r.Checks))
 	case explained != nil:

@@ -22,9 +22,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/joshdk/go-junit"
+	readjunit "github.com/joshdk/go-junit"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
+	"lva.io/operators/scripts/report/junit"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -37,7 +39,7 @@ func TestGoldenReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := report.Write(dir, r); err != nil {
+			if err := formats.Write(dir, r); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".json", readFile(t, filepath.Join(dir, report.JSONFile)))
@@ -73,19 +75,19 @@ func TestJUnitOfEachOutcome(t *testing.T) {
 			t.Parallel()
 			r.Sanitize()
 			var data bytes.Buffer
-			if err := report.WriteJUnit(&data, &r); err != nil {
+			if err := junit.Write(&data, &r); err != nil {
 				t.Fatal(err)
 			}
 			checkJUnit(t, data.Bytes())
 
-			suites, err := junit.Ingest(data.Bytes())
+			suites, err := readjunit.Ingest(data.Bytes())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(suites) != 1 || suites[0].Name != r.Lab {
 				t.Fatalf("got %d suites, want one named %s", len(suites), r.Lab)
 			}
-			want := junit.Totals{
+			want := readjunit.Totals{
 				Passed: r.Count(report.Passed), Failed: r.Count(report.Failed), Skipped: r.Count(report.Skipped), Tests: len(r.Checks),
 			}
 			if r.Outcome != report.Graded {
@@ -135,11 +137,11 @@ func TestJUnitOfSeveralLabs(t *testing.T) {
 	one.Sanitize()
 	two.Sanitize()
 	var data bytes.Buffer
-	if err := report.WriteJUnit(&data, &one, &two); err != nil {
+	if err := junit.Write(&data, &one, &two); err != nil {
 		t.Fatal(err)
 	}
 	checkJUnit(t, data.Bytes())
-	suites, err := junit.Ingest(data.Bytes())
+	suites, err := readjunit.Ingest(data.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,12 +343,12 @@ func TestHostileSubmission(t *testing.T) {
 	r.Forbidden = slices.Repeat([]report.Forbidden{{Verb: "get", Resource: hostile, Count: 1, Marker: hostile}}, 300)
 
 	dir := t.TempDir()
-	if err := report.Write(dir, r); err != nil {
+	if err := formats.Write(dir, r); err != nil {
 		t.Fatal(err)
 	}
 	data := readFile(t, filepath.Join(dir, report.JUnitFile))
 	checkJUnit(t, data)
-	suites, err := junit.Ingest(data)
+	suites, err := readjunit.Ingest(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +452,7 @@ func TestTimelineKeepsWhatSaysMost(t *testing.T) {
 func writeAndRead(t *testing.T, r report.Report) *report.Report {
 	t.Helper()
 	dir := t.TempDir()
-	if err := report.Write(dir, r); err != nil {
+	if err := formats.Write(dir, r); err != nil {
 		t.Fatal(err)
 	}
 	read, err := report.Read(filepath.Join(dir, report.JSONFile))
@@ -465,7 +467,7 @@ func TestWriteLeavesTheCallersListsAlone(t *testing.T) {
 	t.Parallel()
 	r := samples()["crashed"]
 	r.OperatorLog[0], r.Checks[0].Title = "\x1b[31mred", "a\x07"
-	if err := report.Write(t.TempDir(), r); err != nil {
+	if err := formats.Write(t.TempDir(), r); err != nil {
 		t.Fatal(err)
 	}
 	if r.OperatorLog[0] != "\x1b[31mred" || r.Checks[0].Title != "a\x07" {
@@ -481,7 +483,7 @@ func TestSanitizePutsWordsWhereThereAreNone(t *testing.T) {
 	})
 	r.Outcome = report.Interrupted
 	r.Steps = nil
-	if err := report.Write(t.TempDir(), r); err != nil {
+	if err := formats.Write(t.TempDir(), r); err != nil {
 		t.Error(err)
 	}
 }
@@ -560,13 +562,13 @@ func TestWriteRefusesWithoutTouchingTheOldReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	good := samples()["graded-full"]
-	if err := report.Write(dir, good); err != nil {
+	if err := formats.Write(dir, good); err != nil {
 		t.Fatal(err)
 	}
 	before := readFile(t, filepath.Join(dir, report.JSONFile))
 	bad := good
 	bad.Score = 7
-	wantError(t, report.Write(dir, bad), "02-reconciler: the score is 7")
+	wantError(t, formats.Write(dir, bad), "02-reconciler: the score is 7")
 	if after := readFile(t, filepath.Join(dir, report.JSONFile)); !bytes.Equal(before, after) {
 		t.Error("the old report changed")
 	}
@@ -578,7 +580,7 @@ func TestWriteNamesTheFolderItCannotMake(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, report.Write(filepath.Join(file, "out"), samples()["graded-full"]), "making a folder for the report.*file")
+	wantError(t, formats.Write(filepath.Join(file, "out"), samples()["graded-full"]), "making a folder for the report.*file")
 }
 
 func TestSummary(t *testing.T) {

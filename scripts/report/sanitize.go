@@ -228,8 +228,8 @@ func unsafe(r rune) bool {
 	return unicode.IsControl(r)
 }
 
-// oneLine keeps the spaces at the start: they align evidence and indent a stack trace.
-func oneLine(text string) string {
+// OneLine makes a text safe, and one line of it. It keeps the spaces at the start: they align evidence and indent a stack trace.
+func OneLine(text string) string {
 	text = strings.TrimRight(strings.TrimLeft(Safe(text), "\n"), " \t\n")
 	return shorten(breaks.Replace(text), MaxLine)
 }
@@ -238,7 +238,7 @@ var breaks = strings.NewReplacer("\n", `\n`, "\t", "    ")
 
 func lines(all ...*string) {
 	for _, text := range all {
-		*text = oneLine(*text)
+		*text = OneLine(*text)
 	}
 }
 

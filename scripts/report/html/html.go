@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package report
+// Package html writes a report as a page of its own.
+package html
 
 import (
 	"bytes"
@@ -18,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"lva.io/operators/scripts/report"
 )
 
 // The page is made of three files, so that each can be read and edited as what it is.
@@ -37,14 +40,14 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 		"trim":      func(prefix, text string) string { return strings.TrimPrefix(text, prefix) },
 		"share":     pageShare,
 		"quoted":    pageQuoted,
-		"panics":    panics,
+		"panics":    report.Panics,
 		"breakable": pageBreakable,
 	}).Parse(pageHTML)
 })
 
 // page is what the template shows.
 type page struct {
-	*Report
+	*report.Report
 	Style  template.CSS
 	Script template.JS
 	// Policy forbids the browser everything but this page's own style and script: whatever of a submission were ever taken for
@@ -66,42 +69,42 @@ type page struct {
 // stripPart is one check in the bar of the score, in hundredths of its width.
 type stripPart struct {
 	X, Width float64
-	Check    *Check
+	Check    *report.Check
 }
 
 // pageData is what the script draws the timeline from.
 type pageData struct {
 	Checks   []pageCheck       `json:"checks"`
-	Timeline []Moment          `json:"timeline"`
+	Timeline []report.Moment   `json:"timeline"`
 	Faults   map[string]string `json:"faults"`
 }
 
 type pageCheck struct {
-	ID      string  `json:"id"`
-	Title   string  `json:"title"`
-	Status  Status  `json:"status"`
-	At      float64 `json:"at"`
-	Seconds float64 `json:"seconds"`
+	ID      string        `json:"id"`
+	Title   string        `json:"title"`
+	Status  report.Status `json:"status"`
+	At      float64       `json:"at"`
+	Seconds float64       `json:"seconds"`
 }
 
-// WriteHTML writes a page of its own: it loads nothing, works from a file, and everything in it that comes from a submission is
+// Write writes a page of its own: it loads nothing, works from a file, and everything in it that comes from a submission is
 // text. The report must be sanitized. dir is the folder of the page, from which its links lead to the lectures; a page whose
 // folder is not known, or is in no checkout of this repository, has none.
-func WriteHTML(w io.Writer, r *Report, dir string) error {
+func Write(w io.Writer, r *report.Report, dir string) error {
 	parsed, err := pageTemplate()
 	if err != nil {
 		return fmt.Errorf("reading the template of the page: %w", err)
 	}
 	p := page{
 		Report: r, Style: template.CSS(pageStyle), Script: template.JS(pageScript), Verdict: "part", //nolint:gosec // our own files
-		Ran: len(r.Checks) > 0 && !cameToNoCheck(r),
+		Ran: len(r.Checks) > 0 && !r.CameToNoCheck(),
 		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
 			digest(pageStyle), digest(pageScript)),
 	}
 	switch {
 	case r.FullMarks():
 		p.Verdict = "full"
-	case r.Outcome != Graded:
+	case r.Outcome != report.Graded:
 		p.Verdict = "none"
 	}
 	for _, f := range r.Forbidden {
@@ -121,7 +124,7 @@ func WriteHTML(w io.Writer, r *Report, dir string) error {
 }
 
 // lectureLinks finds the lectures of a report's checks in the checkout around a folder.
-func lectureLinks(r *Report, dir string) map[string]string {
+func lectureLinks(r *report.Report, dir string) map[string]string {
 	links := map[string]string{}
 	if dir == "" {
 		return links
@@ -168,7 +171,7 @@ func digest(text string) string {
 }
 
 // strip divides the bar among the checks by what they are worth.
-func strip(r *Report) []stripPart {
+func strip(r *report.Report) []stripPart {
 	const gap = 0.4
 	total := 0
 	for _, check := range r.Checks {
@@ -184,7 +187,7 @@ func strip(r *Report) []stripPart {
 	return parts
 }
 
-func data(r *Report) pageData {
+func data(r *report.Report) pageData {
 	d := pageData{Timeline: r.Timeline, Faults: map[string]string{}}
 	for _, check := range r.Checks {
 		d.Checks = append(d.Checks, pageCheck{
@@ -253,12 +256,12 @@ func pageShare(value float64) string { return fmt.Sprintf("%.2f", value) }
 
 func (p page) Headline() string {
 	switch {
-	case p.Outcome != Graded:
+	case p.Outcome != report.Graded:
 		return p.Outcome.Headline()
 	case p.Verdict == "full":
 		return fmt.Sprintf("All %d checks passed", len(p.Checks))
 	default:
-		return fmt.Sprintf("%d of %d checks passed", p.Count(Passed), len(p.Checks))
+		return fmt.Sprintf("%d of %d checks passed", p.Count(report.Passed), len(p.Checks))
 	}
 }
 
@@ -284,8 +287,8 @@ func times(n int) string {
 }
 
 // Measured are the checks that took figures.
-func (p page) Measured() []Check {
-	var checks []Check
+func (p page) Measured() []report.Check {
+	var checks []report.Check
 	for _, check := range p.Checks {
 		if len(check.Measurements) > 0 {
 			checks = append(checks, check)
@@ -293,9 +296,3 @@ func (p page) Measured() []Check {
 	}
 	return checks
 }
-
-// Figure is the value of a measurement as a person reads it.
-func (m Measurement) Figure() string { return strings.TrimSpace(significant(m.Value) + " " + m.Unit) }
-
-// Decided is true for a check that says something of the submission.
-func (c *Check) Decided() bool { return c.Status != Skipped }

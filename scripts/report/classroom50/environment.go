@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package report
+package classroom50
 
 import (
 	"cmp"
@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Classroom50Environment takes what Classroom 50 wants to know from the environment: from the variables that its runner sets for an
+// FromEnvironment takes what Classroom 50 wants to know from the environment: from the variables that its runner sets for an
 // autograder, and where one is missing, from those of GitHub Actions. docs/guides/classrooms.md lists them. What it can't find
 // out is named in one error, all of it at once.
-func Classroom50Environment(getenv func(string) string) (Classroom50Options, error) {
-	e := classroom50Environment{getenv: getenv}
+func FromEnvironment(getenv func(string) string) (Options, error) {
+	e := environment{getenv: getenv}
 	e.Classroom = e.need("CLASSROOM", "the short name of the classroom")
 	e.Assignment = e.need("ASSIGNMENT", "the short name of the assignment")
 	e.AssignmentType = cmp.Or(getenv("ASSIGNMENT_TYPE"), AssignmentTypes[0])
@@ -31,26 +31,26 @@ func Classroom50Environment(getenv func(string) string) (Classroom50Options, err
 	e.places()
 	if login := getenv("GITHUB_ACTOR"); login != "" {
 		id, _ := strconv.ParseInt(getenv("GITHUB_ACTOR_ID"), 10, 64) // optional: 0 is left out
-		e.SubmittedBy = &Classroom50User{Username: login, ID: max(0, id)}
+		e.SubmittedBy = &User{Username: login, ID: max(0, id)}
 	}
 	if len(e.problems) > 0 {
-		return Classroom50Options{}, fmt.Errorf("Classroom 50's result.json needs more than is known here: %s; see docs/guides/classrooms.md", //nolint:staticcheck // the name of a product
+		return Options{}, fmt.Errorf("Classroom 50's result.json needs more than is known here: %s; see docs/guides/classrooms.md", //nolint:staticcheck // the name of a product
 			strings.Join(e.problems, "; "))
 	}
-	return e.Classroom50Options, nil
+	return e.Options, nil
 }
 
-type classroom50Environment struct {
-	Classroom50Options
+type environment struct {
+	Options
 	getenv   func(string) string
 	problems []string
 }
 
-func (e *classroom50Environment) problem(format string, args ...any) {
+func (e *environment) problem(format string, args ...any) {
 	e.problems = append(e.problems, fmt.Sprintf(format, args...))
 }
 
-func (e *classroom50Environment) need(variable, meaning string) string {
+func (e *environment) need(variable, meaning string) string {
 	value := e.getenv(variable)
 	if value == "" {
 		e.problem("%s (%s) is not set", variable, meaning)
@@ -60,7 +60,7 @@ func (e *classroom50Environment) need(variable, meaning string) string {
 
 // owner is named by the runner. Elsewhere the repository's name says it: Classroom 50 calls it classroom-assignment-owner. Who
 // pushed is not asked: that may have been the teacher.
-func (e *classroom50Environment) owner() {
+func (e *environment) owner() {
 	if e.Owner = cmp.Or(e.getenv("OWNER"), e.getenv("USERNAME")); e.Owner != "" {
 		return
 	}
@@ -74,7 +74,7 @@ func (e *classroom50Environment) owner() {
 }
 
 // submitted is when the commit was made. The event that started the workflow knows it.
-func (e *classroom50Environment) submitted() {
+func (e *environment) submitted() {
 	if text := e.getenv("SUBMITTED_AT"); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
@@ -107,7 +107,7 @@ func (e *classroom50Environment) submitted() {
 }
 
 // places are the submission's tag and the addresses of its pages.
-func (e *classroom50Environment) places() {
+func (e *environment) places() {
 	const prefix = "submit/"
 	sha := e.getenv("GITHUB_SHA")
 	repository := ""

@@ -1,39 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package report
+// Package markdown writes a report as a summary in GitHub's Markdown.
+package markdown
 
 import (
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"lva.io/operators/scripts/report"
 )
 
 const (
-	// maxMarkdown is where the details of a summary end, in bytes: GitHub shows a job summary of 1 MiB at most, and of one that
+	// maxBytes is where the details of a summary end, in bytes: GitHub shows a job summary of 1 MiB at most, and of one that
 	// is larger nothing at all.
-	maxMarkdown = 256 << 10
-	// maxMarkdownLines are shown of evidence and of a log.
-	maxMarkdownLines = 12
+	maxBytes = 256 << 10
+	// maxLines are shown of evidence and of a log.
+	maxLines = 12
 )
 
-// WriteMarkdown writes a summary in GitHub's Markdown, as a workflow adds it to GITHUB_STEP_SUMMARY. Whatever comes from a
+// Write writes a summary in GitHub's Markdown, as a workflow adds it to GITHUB_STEP_SUMMARY. Whatever comes from a
 // submission stands in it as text: no markup, no links, no images.
-func WriteMarkdown(w io.Writer, r *Report) error {
-	m := &markdown{}
+func Write(w io.Writer, r *report.Report) error {
+	m := &summary{}
 	m.line("## Lab %s, %s: %d of %d points", r.Number(), escape(r.Title), r.Score, r.MaxScore)
 	explained := r.Explained()
 	switch {
-	case r.Outcome != Graded:
+	case r.Outcome != report.Graded:
 		m.line("**%s.** %s", r.Outcome.Headline(), escape(r.Reason))
 		if r.SaysNothing() {
 			m.line("This says nothing of the submission: grade it again.")
 		}
 	case explained != nil:
-		m.line("%d of %d checks passed. Fix this first: `%s`", r.Count(Passed), len(r.Checks), explained.ID)
+		m.line("%d of %d checks passed. Fix this first: `%s`", r.Count(report.Passed), len(r.Checks), explained.ID)
 	default:
-		m.line("%d of %d checks passed.", r.Count(Passed), len(r.Checks))
+		m.line("%d of %d checks passed.", r.Count(report.Passed), len(r.Checks))
 	}
 	m.diagnostics(r)
 	m.checks(r)
@@ -44,8 +47,8 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		m.failure(check)
 	}
 	m.remarks(r)
-	if r.Outcome != Graded {
-		m.block("The end of the operator's log", r.lastWords(maxMarkdownLines))
+	if r.Outcome != report.Graded {
+		m.block("The end of the operator's log", lastWords(r, maxLines))
 	}
 	if r.Seed != 0 {
 		m.line("Seed %d. To repeat this run: `.cache/bin/lab grade %s --seed %d`", r.Seed, r.Number(), r.Seed)
@@ -60,38 +63,34 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 }
 
 // lastWords are some lines of the operator's log: the last ones, or those after a panic, whose first lines say more.
-func (r *Report) lastWords(limit int) []string {
+func lastWords(r *report.Report, limit int) []string {
 	lines := r.OperatorLog
-	if start := slices.IndexFunc(lines, panics); start >= 0 {
+	if start := slices.IndexFunc(lines, report.Panics); start >= 0 {
 		return lines[start:min(len(lines), start+limit)]
 	}
 	return lines[max(0, len(lines)-limit):]
 }
 
-func panics(line string) bool {
-	return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:")
-}
-
-type markdown struct {
+type summary struct {
 	strings.Builder
 	leftOut bool
 }
 
 // line is a paragraph.
-func (m *markdown) line(format string, args ...any) { fmt.Fprintf(m, format+"\n\n", args...) }
+func (m *summary) line(format string, args ...any) { fmt.Fprintf(m, format+"\n\n", args...) }
 
-func (m *markdown) checks(r *Report) {
-	if len(r.Checks) == 0 || cameToNoCheck(r) {
+func (m *summary) checks(r *report.Report) {
+	if len(r.Checks) == 0 || r.CameToNoCheck() {
 		return
 	}
 	m.WriteString("| check | | points | |\n|---|---|---:|---|\n")
 	for _, check := range r.Checks {
 		text := check.Title
-		if check.Status == Skipped {
+		if check.Status == report.Skipped {
 			text = strings.TrimPrefix(check.Reason, "skipped: ")
 		}
 		status := string(check.Status)
-		if check.Status == Failed {
+		if check.Status == report.Failed {
 			status = "**" + status + "**"
 		}
 		fmt.Fprintf(m, "| `%s` | %s | %d/%d | %s", check.ID, status, check.Points, check.MaxPoints, escape(text))
@@ -103,10 +102,8 @@ func (m *markdown) checks(r *Report) {
 	m.WriteString("\n")
 }
 
-func cameToNoCheck(r *Report) bool { return r.Outcome != Graded && r.Count(Skipped) == len(r.Checks) }
-
-func (m *markdown) failure(c *Check) {
-	if m.Len() > maxMarkdown {
+func (m *summary) failure(c *report.Check) {
+	if m.Len() > maxBytes {
 		m.leftOut = true
 		return
 	}
@@ -119,7 +116,7 @@ func (m *markdown) failure(c *Check) {
 	}
 }
 
-func (m *markdown) diagnostics(r *Report) {
+func (m *summary) diagnostics(r *report.Report) {
 	var lines []string
 	for _, d := range r.Diagnostics {
 		lines = append(lines, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
@@ -127,7 +124,7 @@ func (m *markdown) diagnostics(r *Report) {
 	m.block("The first of them matters most", lines)
 }
 
-func (m *markdown) remarks(r *Report) {
+func (m *summary) remarks(r *report.Report) {
 	var markers []string
 	for _, f := range r.Forbidden {
 		if !slices.Contains(markers, f.Marker) {
@@ -144,15 +141,15 @@ func (m *markdown) remarks(r *Report) {
 }
 
 // block is a title and lines that are shown as they are, within a fence that nothing in them can close.
-func (m *markdown) block(title string, lines []string) {
+func (m *summary) block(title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
-	if m.Len() > maxMarkdown {
+	if m.Len() > maxBytes {
 		m.leftOut = true
 		return
 	}
-	shown := lines[:min(len(lines), maxMarkdownLines)]
+	shown := lines[:min(len(lines), maxLines)]
 	text := strings.Join(shown, "\n")
 	if more := len(lines) - len(shown); more > 0 {
 		text += fmt.Sprintf("\n… and %d more", more)
