@@ -68,14 +68,17 @@ func (v visit) oneID(expected string, o order, direction string) {
 func settles() types.Feature {
 	return feature("at rest once right", "when something changes that does not matter", func(v visit) {
 		var orders []order
-		for _, name := range []string{"satsuma", "sorrel", "sumac"} {
+		names := []string{"satsuma", "sorrel", "sumac"}
+		began, logged := v.Audit.Now(), v.logged()
+		for _, name := range names {
 			orders = append(orders, v.make(name, []string{name}, "cream"))
 		}
 		for _, o := range orders {
 			v.has("the ingredients of "+o.name+" are taken", patience, o, "flavour "+o.name, "topping cream")
 		}
 		v.Idle(v.ctx, v.t)
-		began, logged := v.Audit.Now(), v.logged()
+		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
+		began, logged = v.Audit.Now(), v.logged()
 		for _, o := range orders {
 			v.change(o, `{"metadata":{"labels":{"table":"4"}}}`)
 		}
@@ -98,12 +101,18 @@ func settles() types.Feature {
 			v.has("when "+o.name+" gets fudge instead, it is taken", patience, o, "flavour "+o.name, "topping fudge")
 		}
 		v.Settle(v.ctx, v.t)
-		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, "satsuma", "sorrel", "sumac")
-		logged = v.logged()
+		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
+		began, logged = v.Audit.Now(), v.logged()
 		v.delete(orders[1])
 		v.leaves("when sorrel is deleted, its ingredients go back, and it is gone", patience, orders[1])
 		v.AtRest(v.ctx, v.t)
-		v.NoErrors(v.ctx, v.t, logged, "satsuma", "sorrel", "sumac")
+		v.NoErrors(v.ctx, v.t, logged, names...)
+		for _, o := range []order{orders[0], orders[2]} {
+			v.delete(o)
+			v.leaves("when "+o.name+" is deleted, its ingredients go back, and it is gone", patience, o)
+		}
+		v.Settle(v.ctx, v.t)
+		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
 	})
 }
 

@@ -4,37 +4,28 @@
 package finalizer_test
 
 import (
+	"slices"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/freezer"
 )
 
-// refusals let the requests fail that matter: nothing else happens that would give another chance to an operator which drops an error.
-// More than one of each is refused, since the same change may have called it twice; but not many, since some come back after seconds.
+// refusals let the requests fail that matter, one kind of them after the other: nothing else happens that would give another chance to
+// an operator which drops an error.
 func refusals(v visit) {
-	refuse := func(reads, writes int, others ...faults.Fault) {
-		all := others
-		for n := range reads {
-			all = append(all, faults.Fault{Kind: faults.ServerError, Class: faults.Read, Service: faults.API, At: n + 1})
-		}
-		for n := range writes {
-			all = append(all, faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: n + 1})
-		}
-		v.arm(all...)
-	}
 	const also = ", also if the operator's first requests are refused"
-	refuse(0, 2)
-	o := v.make("yuzu", []string{"yuzu"}, "cream")
+	var o order
+	v.refusedAtFirst(faults.Conflict, faults.Write, func() { o = v.make("yuzu", []string{"yuzu"}, "cream") })
 	v.has("the ingredients of yuzu are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream")
-	refuse(3, 0)
-	v.change(o, `{"spec":{"topping":["nuts"]}}`)
+	v.refusedAtFirst(faults.ServerError, faults.Read, func() { v.change(o, `{"spec":{"topping":["nuts"]}}`) })
 	v.has("when yuzu gets nuts instead of cream, cream goes back and nuts are taken"+also, scenarioPatience, o, "flavour yuzu", "topping nuts")
-	refuse(0, 3) // not at once with reads: an error of a read would have it called again, and write again
-	v.change(o, `{"spec":{"topping":["fudge"]}}`)
+	v.refusedAtFirst(faults.Conflict, faults.Write, func() { v.change(o, `{"spec":{"topping":["fudge"]}}`) })
 	v.has("when yuzu gets fudge instead of nuts, nuts go back and fudge is taken"+also, scenarioPatience, o, "flavour yuzu", "topping fudge")
 	v.settled(scenarioPatience, "when yuzu has fudge instead of nuts"+also, o, metav1.ConditionTrue)
-	refuse(0, 0, faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: freezer.Service, At: 1})
+	v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: freezer.Service, At: 1})
 	v.delete(o)
 	const returned = "when yuzu is deleted, its ingredients go back, toppings first, and it is gone" + also
 	v.leaves(returned, scenarioPatience, o)
@@ -43,8 +34,39 @@ func refusals(v visit) {
 	for _, name := range []string{"salak-1", "salak-2", "salak-3"} {
 		v.has("the flavour salak is taken for "+name, scenarioPatience, v.make(name, []string{"salak"}), "flavour salak")
 	}
-	refuse(2, 3)
-	v.leaves("of four icecreams of salak salak-4 goes"+also, scenarioPatience, v.make("salak-4", []string{"salak"}))
+	for _, refused := range []struct {
+		kind  faults.Kind
+		class faults.Class
+		name  string
+	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
+		var late order
+		v.refusedAtFirst(refused.kind, refused.class, func() { late = v.make(refused.name, []string{"salak"}) })
+		v.leaves("of four icecreams of salak "+refused.name+" goes"+also, scenarioPatience, late)
+	}
+}
+
+// How long the API server refuses: until an operator has tried so often, or for so long since it tried last, or did not try at all.
+const (
+	refusedTries = 5
+	refusedCalm  = 600 * time.Millisecond
+)
+
+// refusedAtFirst makes a change while the API server refuses all requests of a class. However often the change has called the
+// operator, none of these calls gets through: what is missing then comes only to those who try again.
+func (v visit) refusedAtFirst(kind faults.Kind, class faults.Class, change func()) {
+	v.t.Helper()
+	v.arm(faults.Fault{Kind: kind, Class: class, Service: faults.API})
+	began := time.Now()
+	change()
+	for last, tries := began, 0; tries < refusedTries && time.Since(last) < refusedCalm; {
+		v.pause(glance)
+		refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool {
+			return e.Service != faults.API || !e.Injected || e.Time.Before(began)
+		})
+		if tries = len(refused); tries > 0 {
+			last = refused[tries-1].Time
+		}
+	}
 	v.disarm()
 }
 
