@@ -125,8 +125,8 @@ func TestTablesOfPages(t *testing.T) {
 			"| [01-shop](labs/01-shop/README.md) | A shop \\| a till | [Selling](docs/lectures/01-shop.md) |\n"},
 		"docs/README.md": {"lectures", "| lecture | lab | you will know |\n|---|---|---|\n" +
 			"| [1: Selling](lectures/01-shop.md) | [01-shop](../labs/01-shop/README.md) | how to sell |\n"},
-		"docs/reference/mutation.md": {"mutants", "| lab | mutants | tried | found | found by the torture alone | gaps | equivalent | stillborn | found of those that are wrong |\n" +
-			"|---|---|---|---|---|---|---|---|---|\n| 01-shop | 34 | 31 | 18 | 1 | 3 | 5 | 4 | 81.8 % |\n"},
+		"docs/reference/mutation.md": {"mutants", "| lab | mutants | tried | found | found by the torture alone | gaps | equivalent | stillborn | found of those that are wrong | with the torture |\n" +
+			"|---|---|---|---|---|---|---|---|---|---|\n| 01-shop | 34 | 31 | 18 | 1 | 3 | 5 | 4 | 81.8 % | 86.4 % |\n"},
 	} {
 		opening, closing := "before\n<!-- table: "+tables[0]+" -->\n", "<!-- /table -->\nafter\n"
 		for _, old := range []string{"", "| check | points |\n|---|---|\n| opens | 10 |\n"} {

@@ -87,14 +87,14 @@ func mutants(root, _ string, list *manifest.Manifest) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTable("lab", "mutants", "tried", "found", "found by the torture alone", "gaps", "equivalent", "stillborn", "found of those that are wrong")
+	t := newTable("lab", "mutants", "tried", "found", "found by the torture alone", "gaps", "equivalent", "stillborn", "found of those that are wrong", "with the torture")
 	for _, lab := range list.Labs {
 		f := figures[lab.Name]
 		cells := []string{lab.Name}
 		for _, n := range []int{f.Mutants, f.Tried(), f.Found, f.Tortured, f.Gaps + f.Survived, f.Equivalent, f.Stillborn} {
 			cells = append(cells, fmt.Sprint(n))
 		}
-		t.add(append(cells, f.Share())...)
+		t.add(append(cells, f.Share(), f.TorturedShare())...)
 	}
 	return t, nil
 }

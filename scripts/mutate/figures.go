@@ -61,11 +61,16 @@ func (f Figures) Tried() int { return f.Mutants - f.Undecided }
 func (f Figures) Wrong() int { return f.Found + f.Tortured + f.Gaps + f.Survived }
 
 // Share is how many of the mistakes were found by a check, in percent. It is empty where no mistake was tried.
-func (f Figures) Share() string {
+func (f Figures) Share() string { return f.percent(f.Found) }
+
+// TorturedShare is how many of the mistakes were found by a check or by the torture, in percent.
+func (f Figures) TorturedShare() string { return f.percent(f.Found + f.Tortured) }
+
+func (f Figures) percent(found int) string {
 	if f.Wrong() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f %%", 100*float64(f.Found)/float64(f.Wrong()))
+	return fmt.Sprintf("%.1f %%", 100*float64(found)/float64(f.Wrong()))
 }
 
 // String says it in a line.
