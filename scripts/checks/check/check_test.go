@@ -105,6 +105,10 @@ var suites = map[string]check.Features{
 		c.OK(t, "reading the log", err)
 		c.NoErrors(ctx, t, logged, "sundae", "split")
 	})},
+	"causes": {"causes": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		c.ErrorsHaveCauses(ctx, t, 0, 0, "sundae", "split")
+	})},
 	"submission": {"submission": feature(asksForFiles)},
 	"settle": {"settle": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()

@@ -88,6 +88,10 @@ func (g *grader) audited(user, verb string, count int) error {
 }
 
 func (g *grader) auditedAt(when time.Time, user, verb string, count int) error {
+	return g.answeredAt(when, user, verb, http.StatusOK, count)
+}
+
+func (g *grader) answeredAt(when time.Time, user, verb string, code, count int) error {
 	file, err := os.OpenFile(g.audit, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -95,8 +99,8 @@ func (g *grader) auditedAt(when time.Time, user, verb string, count int) error {
 	defer file.Close()
 	for n := range count {
 		fmt.Fprintf(file, `{"verb":%q,"user":{"username":%q},"objectRef":{"resource":"icecreams","name":"sundae-%d"},`+
-			`"responseStatus":{"code":200},"requestReceivedTimestamp":%q}`+"\n",
-			verb, user, n+1, when.UTC().Format("2006-01-02T15:04:05.000000Z"))
+			`"responseStatus":{"code":%d},"requestReceivedTimestamp":%q}`+"\n",
+			verb, user, n+1, code, when.UTC().Format("2006-01-02T15:04:05.000000Z"))
 	}
 	return nil
 }
