@@ -97,8 +97,8 @@ func settles() types.Feature {
 		v.NoErrors(v.ctx, v.t, logged, "satsuma", "sorrel")
 		began, logged = v.Audit.Now(), v.logged()
 		for _, o := range orders {
-			v.change(o, `{"spec":{"topping":["fudge"]}}`)
-			v.has("when "+o.name+" gets fudge instead, it is taken", patience, o, "flavour "+o.name, "topping fudge")
+			v.change(o, `{"spec":{"topping":["cream","fudge","wafer"]}}`)
+			v.has("when "+o.name+" gets fudge and a wafer, they are taken", patience, o, "flavour "+o.name, "topping cream", "topping fudge", "topping wafer")
 		}
 		v.Settle(v.ctx, v.t)
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)

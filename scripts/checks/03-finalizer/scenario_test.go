@@ -20,11 +20,11 @@ func refusals(v visit) {
 	var o order
 	v.refusedAtFirst(faults.Conflict, faults.Write, func() { o = v.make("yuzu", []string{"yuzu"}, "cream") })
 	v.has("the ingredients of yuzu are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream")
-	v.refusedAtFirst(faults.ServerError, faults.Read, func() { v.change(o, `{"spec":{"topping":["nuts"]}}`) })
-	v.has("when yuzu gets nuts instead of cream, cream goes back and nuts are taken"+also, scenarioPatience, o, "flavour yuzu", "topping nuts")
-	v.refusedAtFirst(faults.Conflict, faults.Write, func() { v.change(o, `{"spec":{"topping":["fudge"]}}`) })
-	v.has("when yuzu gets fudge instead of nuts, nuts go back and fudge is taken"+also, scenarioPatience, o, "flavour yuzu", "topping fudge")
-	v.settled(scenarioPatience, "when yuzu has fudge instead of nuts"+also, o, metav1.ConditionTrue)
+	v.refusedAtFirst(faults.ServerError, faults.Read, func() { v.change(o, `{"spec":{"topping":["cream","nuts"]}}`) })
+	v.has("when yuzu gets nuts as well, they are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream", "topping nuts")
+	v.refusedAtFirst(faults.Conflict, faults.Write, func() { v.change(o, `{"spec":{"topping":["nuts"]}}`) })
+	v.has("when yuzu gets no cream any more, it goes back"+also, scenarioPatience, o, "flavour yuzu", "topping nuts")
+	v.settled(scenarioPatience, "when yuzu has no cream any more"+also, o, metav1.ConditionTrue)
 	v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: freezer.Service, At: 1})
 	v.delete(o)
 	const returned = "when yuzu is deleted, its ingredients go back, toppings first, and it is gone" + also
