@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -92,6 +93,15 @@ func (r *Report) WithoutGrade() (title string, points int) {
 // CameToNoCheck is true of a run that ended before its first check.
 func (r *Report) CameToNoCheck() bool {
 	return r.Outcome != Graded && r.Count(Skipped) == len(r.Checks)
+}
+
+// LastWords are some lines of the operator's log: the last ones, or those after a panic, whose first lines say more.
+func (r *Report) LastWords(limit int) []string {
+	lines := r.OperatorLog
+	if start := slices.IndexFunc(lines, Panics); start >= 0 {
+		return lines[start:min(len(lines), start+limit)]
+	}
+	return lines[max(0, len(lines)-limit):]
 }
 
 // Panics reports whether a line of a log begins a panic.

@@ -27,6 +27,16 @@ func TestABusyOperatorIsEvidence(t *testing.T) {
 	}
 }
 
+// returned is an error that Reconcile has returned so often for each of some objects.
+func returned(text string, counts map[string]int) operatorlog.Error {
+	e := operatorlog.Error{Text: text, Objects: map[string]operatorlog.Returned{}}
+	for object, count := range counts {
+		e.Count += count
+		e.Objects[object] = operatorlog.Returned{Count: count, Text: text + " " + object}
+	}
+	return e
+}
+
 func TestWhoIsAtRest(t *testing.T) {
 	t.Parallel()
 	// using is a process that is run so often, and works for so long, in a second.
@@ -36,14 +46,6 @@ func TestWhoIsAtRest(t *testing.T) {
 			seconds := time.Since(began).Seconds()
 			return protocol.Usage{Known: true, Runs: int(seconds * float64(runs)), CPU: seconds * cpu}
 		}
-	}
-	returned := func(text string, counts map[string]int) operatorlog.Error {
-		e := operatorlog.Error{Text: text, Objects: map[string]operatorlog.Returned{}}
-		for object, count := range counts {
-			e.Count += count
-			e.Objects[object] = operatorlog.Returned{Count: count, Text: text + " " + object}
-		}
-		return e
 	}
 	for _, test := range []struct {
 		name   string
@@ -93,14 +95,6 @@ func TestWhoIsAtRest(t *testing.T) {
 
 func TestErrorsWithoutACause(t *testing.T) {
 	t.Parallel()
-	of := func(counts map[string]int) operatorlog.Error {
-		e := operatorlog.Error{Text: "no cone", Objects: map[string]operatorlog.Returned{}}
-		for object, count := range counts {
-			e.Count += count
-			e.Objects[object] = operatorlog.Returned{Count: count, Text: e.Text}
-		}
-		return e
-	}
 	for _, test := range []struct {
 		name   string
 		errors []operatorlog.Error
@@ -108,12 +102,12 @@ func TestErrorsWithoutACause(t *testing.T) {
 		want   string // of what was observed; empty: it passes
 	}{
 		{"no errors", nil, http.StatusOK, ""},
-		{"for each", []operatorlog.Error{of(map[string]int{"sundae": 1, "split": 1})}, http.StatusOK,
-			"the API server refused nothing, and it returned an error for each of sundae and split: no cone"},
-		{"for each another", []operatorlog.Error{of(map[string]int{"sundae": 1}), of(map[string]int{"split": 1})}, http.StatusOK,
-			"the API server refused nothing, and it returned an error for each of sundae and split: no cone"},
-		{"for one of them", []operatorlog.Error{of(map[string]int{"sundae": 3})}, http.StatusOK, ""},
-		{"for each, and something was refused", []operatorlog.Error{of(map[string]int{"sundae": 1, "split": 1})}, http.StatusConflict, ""},
+		{"for each", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}, http.StatusOK,
+			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split"},
+		{"for each another", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1}), returned("no cone for", map[string]int{"split": 1})}, http.StatusOK,
+			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split"},
+		{"for one of them", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 3})}, http.StatusOK, ""},
+		{"for each, and something was refused", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}, http.StatusConflict, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -48,7 +48,7 @@ func Write(w io.Writer, r *report.Report) error {
 	}
 	m.remarks(r)
 	if r.Outcome != report.Graded {
-		m.block("The end of the operator's log", lastWords(r, maxLines))
+		m.block("The end of the operator's log", r.LastWords(maxLines))
 	}
 	if r.Seed != 0 {
 		m.line("Seed %d. To repeat this run: `.cache/bin/lab grade %s --seed %d`", r.Seed, r.Number(), r.Seed)
@@ -60,15 +60,6 @@ func Write(w io.Writer, r *report.Report) error {
 		return fmt.Errorf("writing the summary: %w", err)
 	}
 	return nil
-}
-
-// lastWords are some lines of the operator's log: the last ones, or those after a panic, whose first lines say more.
-func lastWords(r *report.Report, limit int) []string {
-	lines := r.OperatorLog
-	if start := slices.IndexFunc(lines, report.Panics); start >= 0 {
-		return lines[start:min(len(lines), start+limit)]
-	}
-	return lines[max(0, len(lines)-limit):]
 }
 
 type summary struct {

@@ -177,19 +177,12 @@ func (p *page) diagnostics(b *block, r *report.Report, o Options) {
 	}
 }
 
-// log shows the end of the operator's log, or where it panicked: what follows the first line of a panic matters less than it.
+// log shows the end of the operator's log, or where it panicked.
 func (p *page) log(b *block, r *report.Report, o Options) {
 	lines := r.OperatorLog
 	if len(lines) == 0 {
 		return
 	}
-	start := slices.IndexFunc(lines, func(line string) bool {
-		return strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:")
-	})
-	if start < 0 {
-		start = max(0, len(lines)-maxLogLines)
-	}
-	shown := lines[start:min(len(lines), start+maxLogLines)]
 	if !p.screen.Interactive {
 		for _, line := range lines {
 			b.add("log: %s", line)
@@ -197,8 +190,9 @@ func (p *page) log(b *block, r *report.Report, o Options) {
 		return
 	}
 	b.blank()
+	shown := r.LastWords(maxLogLines)
 	for _, line := range shown {
-		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+		if report.Panics(line) {
 			b.text("", p.bad, line)
 			continue
 		}
