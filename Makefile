@@ -136,7 +136,9 @@ clean: ## Remove what was built, except images, which take long to build; your w
 	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
 # The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,
-# a command builds what it needs by itself.
+# a command builds what it needs by itself. A program of ours is there as a whole or not at all: after Ctrl-C in a later build, make
+# need not delete it.
+.PRECIOUS: $(LAB) $(INSTRUCTOR)
 $(LAB): $(SOURCES)
 	@$(GO_IS_HERE)
 	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
