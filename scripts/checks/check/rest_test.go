@@ -102,10 +102,18 @@ func TestErrorsWithoutACause(t *testing.T) {
 		want   string // of what was observed; empty: it passes
 	}{
 		{"no errors", nil, http.StatusOK, ""},
-		{"for each", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}, http.StatusOK,
-			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split"},
-		{"for each another", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1}), returned("no cone for", map[string]int{"split": 1})}, http.StatusOK,
-			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split"},
+		{
+			"for each",
+			[]operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})},
+			http.StatusOK,
+			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split",
+		},
+		{
+			"for each another",
+			[]operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1}), returned("no cone for", map[string]int{"split": 1})},
+			http.StatusOK,
+			"the API server refused nothing, and it returned an error for each of sundae and split: no cone for split",
+		},
 		{"for one of them", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 3})}, http.StatusOK, ""},
 		{"for each, and something was refused", []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}, http.StatusConflict, ""},
 	} {
