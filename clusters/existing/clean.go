@@ -37,6 +37,7 @@ type object struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	uid             types.UID
+	version         string // its resourceVersion
 }
 
 func (o object) String() string {
@@ -76,10 +77,15 @@ type cleaner struct {
 func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()
-	all, err := c.labelled(ctx)
+	all, err := c.list(ctx, Label)
 	if err != nil {
 		return 0, err
 	}
+	return c.remove(ctx, all)
+}
+
+// remove removes objects, and returns when they are gone.
+func (c *Cluster) remove(ctx context.Context, all []object) (removed int, err error) {
 	if len(all) == 0 {
 		return 0, nil
 	}
@@ -109,9 +115,9 @@ func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	return removed, nil
 }
 
-// labelled finds all that carries the label. Kinds that can't be listed, as those of an APIService that is down, or that this
-// account may not see, are passed over: we can't have made anything of them.
-func (c *Cluster) labelled(ctx context.Context) ([]object, error) {
+// list finds all that can be removed and that a selector matches; empty: all. Kinds that can't be listed, as those of an APIService
+// that is down, or that this account may not see, are passed over: we can't have made anything of them.
+func (c *Cluster) list(ctx context.Context, selector string) ([]object, error) {
 	discoverer, err := c.discovery()
 	if err != nil {
 		return nil, err
@@ -139,7 +145,7 @@ func (c *Cluster) labelled(ctx context.Context) ([]object, error) {
 			}
 			resource := version.WithResource(kind.Name)
 			group.Go(func() error {
-				found, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: Label})
+				found, err := client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
 				if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsServiceUnavailable(err) {
 					return nil
 				}
@@ -149,7 +155,7 @@ func (c *Cluster) labelled(ctx context.Context) ([]object, error) {
 				mutex.Lock()
 				defer mutex.Unlock()
 				for _, one := range found.Items {
-					all = append(all, object{resource: resource, namespace: one.Namespace, name: one.Name, uid: one.UID})
+					all = append(all, object{resource: resource, namespace: one.Namespace, name: one.Name, uid: one.UID, version: one.ResourceVersion})
 				}
 				return nil
 			})

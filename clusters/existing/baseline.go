@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package existing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/openapi"
+)
+
+// Baseline is all that was in a cluster at a time, and to which it can be brought back. It is for a cluster that has no other users:
+// what comes later counts as left behind by whoever had the cluster since.
+type Baseline struct {
+	cluster *Cluster
+	objects map[place]object
+}
+
+// place is where an object is, whatever its identity.
+type place struct{ group, resource, namespace, name string }
+
+func (o object) place() place {
+	return place{o.resource.Group, o.resource.Resource, o.namespace, o.name}
+}
+
+// NewBaseline remembers what is in the cluster now.
+func NewBaseline(ctx context.Context, cluster *Cluster) (*Baseline, error) {
+	all, err := cluster.list(ctx, everything)
+	if err != nil {
+		return nil, err
+	}
+	b := &Baseline{cluster: cluster, objects: map[place]object{}}
+	for _, one := range all {
+		b.objects[one.place()] = one
+	}
+	return b, nil
+}
+
+// everything is the selector of all objects.
+const everything = ""
+
+// ErrChanged says that what was in the cluster before was changed or removed: that can't be undone.
+var ErrChanged = errors.New("what was in the cluster before is not as it was")
+
+// Restore removes whatever came into the cluster since, and returns when it is as it was: also what the API server says of the
+// kinds that it serves. It is an ErrChanged if that can't be.
+func (b *Baseline) Restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
+	defer cancel()
+	client, err := kubernetes.NewForConfig(b.cluster.config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	var there, came, kinds []object
+	if err := poll(ctx, "the cluster to be as it was", func() (bool, error) {
+		there, err = b.cluster.list(ctx, everything)
+		if err != nil {
+			return false, err
+		}
+		came = slices.DeleteFunc(slices.Clone(there), func(one object) bool { return b.objects[one.place()].uid == one.uid })
+		kinds = append(kinds, slices.DeleteFunc(slices.Clone(came), func(one object) bool { return one.stage() != definitions })...)
+		return len(came) == 0, b.remove(ctx, client, came)
+	}); err != nil {
+		return fmt.Errorf("%w; left are %s", err, namesOf(came))
+	}
+	now := map[place]object{}
+	for _, one := range there {
+		now[one.place()] = one
+	}
+	for place, before := range b.objects {
+		if !before.same(now[place]) {
+			return fmt.Errorf("%w: %s", ErrChanged, before)
+		}
+	}
+	return b.unpublished(ctx, kinds)
+}
+
+// remove removes what came. In a namespace that is being deleted nothing new can be made: when it is empty, it is finished here.
+// The namespace controller would begin only after five seconds. (k8s.io/kubernetes/pkg/controller/namespace)
+func (b *Baseline) remove(ctx context.Context, client kubernetes.Interface, came []object) error {
+	kinds := sets.New[string]()
+	var spaces, rest []object
+	for _, one := range came {
+		switch one.stage() {
+		case namespaces:
+			spaces = append(spaces, one)
+			if err := client.CoreV1().Namespaces().Delete(ctx, one.name, metav1.DeleteOptions{}); ignoreGone(err) != nil {
+				return fmt.Errorf("removing %s: %w", one, err)
+			}
+			continue
+		case definitions:
+			kinds.Insert(one.name)
+		}
+		rest = append(rest, one)
+	}
+	// With a kind goes all that there is of it.
+	rest = slices.DeleteFunc(rest, func(one object) bool { return kinds.Has(one.resource.GroupResource().String()) })
+	if len(rest) > 0 {
+		_, err := b.cluster.remove(ctx, rest)
+		return err
+	}
+	for _, one := range spaces {
+		space, err := client.CoreV1().Namespaces().Get(ctx, one.name, metav1.GetOptions{})
+		if err == nil {
+			space.Spec.Finalizers = nil
+			_, err = client.CoreV1().Namespaces().Finalize(ctx, space, metav1.UpdateOptions{})
+		}
+		if ignoreGone(err) != nil {
+			return fmt.Errorf("removing %s: %w", one, err)
+		}
+	}
+	return nil
+}
+
+// same reports whether an object is as it was. A Lease is renewed all the time.
+func (o object) same(now object) bool {
+	if o.resource.Resource == "leases" {
+		return o.uid == now.uid
+	}
+	return o == now
+}
+
+// unpublished returns when the API server says nothing any more of the kinds that are gone: of a new one of the same name it would say
+// what the old one was.
+func (b *Baseline) unpublished(ctx context.Context, kinds []object) error {
+	groups := sets.New[string]()
+	for _, kind := range kinds {
+		_, group, _ := strings.Cut(kind.name, ".")
+		groups.Insert(group)
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	client, err := b.cluster.discovery()
+	if err != nil {
+		return err
+	}
+	return poll(ctx, "the API server to forget "+strings.Join(sets.List(groups), ", "), func() (bool, error) {
+		served, err := client.ServerGroups()
+		if err != nil {
+			return false, fmt.Errorf("asking the cluster which kinds it has: %w", err)
+		}
+		for _, group := range served.Groups {
+			if groups.Has(group.Name) {
+				return false, nil
+			}
+		}
+		paths, err := openapi.NewClient(client.RESTClient()).Paths()
+		if err != nil {
+			return false, fmt.Errorf("asking the cluster what its kinds look like: %w", err)
+		}
+		for path := range paths {
+			if rest, is := strings.CutPrefix(path, "apis/"); is {
+				if group, _, _ := strings.Cut(rest, "/"); groups.Has(group) {
+					return false, nil
+				}
+			}
+		}
+		return true, nil
+	})
+}
+
+// namesOf names some of the objects.
+func namesOf(all []object) string {
+	const most = 5
+	var names []string
+	for _, one := range all[:min(most, len(all))] {
+		names = append(names, one.String())
+	}
+	return strings.Join(names, ", ")
+}
