@@ -131,9 +131,12 @@ func portOf(kubeconfig string) (int, error) {
 	return port, nil
 }
 
+// Context is the name of the context in an embedded cluster's kubeconfigs.
+const Context = "operator-labs"
+
 // Kubeconfig writes a kubeconfig with one context for one user of the cluster at host, a URL.
 func Kubeconfig(host string, ca []byte, user clientcmdapi.AuthInfo) ([]byte, error) {
-	const name = "operator-labs"
+	const name = Context
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: host, CertificateAuthorityData: ca}
 	kubeconfig.AuthInfos[name] = &user

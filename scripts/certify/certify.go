@@ -30,6 +30,7 @@ import (
 	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/skeleton"
+	"lva.io/operators/scripts/submission"
 )
 
 // Options say what to certify.
@@ -49,6 +50,31 @@ type Options struct {
 	Busy bool
 	// Out gets a line for each.
 	Out io.Writer
+
+	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what the
+	// solution's come from.
+	pool      *grade.Pool
+	generated string
+	origin    string
+}
+
+// share makes what all of a run share, in its folder. It goes with close.
+func (o *Options) share(dir string) (close func() error, err error) {
+	if o.origin, err = origin(o.SolutionDir(o.Lab)); err != nil {
+		return nil, err
+	}
+	o.generated = filepath.Join(dir, "generated")
+	o.pool = grade.NewPool(o.ControlPlane)
+	return o.pool.Close, nil
+}
+
+// origin is what manifests are made from.
+func origin(dir string) (string, error) {
+	opened, err := submission.Open(dir, "")
+	if err != nil {
+		return "", err
+	}
+	return opened.Origin()
 }
 
 // candidate is a submission whose grade is known before.
@@ -79,6 +105,11 @@ func Lab(ctx context.Context, options Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
+	closeShared, err := options.share(scope.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeShared()) }()
 	if options.Busy {
 		defer keepBusy()()
 	}
@@ -203,7 +234,7 @@ func (o *Options) candidates() ([]candidate, error) {
 			if err := errors.Join(copySolution(ctx, dir), d.apply(dir)); err != nil {
 				return err
 			}
-			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
+			return o.regenerate(ctx, dir)
 		}})
 	}
 	for _, m := range list.Mutants {
@@ -213,8 +244,7 @@ func (o *Options) candidates() ([]candidate, error) {
 				if err := errors.Join(copySolution(ctx, dir), m.Apply(dir)); err != nil {
 					return err
 				}
-				// Whoever changed the types would have run `make generate manifests`.
-				return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
+				return o.regenerate(ctx, dir)
 			},
 		})
 	}
@@ -240,8 +270,11 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 	}
 	run := o.run(dir)
 	if c.misconception != "" {
-		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one.
-		run.Seed = mutantSeed
+		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one, and has a control plane of
+		// its own, as it has with a student.
+		lease := o.pool.Lease()
+		defer lease.Return()
+		run.Seed, run.Start = mutantSeed, lease.Start
 	}
 	var all []string
 	if !c.ungraded {
@@ -261,10 +294,20 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 	return all, nil
 }
 
+// regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed types or
+// markers would have run `make generate manifests`.
+func (o *Options) regenerate(ctx context.Context, dir string) error {
+	if changed, err := origin(dir); err == nil && changed == o.origin && changed != "" {
+		return nil
+	}
+	return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
+}
+
 // run is how a submission in a folder is graded.
 func (o *Options) run(dir string) grade.Options {
 	return grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
+		Generated: o.generated,
 		Start: grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) }),
 	}
 }

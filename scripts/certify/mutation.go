@@ -42,6 +42,11 @@ func Mutate(ctx context.Context, m Mutation) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
+	closeShared, err := m.share(scope.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeShared()) }()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var group sync.WaitGroup
@@ -102,8 +107,10 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 			}
 		}
 	}
+	lease := m.pool.Lease()
+	defer lease.Return()
 	run := m.run(dir)
-	run.Seed, run.UntilFailed = mutantSeed, true
+	run.Seed, run.Start, run.UntilFailed = mutantSeed, lease.Start, true
 	result := grade.Run(ctx, run)
 	known, isKnown := m.Survivors[mutant.ID]
 	switch result.Outcome {

@@ -49,8 +49,8 @@ type Options struct {
 	Fetch bool
 	// OperatorLog is the file into which the operator's output goes.
 	OperatorLog string
-	// BuildCache and System are as in submission.Workshop.
-	BuildCache, System string
+	// BuildCache, System and Generated are as in submission.Workshop. Default of Generated: the BuildCache.
+	BuildCache, System, Generated string
 	// BuildGrace is how long the compiler goes on after another step has failed. Default: 15 s.
 	BuildGrace time.Duration
 	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
@@ -177,7 +177,10 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.tearDown()) }()
-	r.workshop = &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System}
+	r.workshop = &submission.Workshop{
+		Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System,
+		Generated: cmp.Or(r.Generated, r.BuildCache),
+	}
 	if r.Fetch {
 		if err := r.step(ctx, fetchModules, r.fetch); err != nil {
 			return err

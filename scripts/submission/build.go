@@ -64,6 +64,9 @@ type Workshop struct {
 	// Cache is a folder that keeps the program from run to run, so that what has not changed is not linked again.
 	// Default: none.
 	Cache string
+	// Generated is a folder that keeps the manifests of the last states of types and markers, so that controller-gen runs only
+	// when they have changed. Submissions may share it. Default: none.
+	Generated string
 	// Waits is told what a webhook's port is waited for, when another operator is run at it. Default: nobody is.
 	Waits func(reason string)
 	// System is the operating system that the program is for. Default: this one.

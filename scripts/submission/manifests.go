@@ -4,12 +4,14 @@
 package submission
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"go/build"
 	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -91,6 +93,11 @@ func (w *Workshop) generate(ctx context.Context, generators ...string) (generate
 	}
 	// To its standard output: names of files come from the markers, and might lead anywhere.
 	args = append(args, "output:stdout")
+	kept := w.keptManifests(args)
+	if content, err := os.ReadFile(kept); err == nil {
+		generated, err = w.taken(content)
+		return generated, "", err
+	}
 	content := &limitedBuffer{limit: generatedLimit}
 	said, err := w.tool(ctx, tool{path: w.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
 	if err := problem(err, said, "no manifests can be generated from its markers",
@@ -101,16 +108,24 @@ func (w *Workshop) generate(ctx context.Context, generators ...string) (generate
 		tooMuch := fmt.Sprintf("its markers generate more than %d MB of manifests: leave out descriptions, with crd:maxDescLen=0 in its Makefile", generatedLimit>>20)
 		return nil, tooMuch, &Problem{Reason: tooMuch}
 	}
-	objects, err := decodeYAML(&content.content)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading what controller-gen made: %w", err)
+	if generated, err = w.taken(content.content.Bytes()); err != nil {
+		return nil, "", err
 	}
-	generated = &Manifests{}
+	return generated, "", keepManifests(kept, content.content.Bytes())
+}
+
+// taken are the manifests that controller-gen has printed.
+func (w *Workshop) taken(printed []byte) (*Manifests, error) {
+	objects, err := decodeYAML(bytes.NewReader(printed))
+	if err != nil {
+		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
+	}
+	generated := &Manifests{}
 	if err := generated.take(objects); err != nil {
-		return nil, "", fmt.Errorf("reading what controller-gen made: %w", err)
+		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
 	}
 	w.generated = objects
-	return generated, "", nil
+	return generated, nil
 }
 
 // packages are the module's packages as the go command wants them named, without those that are only there for tests or for

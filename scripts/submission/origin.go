@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"hash"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/mod/modfile"
+)
+
+// generatedKept is of how many states of its types and markers a submission's manifests are kept.
+const generatedKept = 16
+
+// Origin stands for all of the submission from which controller-gen makes something: its types and its markers, and what it requires.
+// What functions do is not in it, so most changes leave it as it was. It is empty where more than the submission's folder decides:
+// with a local module in a replace directive, or a folder vendor.
+func (s *Submission) Origin() (string, error) {
+	sum := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := s.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(content), content)
+		if name == "go.mod" && hasLocal(content) {
+			return "", nil
+		}
+	}
+	if _, err := s.open("vendor/modules.txt", sourceLimit); !errors.Is(err, fs.ErrNotExist) {
+		return "", nil //nolint:nilerr // whatever is there, the go command takes it
+	}
+	for _, folder := range s.sources.folders() {
+		for _, name := range s.sources[folder] {
+			content, err := s.ReadFile(name)
+			if err != nil {
+				return "", err
+			}
+			declared := declarations(content)
+			fmt.Fprintf(sum, "%s %d\n%s", name, len(declared), declared)
+		}
+	}
+	return hexadecimal(sum), nil
+}
+
+func hexadecimal(sum hash.Hash) string { return fmt.Sprintf("%x", sum.Sum(nil)) }
+
+// hasLocal reports whether a go.mod replaces a module by a folder.
+func hasLocal(content []byte) bool {
+	mod, err := modfile.Parse("go.mod", content, nil)
+	return err != nil || slices.ContainsFunc(mod.Replace, func(r *modfile.Replace) bool { return r.New.Version == "" })
+}
+
+// marker is a comment that controller-gen may read.
+var marker = regexp.MustCompile(`^//\s*\+`)
+
+// declarations is a Go file without what its functions do, but for the markers among it. What can't be parsed stays as it is.
+func declarations(content []byte) (kept []byte) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "", content, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return content
+	}
+	offset := func(at token.Pos) int { return set.Position(at).Offset }
+	from := 0
+	for _, declaration := range file.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok || function.Body == nil {
+			continue
+		}
+		kept = append(kept, content[from:offset(function.Body.Lbrace)+1]...)
+		for _, group := range file.Comments {
+			if group.Pos() < function.Body.Lbrace || group.Pos() > function.Body.Rbrace {
+				continue
+			}
+			for _, comment := range group.List {
+				if marker.MatchString(comment.Text) {
+					kept = append(kept, comment.Text+"\n"...)
+				}
+			}
+		}
+		from = offset(function.Body.Rbrace)
+	}
+	return append(kept, content[from:]...)
+}
+
+// keptManifests is the file that keeps what controller-gen makes of the submission with these arguments; empty if none does.
+func (w *Workshop) keptManifests(args []string) string {
+	if w.Generated == "" {
+		return ""
+	}
+	origin, err := w.Origin()
+	program, statErr := os.Stat(w.ControllerGen)
+	if err != nil || statErr != nil || origin == "" {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %q %d %s", origin, args, program.Size(), program.ModTime())
+	return filepath.Join(w.Generated, "manifests-"+hexadecimal(sum)[:32]+".yaml")
+}
+
+// keepManifests writes such a file, and removes those that were written longest ago.
+func keepManifests(file string, content []byte) error {
+	if file == "" {
+		return nil
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), renameio.WriteFile(file, content, 0o644)); err != nil {
+		return fmt.Errorf("keeping the manifests: %w", err)
+	}
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(file), "manifests-*.yaml"))
+	if err != nil || len(all) <= generatedKept {
+		return err
+	}
+	written := func(file string) int64 {
+		info, err := os.Stat(file)
+		if err != nil {
+			return 0
+		}
+		return info.ModTime().UnixNano()
+	}
+	slices.SortFunc(all, func(a, b string) int { return int(written(a) - written(b)) })
+	for _, old := range all[:len(all)-generatedKept] {
+		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing old manifests: %w", err)
+		}
+	}
+	return nil
+}
