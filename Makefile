@@ -111,7 +111,7 @@ unit: $(LAB) ## Unit tests only
 	@$(LAB) test
 
 certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades
-	@$(LAB) certify --parallel 3
+	@$(LAB) certify --parallel 5
 
 mutate: $(LAB) ## Judge the checks by mutants made from the solutions' syntax (SAMPLE=10: ten; SEED=7: the same ten again)
 	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))

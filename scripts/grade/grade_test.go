@@ -203,7 +203,7 @@ func TestInterruptedRuns(t *testing.T) {
 		t.Run(test.when, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			options := options(t, "2", lay(t, test.name))
+			options := alone(t, options(t, "2", lay(t, test.name)))
 			options.View = witness{begins: func(what string) {
 				if what == test.when {
 					cancel(errors.New("Ctrl-C"))

@@ -54,6 +54,10 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		code := m.Run()
+		if err := closePool(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		left := leftovers(deep)
 		// The guard of a run that was killed ends after it.
 		for end := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(end); left = leftovers(deep) {
@@ -163,7 +167,24 @@ type built struct {
 	controllerGen string
 }
 
-// options grade a folder for a lab as a student's.
+// pool lends control planes to the runs of these tests.
+var pool = sync.OnceValues(func() (*Pool, error) {
+	have, err := tools()
+	if err != nil {
+		return nil, err
+	}
+	return NewPool(have.ControlPlane), nil
+})
+
+func closePool() error {
+	pool, err := pool()
+	if err != nil {
+		return err
+	}
+	return pool.Close()
+}
+
+// options grade a folder for a lab, with a control plane of the pool.
 func options(t *testing.T, lab, dir string) Options {
 	t.Helper()
 	have, err := tools()
@@ -178,17 +199,33 @@ func options(t *testing.T, lab, dir string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pool, err := pool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := pool.Lease()
+	t.Cleanup(lease.Return)
 	return Options{
 		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: checks, Kubectl: have.ControlPlane.Path,
-		OperatorLog: filepath.Join(t.TempDir(), "operator.log"),
-		Start: Embedded(func(ctx context.Context) (*embedded.Cluster, error) {
-			cluster, err := embedded.Start(ctx, have.ControlPlane)
-			if err == nil {
-				t.Cleanup(func() { wantGone(t, cluster) })
-			}
-			return cluster, err
-		}),
+		OperatorLog: filepath.Join(t.TempDir(), "operator.log"), Start: lease.Start,
 	}
+}
+
+// alone gives the run a control plane of its own, as a student's has.
+func alone(t *testing.T, options Options) Options {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Start = Embedded(func(ctx context.Context) (*embedded.Cluster, error) {
+		cluster, err := embedded.Start(ctx, have.ControlPlane)
+		if err == nil {
+			t.Cleanup(func() { wantGone(t, cluster) })
+		}
+		return cluster, err
+	})
+	return options
 }
 
 // wantGone is called when a run is over.

@@ -21,7 +21,7 @@ import (
 // What a submission leaves behind can't change a report afterwards, and what it does to folders costs nobody anything.
 func TestASubmissionThatWantsToStay(t *testing.T) {
 	t.Parallel()
-	got := grade(t.Context(), t, options(t, "2", lay(t, "wants-to-stay")))
+	got := grade(t.Context(), t, alone(t, options(t, "2", lay(t, "wants-to-stay"))))
 	if got.Outcome != report.Graded || len(got.Notices) > 0 {
 		t.Errorf("the outcome is %s (%s), with the notices %q", got.Outcome, got.Reason, got.Notices)
 	}
@@ -41,7 +41,7 @@ func TestASubmissionThatWantsToStay(t *testing.T) {
 
 func TestWhatCannotBeRemovedIsANotice(t *testing.T) {
 	t.Parallel()
-	got := grade(t.Context(), t, options(t, "2", lay(t, "leaves-an-immutable-file")))
+	got := grade(t.Context(), t, alone(t, options(t, "2", lay(t, "leaves-an-immutable-file"))))
 	runs, err := process.Root()
 	if err != nil {
 		t.Fatal(err)

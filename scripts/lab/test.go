@@ -60,7 +60,7 @@ func testCommand() *cobra.Command {
 				}
 				fmt.Printf("test %s\n", module)
 				// What go test vets, the linters of verify vet, too. Here, it would look at each module that ours need: minutes.
-				if err := goTest(command.Context(), here, module, []string{"KUBEBUILDER_ASSETS=" + assets}, "-vet=off", "-timeout=20m", "./..."); err != nil {
+				if err := goTest(command.Context(), here, module, []string{"KUBEBUILDER_ASSETS=" + assets}, "-vet=off", "-timeout=40m", "./..."); err != nil {
 					return fmt.Errorf("the tests of %s failed: %w", module, err)
 				}
 			}

@@ -63,8 +63,8 @@ func hasLocal(content []byte) bool {
 	return err != nil || slices.ContainsFunc(mod.Replace, func(r *modfile.Replace) bool { return r.New.Version == "" })
 }
 
-// marker is a comment that controller-gen may read.
-var marker = regexp.MustCompile(`^//\s*\+`)
+// markerComment is a comment that controller-gen may read.
+var markerComment = regexp.MustCompile(`^//\s*\+`)
 
 // declarations is a Go file without what its functions do, but for the markers among it. What can't be parsed stays as it is.
 func declarations(content []byte) (kept []byte) {
@@ -86,7 +86,7 @@ func declarations(content []byte) (kept []byte) {
 				continue
 			}
 			for _, comment := range group.List {
-				if marker.MatchString(comment.Text) {
+				if markerComment.MatchString(comment.Text) {
 					kept = append(kept, comment.Text+"\n"...)
 				}
 			}

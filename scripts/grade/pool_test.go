@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/embedded"
+)
+
+// TestAControlPlaneIsLentAgain lends one control plane three times, and then another, since what was there before was changed.
+func TestAControlPlaneIsLentAgain(t *testing.T) {
+	t.Parallel()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := NewPool(have.ControlPlane)
+	var lent []*embedded.Cluster
+	for _, test := range []struct {
+		name, submission, lab string
+		change                func(*testing.T, kubernetes.Interface)
+		another               bool // control plane than the last one
+	}{
+		{name: "the first", submission: "base", lab: "2", another: true},
+		{name: "after one that served icecreams", submission: "another-version", lab: "2"},
+		{name: "after one that served them in another version", submission: "base", lab: "1", change: func(t *testing.T, client kubernetes.Interface) {
+			t.Helper()
+			if _, err := client.CoreV1().Namespaces().Patch(t.Context(), "default", "application/merge-patch+json",
+				[]byte(`{"metadata":{"labels":{"changed":"yes"}}}`), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "after one that has changed what was there", submission: "base", lab: "2", another: true},
+	} {
+		lease := pool.Lease()
+		options := options(t, test.lab, lay(t, test.submission))
+		alone := alone(t, options)
+		options.Start = lease.Start
+		got, want := grade(t.Context(), t, options), grade(t.Context(), t, alone)
+		if got.Outcome != want.Outcome || got.Reason != want.Reason || got.Score != want.Score {
+			t.Errorf("%s: the outcome is %s (%s, %d points), and in a control plane of its own %s (%s, %d points)",
+				test.name, got.Outcome, got.Reason, got.Score, want.Outcome, want.Reason, want.Score)
+		}
+		for i, check := range got.Checks {
+			if other := want.Checks[i]; check.ID != other.ID || check.Status != other.Status {
+				t.Errorf("%s: %s %s, and in a control plane of its own %s %s", test.name, check.ID, check.Status, other.ID, other.Status)
+			}
+		}
+		if last := len(lent) - 1; test.another == (last >= 0 && lent[last] == lease.lent.Cluster) {
+			t.Errorf("%s: another control plane: %t, and it must be %t", test.name, !test.another, test.another)
+		}
+		lent = append(lent, lease.lent.Cluster)
+		if test.change != nil {
+			test.change(t, kubernetes.NewForConfigOrDie(lease.lent.Config()))
+		}
+		lease.Return()
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, cluster := range lent {
+		for name, pid := range cluster.PIDs() {
+			if syscall.Kill(pid, 0) == nil {
+				t.Errorf("%s still runs", name)
+			}
+		}
+		if _, err := os.Stat(cluster.Dir); err == nil {
+			t.Errorf("%s is still there", cluster.Dir)
+		}
+	}
+}
