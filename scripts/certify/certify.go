@@ -58,14 +58,14 @@ type Options struct {
 	origin    string
 }
 
-// share makes what all of a run share, in its folder. It goes with close.
-func (o *Options) share(dir string) (close func() error, err error) {
+// share makes what all of a run share, in its folder. The pool is for the caller to close.
+func (o *Options) share(dir string) (err error) {
 	if o.origin, err = origin(o.SolutionDir(o.Lab)); err != nil {
-		return nil, err
+		return err
 	}
 	o.generated = filepath.Join(dir, "generated")
 	o.pool = grade.NewPool(o.ControlPlane)
-	return o.pool.Close, nil
+	return nil
 }
 
 // origin is what manifests are made from.
@@ -105,11 +105,10 @@ func Lab(ctx context.Context, options Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	closeShared, err := options.share(scope.Dir)
-	if err != nil {
+	if err := options.share(scope.Dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeShared()) }()
+	defer func() { err = errors.Join(err, options.pool.Close()) }()
 	if options.Busy {
 		defer keepBusy()()
 	}

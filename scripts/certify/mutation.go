@@ -42,11 +42,10 @@ func Mutate(ctx context.Context, m Mutation) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	closeShared, err := m.share(scope.Dir)
-	if err != nil {
+	if err := m.share(scope.Dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeShared()) }()
+	defer func() { err = errors.Join(err, m.pool.Close()) }()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var group sync.WaitGroup

@@ -39,8 +39,9 @@ func (s *Submission) Origin() (string, error) {
 			return "", nil
 		}
 	}
+	// Whatever is there, the go command takes it.
 	if _, err := s.open("vendor/modules.txt", sourceLimit); !errors.Is(err, fs.ErrNotExist) {
-		return "", nil //nolint:nilerr // whatever is there, the go command takes it
+		return "", nil
 	}
 	for _, folder := range s.sources.folders() {
 		for _, name := range s.sources[folder] {

@@ -18,24 +18,19 @@ import (
 const scenarioPatience = 10 * time.Second
 
 // conflicts lets the only writes that matter meet conflicts: nothing else happens that would give another chance to an
-// operator which drops an error. There are three, since the same change may have called it twice.
+// operator which drops an error.
 func conflicts(v visit) {
 	v.make("medlar", "medlar")
 	v.toppingsCount("medlar", 1)
-	v.Settle(v.ctx, v.t)
-	var schedule faults.Schedule
-	for at := range 3 {
-		schedule.Faults = append(schedule.Faults, faults.Fault{Kind: faults.Conflict, Class: faults.Write, At: at + 1})
-	}
-	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, schedule))
-	v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "medlar", `{"spec":{"topping":["cream","nuts"]}}`))
+	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() {
+		v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "medlar", `{"spec":{"topping":["cream","nuts"]}}`))
+	})
 	v.toppingsCount("medlar", 2)
-	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
 	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
 }
 
-// refusals let the only requests that matter fail: those by which a fourth icecream is deleted. Whoever asks the API server before is
-// refused, too.
+// refusals let the only requests that matter fail: those by which a fourth icecream is deleted, and the question to the API server
+// before.
 func refusals(v visit) {
 	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
 	stay := []string{"salak-1", "salak-2", "salak-3"}
@@ -43,18 +38,15 @@ func refusals(v visit) {
 		v.make(name, "salak")
 	}
 	v.become("three of salak stay, and are sold out", func() (string, bool) { return v.stand(true, stay...) })
-	v.Settle(v.ctx, v.t)
-	var schedule faults.Schedule
-	for at := 1; at <= 3; at++ { // one is not enough: the same change may have called it twice
-		schedule.Faults = append(schedule.Faults, faults.Fault{Kind: faults.ServerError, Class: faults.Read, At: at},
-			faults.Fault{Kind: faults.Conflict, Class: faults.Write, At: at})
+	for _, refused := range []struct {
+		kind  faults.Kind
+		class faults.Class
+		name  string
+	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
+		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() { v.make(refused.name, "salak") })
+		v.become("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
+			func() (string, bool) { return v.stand(true, stay...) })
 	}
-	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, schedule))
-	v.make("salak-4", "salak")
-	v.become("of four icecreams of salak salak-4 goes, also if the API server refuses what the operator asks for at first", func() (string, bool) {
-		return v.stand(true, stay...)
-	})
-	v.OK(v.t, "ending the faults", v.Faults.Disarm(v.ctx))
 	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
 }
 

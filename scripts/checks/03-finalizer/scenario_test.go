@@ -4,9 +4,6 @@
 package finalizer_test
 
 import (
-	"slices"
-	"time"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lva.io/operators/scripts/faults"
@@ -18,11 +15,11 @@ import (
 func refusals(v visit) {
 	const also = ", also if the operator's first requests are refused"
 	var o order
-	v.refusedAtFirst(faults.Conflict, faults.Write, func() { o = v.make("yuzu", []string{"yuzu"}, "cream") })
+	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() { o = v.make("yuzu", []string{"yuzu"}, "cream") })
 	v.has("the ingredients of yuzu are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream")
-	v.refusedAtFirst(faults.ServerError, faults.Read, func() { v.change(o, `{"spec":{"topping":["cream","nuts"]}}`) })
+	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Read, func() { v.change(o, `{"spec":{"topping":["cream","nuts"]}}`) })
 	v.has("when yuzu gets nuts as well, they are taken"+also, scenarioPatience, o, "flavour yuzu", "topping cream", "topping nuts")
-	v.refusedAtFirst(faults.Conflict, faults.Write, func() { v.change(o, `{"spec":{"topping":["nuts"]}}`) })
+	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() { v.change(o, `{"spec":{"topping":["nuts"]}}`) })
 	v.has("when yuzu gets no cream any more, it goes back"+also, scenarioPatience, o, "flavour yuzu", "topping nuts")
 	v.settled(scenarioPatience, "when yuzu has no cream any more"+also, o, metav1.ConditionTrue)
 	v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: freezer.Service, At: 1})
@@ -40,34 +37,9 @@ func refusals(v visit) {
 		name  string
 	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
 		var late order
-		v.refusedAtFirst(refused.kind, refused.class, func() { late = v.make(refused.name, []string{"salak"}) })
+		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() { late = v.make(refused.name, []string{"salak"}) })
 		v.leaves("of four icecreams of salak "+refused.name+" goes"+also, scenarioPatience, late)
 	}
-}
-
-// How long the API server refuses: until an operator has tried so often, or for so long since it tried last, or did not try at all.
-const (
-	refusedTries = 5
-	refusedCalm  = 600 * time.Millisecond
-)
-
-// refusedAtFirst makes a change while the API server refuses all requests of a class. However often the change has called the
-// operator, none of these calls gets through: what is missing then comes only to those who try again.
-func (v visit) refusedAtFirst(kind faults.Kind, class faults.Class, change func()) {
-	v.t.Helper()
-	v.arm(faults.Fault{Kind: kind, Class: class, Service: faults.API})
-	began := time.Now()
-	change()
-	for last, tries := began, 0; tries < refusedTries && time.Since(last) < refusedCalm; {
-		v.pause(glance)
-		refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool {
-			return e.Service != faults.API || !e.Injected || e.Time.Before(began)
-		})
-		if tries = len(refused); tries > 0 {
-			last = refused[tries-1].Time
-		}
-	}
-	v.disarm()
 }
 
 // scenario is the life of an icecream, and the short one of another: it is made, changed, and deleted; somebody else

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/faults"
+)
+
+// How long the API server refuses: until an operator has tried so often, or for so long since it tried last, or did not try at all.
+const (
+	refusedTries = 5
+	refusedCalm  = 600 * time.Millisecond
+	refusedLook  = 25 * time.Millisecond
+)
+
+// RefusedAtFirst makes a change while the API server refuses all requests of a class. However often the change has called the
+// operator, none of these calls gets through: what is missing then comes only to those who try again.
+func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Kind, class faults.Class, change func()) {
+	t.Helper()
+	c.Settle(ctx, t)
+	c.OK(t, "arming the faults", c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{{Kind: kind, Class: class, Service: faults.API}}}))
+	began := time.Now()
+	change()
+	for last, tries := began, 0; tries < refusedTries && time.Since(last) < refusedCalm; {
+		select {
+		case <-time.After(refusedLook):
+		case <-ctx.Done():
+			c.OK(t, "waiting for the operator to be refused", context.Cause(ctx))
+		}
+		log, err := c.Faults.Log(ctx)
+		c.OK(t, "reading the log of requests", err)
+		refused := slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected || e.Time.Before(began) })
+		if tries = len(refused); tries > 0 {
+			last = refused[tries-1].Time
+		}
+	}
+	c.OK(t, "disarming the faults", c.Faults.Disarm(ctx))
+}
