@@ -110,7 +110,7 @@ func TestAnOperatorAsPeoplePublishedItIn2024(t *testing.T) {
 			},
 			skipped: []string{
 				"finalizer-first", "returned", "toppings-first", "freezer-down", "backs-off", "condition", "no-answer", "movement-id",
-				"killed-between", "two-at-once", "settles", "story", "bad-day",
+				"killed-between", "two-at-once", "settles", "old-news", "story", "bad-day",
 			},
 		}},
 		{"4", verdicts{

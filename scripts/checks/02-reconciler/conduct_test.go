@@ -22,18 +22,18 @@ func restart() types.Feature {
 	return features.New("right after a restart").
 		Assess("what changed while it was away is mended", check.Assess(assess(func(v visit) {
 			for _, name := range []string{"pear-1", "pear-2", "pear-3"} {
-				v.make(name, "pear")
+				v.Make(name, "pear")
 			}
-			v.remain("the three icecreams of pear stay", "pear-1", "pear-2", "pear-3")
-			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.make("pear-4", "pear")
-			v.make("pear-5", "pear")
-			v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, "pear-2"))
-			v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "pear-1", `{"spec":{"topping":["cream","cherry"]}}`))
-			v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "pear-3", `{"spec":{"topping":["cream","cherry"]}}`))
-			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+			v.Remain("the three icecreams of pear stay", "pear-1", "pear-2", "pear-3")
+			v.OK(v.T, "stopping the operator", v.Operator.Stop(v.Ctx))
+			v.Make("pear-4", "pear")
+			v.Make("pear-5", "pear")
+			v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, "pear-2"))
+			v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "pear-1", `{"spec":{"topping":["cream","cherry"]}}`))
+			v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "pear-3", `{"spec":{"topping":["cream","cherry"]}}`))
+			v.OK(v.T, "starting the operator", v.Operator.Start(v.Ctx))
 			// Which of the four goes is for other checks to say.
-			v.remainCount("pear-2 was deleted and two were made while the operator was stopped; of the four, one goes", 3)
+			v.RemainCount("pear-2 was deleted and two were made while the operator was stopped; of the four, one goes", 3)
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			// The checks after this one need it, whatever came of this one.
@@ -45,48 +45,48 @@ func settles() types.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
 			for _, name := range []string{"nut-1", "nut-2", "nut-3"} {
-				v.make(name, "flavour-of-"+name)
+				v.Make(name, "flavour-of-"+name)
 			}
-			v.remain("three icecreams of different flavours stay", "nut-1", "nut-2", "nut-3")
-			v.Idle(v.ctx, v.t)
+			v.Remain("three icecreams of different flavours stay", "nut-1", "nut-2", "nut-3")
+			v.Idle(v.Ctx, v.T)
 			began, logged := v.Audit.Now(), v.logged()
 			for _, name := range []string{"nut-1", "nut-2", "nut-3"} {
-				v.OK(v.t, "labelling an icecream", v.shop.Patch(v.ctx, name, `{"metadata":{"labels":{"table":"4"}}}`))
+				v.OK(v.T, "labelling an icecream", v.Shop.Patch(v.Ctx, name, `{"metadata":{"labels":{"table":"4"}}}`))
 			}
 			// A change that does matter comes last: when it is done, the operator has seen the others.
-			v.OK(v.t, "adding a topping", v.shop.Patch(v.ctx, "nut-3", `{"spec":{"topping":["cream","nuts"]}}`))
-			v.toppingsCount("nut-3", 2)
-			v.Settle(v.ctx, v.t)
+			v.OK(v.T, "adding a topping", v.Shop.Patch(v.Ctx, "nut-3", `{"spec":{"topping":["cream","nuts"]}}`))
+			v.ToppingsCount("nut-3", 2)
+			v.Settle(v.Ctx, v.T)
 			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool { return e.Name != "nut-3" }))
 			if len(writes) > 0 {
-				v.Fail(v.t, "the operator writes nothing for nut-1 and nut-2, of which only a label changed",
+				v.Fail(v.T, "the operator writes nothing for nut-1 and nut-2, of which only a label changed",
 					fmt.Sprintf("it sent %d writes that change nothing", len(writes)), lines(writes)...)
 			}
-			v.NoErrors(v.ctx, v.t, logged, "nut-1", "nut-2")
+			v.NoErrors(v.Ctx, v.T, logged, "nut-1", "nut-2")
 		}))).
 		Assess("when all change, and nothing goes wrong", check.Assess(assess(func(v visit) {
 			began, logged, all := v.Audit.Now(), v.logged(), []string{"nut-1", "nut-2", "nut-3"}
 			for _, name := range all {
-				v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, name, `{"spec":{"topping":["fudge","nuts","wafer"]}}`))
-				v.toppingsCount(name, 3)
+				v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, name, `{"spec":{"topping":["fudge","nuts","wafer"]}}`))
+				v.ToppingsCount(name, 3)
 			}
-			v.Settle(v.ctx, v.t)
-			v.ErrorsHaveCauses(v.ctx, v.t, logged, began, all...)
+			v.Settle(v.Ctx, v.T)
+			v.ErrorsHaveCauses(v.Ctx, v.T, logged, began, all...)
 		}))).
 		Assess("when one is gone", check.Assess(assess(func(v visit) {
 			logged := v.logged()
-			v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, "nut-2"))
-			v.remain("the other two stay", "nut-1", "nut-3")
-			v.AtRest(v.ctx, v.t)
-			v.NoErrors(v.ctx, v.t, logged, "nut-1", "nut-2", "nut-3")
+			v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, "nut-2"))
+			v.Remain("the other two stay", "nut-1", "nut-3")
+			v.AtRest(v.Ctx, v.T)
+			v.NoErrors(v.Ctx, v.T, logged, "nut-1", "nut-2", "nut-3")
 		}))).Feature()
 }
 
 // logged is how much the operator has logged.
 func (v visit) logged() int64 {
-	v.t.Helper()
-	size, err := v.Operator.Logged(v.ctx)
-	v.OK(v.t, "reading the operator's log", err)
+	v.T.Helper()
+	size, err := v.Operator.Logged(v.Ctx)
+	v.OK(v.T, "reading the operator's log", err)
 	return size
 }
 
@@ -112,13 +112,13 @@ func statusSubresource() types.Feature {
 			const expected = "the operator writes the status through icecreams/status only"
 			switch {
 			case len(wrong) > 0:
-				v.Fail(v.t, expected, fmt.Sprintf(
+				v.Fail(v.T, expected, fmt.Sprintf(
 					"%d writes of icecreams carried a changed status, which the API server ignores there", len(wrong)), lines(wrong)...)
 			case !viaSubresource && len(forbidden) > 0:
-				v.Fail(v.t, expected, fmt.Sprintf("it never wrote icecreams/status, and asked %d times to update or patch icecreams, which it may not: "+
+				v.Fail(v.T, expected, fmt.Sprintf("it never wrote icecreams/status, and asked %d times to update or patch icecreams, which it may not: "+
 					"a marker for that would not help, since the API server ignores the status there", len(forbidden)), lines(forbidden)...)
 			case !viaSubresource && len(writes) > 0:
-				v.Fail(v.t, expected, "it never wrote icecreams/status", lines(writes)...)
+				v.Fail(v.T, expected, "it never wrote icecreams/status", lines(writes)...)
 			}
 		}))).Feature()
 }

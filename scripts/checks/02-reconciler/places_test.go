@@ -14,16 +14,17 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/places"
 	"lva.io/operators/scripts/checks/story"
 )
 
 func threeStay() types.Feature {
 	return features.New("three of a flavour stay").
 		Assess("after three were made", check.Assess(assess(func(v visit) {
-			v.make("hazel-1", "hazelnut")
-			v.make("hazel-2", "hazelnut")
-			v.make("hazel-3", "hazelnut")
-			v.remain("the three hazelnut icecreams stay: hazel-1, hazel-2, hazel-3", "hazel-1", "hazel-2", "hazel-3")
+			v.Make("hazel-1", "hazelnut")
+			v.Make("hazel-2", "hazelnut")
+			v.Make("hazel-3", "hazelnut")
+			v.Remain("the three hazelnut icecreams stay: hazel-1, hazel-2, hazel-3", "hazel-1", "hazel-2", "hazel-3")
 		}))).Feature()
 }
 
@@ -37,25 +38,25 @@ func newestGoes() types.Feature {
 			stay := slices.Clone(crowd)
 			for _, flavour := range flavours {
 				for _, letter := range []string{"-c", "-b", "-d"} {
-					last = v.make(flavour+letter, flavour)
+					last = v.Make(flavour+letter, flavour)
 					stay = append(stay, last.Name)
 				}
 			}
 			v.nextSecond(last)
 			for _, flavour := range flavours {
-				v.make(flavour+"-a", flavour)
+				v.Make(flavour+"-a", flavour)
 			}
-			v.remainBeside(crowd, "of four icecreams of guava, of mango and of papaya the newest goes, guava-a, mango-a and papaya-a, and all others stay", stay...)
+			v.RemainBeside(crowd, "of four icecreams of guava, of mango and of papaya the newest goes, guava-a, mango-a and papaya-a, and all others stay", stay...)
 		}))).Feature()
 }
 
 // crowd creates icecreams of which each has a flavour of its own, so that all of them stay.
 func (v visit) crowd() (names []string) {
-	v.t.Helper()
+	v.T.Helper()
 	for n := range 9 {
 		// Some have names that come before those of the others, and some have names that come after them.
 		name := fmt.Sprintf("%s-guest-%d", []string{"a", "h", "z"}[n%3], n)
-		v.make(name, name)
+		v.Make(name, name)
 		names = append(names, name)
 	}
 	return names
@@ -71,7 +72,7 @@ func tiesByName() types.Feature {
 				var stay []string
 				for n := 6; n > 0; n-- {
 					for _, flavour := range []string{"lemon", "lime"} {
-						last = v.make(name(flavour, n), flavour)
+						last = v.Make(name(flavour, n), flavour)
 						if first.Name == "" {
 							first = last
 						}
@@ -81,13 +82,13 @@ func tiesByName() types.Feature {
 					}
 				}
 				if last.Created.Equal(first.Created) {
-					v.remain("of six icecreams of lemon and six of lime, all made in the same second, the three of each stay whose names sort first: "+
-						list(slices.Sorted(slices.Values(stay))), stay...)
+					v.Remain("of six icecreams of lemon and six of lime, all made in the same second, the three of each stay whose names sort first: "+
+						places.List(slices.Sorted(slices.Values(stay))), stay...)
 					return
 				}
-				v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+				v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 			}
-			v.Fail(v.t, "twelve icecreams can be made within a second", "ten times they could not: the machine is too busy")
+			v.Fail(v.T, "twelve icecreams can be made within a second", "ten times they could not: the machine is too busy")
 		}))).Feature()
 }
 
@@ -96,9 +97,9 @@ func perFlavour() types.Feature {
 		Assess("three of one and two of another stay", check.Assess(assess(func(v visit) {
 			names := []string{"date-1", "date-2", "date-3", "olive-1", "olive-2"}
 			for _, name := range names {
-				v.make(name, name[:len(name)-2])
+				v.Make(name, name[:len(name)-2])
 			}
-			v.remain("three icecreams of date and two of olive stay, since each flavour is counted on its own", names...)
+			v.Remain("three icecreams of date and two of olive stay, since each flavour is counted on its own", names...)
 		}))).Feature()
 }
 
@@ -109,12 +110,12 @@ func twoFlavours() types.Feature {
 			// icecreams of the same second are let in: that order is for other checks to judge.
 			five := []string{"a-fig", "a-plum", "c-plum-fig", "d-fig", "d-plum"}
 			for _, name := range five {
-				v.make(name, strings.Split(name, "-")[1:]...)
+				v.Make(name, strings.Split(name, "-")[1:]...)
 			}
-			v.remain("two of plum, two of fig and one of both stay", five...)
-			v.make("y-plum", "plum")
-			v.make("z-fig", "fig")
-			v.hold("c-plum-fig takes a place of plum and one of fig, so of four of plum one goes, and of four of fig one",
+			v.Remain("two of plum, two of fig and one of both stay", five...)
+			v.Make("y-plum", "plum")
+			v.Make("z-fig", "fig")
+			v.Hold("c-plum-fig takes a place of plum and one of fig, so of four of plum one goes, and of four of fig one",
 				func(there []string) bool {
 					return len(there) == 5 && slices.Contains(there, "c-plum-fig") && of(there, "plum") == story.PerFlavour && of(there, "fig") == story.PerFlavour
 				})
@@ -141,12 +142,12 @@ func burst() types.Feature {
 				all.Go(func() (err error) {
 					// Names that sort in another order than they are made in.
 					name := fmt.Sprintf("burst-%02d", (n*7)%icecreams)
-					made[n], err = v.shop.Create(v.ctx, name, []string{fmt.Sprintf("burst-flavour-%d", n%flavours)}, "sprinkles")
+					made[n], err = v.Shop.Create(v.Ctx, name, []string{fmt.Sprintf("burst-flavour-%d", n%flavours)}, "sprinkles")
 					return err
 				})
 			}
-			v.OK(v.t, "creating thirty icecreams at once", all.Wait())
-			v.remain("of six icecreams of each of five flavours the three oldest stay (of the same second, by name)",
+			v.OK(v.T, "creating thirty icecreams at once", all.Wait())
+			v.Remain("of six icecreams of each of five flavours the three oldest stay (of the same second, by name)",
 				story.Assign(made).Holders()...)
 		}))).Feature()
 }

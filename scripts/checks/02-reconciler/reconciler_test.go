@@ -11,6 +11,7 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/places"
 	"lva.io/operators/scripts/checks/story"
 )
 
@@ -29,7 +30,7 @@ func TestReconciler(t *testing.T) {
 		"place-frees":        placeFrees(),
 		"burst":              burst(),
 		"restart":            restart(),
-		"old-news":           oldNews(),
+		"old-news":           places.OldNews(shopOf),
 		"story":              story.Check(story.Rules{}, shopOf),
 		"settles":            settles(),
 		"status-subresource": statusSubresource(),

@@ -10,6 +10,7 @@ import (
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/compare"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/places"
 	"lva.io/operators/scripts/faults"
 )
 
@@ -20,22 +21,22 @@ const scenarioPatience = 10 * time.Second
 // conflicts lets the only writes that matter meet conflicts: nothing else happens that would give another chance to an
 // operator which drops an error.
 func conflicts(v visit) {
-	v.make("medlar", "medlar")
-	v.toppingsCount("medlar", 1)
-	v.RefusedAtFirst(v.ctx, v.t, faults.Conflict, faults.Write, func() {
-		v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "medlar", `{"spec":{"topping":["cream","nuts"]}}`))
+	v.Make("medlar", "medlar")
+	v.ToppingsCount("medlar", 1)
+	v.RefusedAtFirst(v.Ctx, v.T, faults.Conflict, faults.Write, func() {
+		v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "medlar", `{"spec":{"topping":["cream","nuts"]}}`))
 	})
-	v.toppingsCount("medlar", 2)
-	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+	v.ToppingsCount("medlar", 2)
+	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 
 // refusals let the only requests that matter fail: those by which a fourth icecream is deleted, and the question to the API server
 // before.
 func refusals(v visit) {
-	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 	stay := []string{"salak-1", "salak-2", "salak-3"}
 	for _, name := range stay {
-		v.make(name, "salak")
+		v.Make(name, "salak")
 	}
 	v.become("three of salak stay, and are sold out", func() (string, bool) { return v.stand(true, stay...) })
 	for _, refused := range []struct {
@@ -43,48 +44,48 @@ func refusals(v visit) {
 		class faults.Class
 		name  string
 	}{{faults.ServerError, faults.Read, "salak-4"}, {faults.Conflict, faults.Write, "salak-5"}} {
-		v.RefusedAtFirst(v.ctx, v.t, refused.kind, refused.class, func() { v.make(refused.name, "salak") })
+		v.RefusedAtFirst(v.Ctx, v.T, refused.kind, refused.class, func() { v.Make(refused.name, "salak") })
 		v.become("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
 			func() (string, bool) { return v.stand(true, stay...) })
 	}
-	v.OK(v.t, "emptying the shop", v.shop.Empty(v.ctx))
+	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 
 // scenario is a busy minute in the shop, in short: three of a flavour, a fourth, the first is eaten, and somebody wants
 // another topping. The fourth may go while there are four, and must stay when there are not.
 func scenario(v visit) {
 	for _, name := range []string{"quince-1", "quince-2", "quince-3"} {
-		v.make(name, "quince")
+		v.Make(name, "quince")
 	}
 	v.become("three of quince stay, and are sold out", func() (string, bool) {
 		return v.stand(true, "quince-1", "quince-2", "quince-3")
 	})
 	before := v.Audit.Now()
-	v.make("quince-4", "quince")
-	v.OK(v.t, "deleting an icecream", v.shop.Delete(v.ctx, "quince-1"))
+	v.Make("quince-4", "quince")
+	v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, "quince-1"))
 	freed := time.Now()
-	v.OK(v.t, "changing toppings", v.shop.Patch(v.ctx, "quince-2", `{"spec":{"topping":["cream","nuts"]}}`))
+	v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "quince-2", `{"spec":{"topping":["cream","nuts"]}}`))
 	v.become("quince-4 has the place of quince-1, which was deleted, unless it had gone before", func() (string, bool) {
-		if _, there := v.shop.Get("quince-4"); !there {
+		if _, there := v.Shop.Get("quince-4"); !there {
 			return v.stand(false, "quince-2", "quince-3")
 		}
 		return v.stand(true, "quince-2", "quince-3", "quince-4")
 	})
-	v.Settle(v.ctx, v.t)
+	v.Settle(v.Ctx, v.T)
 	v.notOnHearsay(before, freed)
 }
 
 // become waits patiently for what the scenario ends with.
 func (v visit) become(expected string, look func() (string, bool)) {
-	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, expected, scenarioPatience, v.shop.Changed, look)
+	v.T.Helper()
+	v.EventuallyWithin(v.Ctx, v.T, expected, scenarioPatience, v.Shop.Changed, look)
 }
 
 // stand tells whether these icecreams are there and no others, with the status that they should have.
 func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	var there []string
 	wrong := ""
-	for _, i := range v.shop.All() {
+	for _, i := range v.Shop.All() {
 		there = append(there, i.Name)
 		if status := (compare.Fields{i.CountIs(int64(len(i.Topping))), i.SoldOutIs(soldOut)}); !status.Same() {
 			wrong = status.Observed()
@@ -92,9 +93,9 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 	}
 	slices.Sort(there)
 	if !slices.Equal(there, names) {
-		return "there are " + list(there), false
+		return "there are " + places.List(there), false
 	}
-	return wrong, wrong == "" && !v.shop.Behind()
+	return wrong, wrong == "" && !v.Shop.Behind()
 }
 
 // hearsayAge is how old what an operator knows must be to count as out of date: far more than a watch lags on a good day.
@@ -103,7 +104,7 @@ const hearsayAge = 150 * time.Millisecond
 // notOnHearsay fails an operator that deleted quince-4 long after its place was free, and had not asked the API server
 // before: its cache was behind. Between asking and deleting things may change, which nobody can help.
 func (v visit) notOnHearsay(made audit.Mark, freed time.Time) {
-	v.t.Helper()
+	v.T.Helper()
 	resource := icecream.Resource.GroupResource()
 	requests := v.OperatorRequests().And(audit.On(resource.Group, resource.Resource))
 	deletions := v.Audit.Since(made, requests.And(func(e audit.Event) bool {
@@ -116,7 +117,7 @@ func (v visit) notOnHearsay(made audit.Mark, freed time.Time) {
 		return (e.Verb == "list" || e.Verb == "get") && e.Time.Before(deletions[0].Time)
 	}))
 	if len(asked) == 0 {
-		v.Fail(v.t, "an icecream is deleted only if the API server, and not just the cache, says that it has no place",
+		v.Fail(v.T, "an icecream is deleted only if the API server, and not just the cache, says that it has no place",
 			"quince-4 was deleted after quince-1 had gone, without a question to the API server: the cache was behind")
 	}
 }

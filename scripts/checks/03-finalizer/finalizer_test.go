@@ -16,6 +16,7 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/places"
 	"lva.io/operators/scripts/checks/story"
 )
 
@@ -39,7 +40,8 @@ func TestFinalizer(t *testing.T) {
 		"two-at-once":       twoAtOnce(),
 		"dying-untouched":   dyingUntouched(),
 		"foreign-finalizer": foreignFinalizer(),
-		"story":             story.Check(rules, func(ctx context.Context) *icecream.Shop { return parlourOf(ctx).Shop }),
+		"old-news":          places.OldNews(shopOf),
+		"story":             story.Check(rules, shopOf),
 		"bad-day":           check.BadDay(assess(scenario), check.Assess(assess(refusals))),
 		"least-privilege":   icecream.LeastPrivilege("update", "patch"),
 		"zombie-explained":  zombieExplained(),
@@ -73,3 +75,5 @@ var rules = story.Rules{Finalizer: finalizer, Books: true, Also: func(object *un
 type parlourKey struct{}
 
 func parlourOf(ctx context.Context) *parlour { return ctx.Value(parlourKey{}).(*parlour) }
+
+func shopOf(ctx context.Context) *icecream.Shop { return parlourOf(ctx).Shop }

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package places
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/faults"
+)
+
+// How late the operator's watch tells, and for how long a place is taken that is free when the operator hears of both.
+const (
+	late    = 300 * time.Millisecond
+	between = 150 * time.Millisecond
+)
+
+// attempts is how often a step is tried in which the operator, or the check, may come too late for it to prove anything.
+const attempts = 3
+
+// OldNews is the check that an operator deletes only what has no place now: its cache may be behind, and what it has read may have
+// changed since.
+func OldNews(shopOf func(context.Context) *icecream.Shop) types.Feature {
+	assess := func(step func(*Visit)) features.Func {
+		return check.Assess(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			step(&Visit{Check: c, Ctx: ctx, T: t, Shop: shopOf(ctx)})
+		})
+	}
+	return features.New("old news deletes nothing").
+		Assess("when the watch is behind", assess(cacheBehind)).
+		Assess("when an icecream changes after the operator has looked", assess(changedMeanwhile)).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
+}
+
+// cacheBehind: the operator hears of a fourth when one of the other three has long been deleted, of which it hears later. The first
+// question that it asks the API server is refused: no answer is not the answer that the fourth may go.
+func cacheBehind(v *Visit) {
+	for attempt := range attempts {
+		three := []string{}
+		for n := range 3 {
+			three = append(three, fmt.Sprintf("acai-%d-%d", attempt, n+1))
+			v.Make(three[n], "acai")
+		}
+		v.Make("bystander", "quandong")
+		v.Remain("three icecreams of acai stay, and one of quandong", append(three, "bystander")...)
+		v.OK(v.T, "arming the faults", v.Faults.Arm(v.Ctx, faults.Schedule{Faults: []faults.Fault{
+			{Kind: faults.Stale, Class: faults.Write, Service: faults.API, At: 1, For: metav1.Duration{Duration: late}},
+			{Kind: faults.ServerError, Class: faults.Read, Service: faults.API, At: 1},
+		}}))
+		v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "bystander", `{"spec":{"topping":["cream","nuts"]}}`))
+		v.ToppingsCount("bystander", 2) // with this write it begins
+		began := v.Audit.Now()
+		fourth := fmt.Sprintf("acai-%d-4", attempt)
+		v.Make(fourth, "acai")
+		made, four := time.Now(), append(slices.Clone(three), fourth)
+		v.Pause(between)
+		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, three[0]))
+		freed := v.deletion(began, three[0])
+		expected := fmt.Sprintf("%s has a place: one of the three others was deleted, of which the operator, whose watch is behind, may hear later. "+
+			"An icecream is deleted only if the API server itself says that it has no place", fourth)
+		// It has a status when the operator has dealt with it.
+		v.Eventually(v.Ctx, v.T, expected, v.Shop.Changed, func() (string, bool) {
+			i, there := v.Shop.Get(fourth)
+			return fourth + " has no status", !v.Shop.Behind() && (!there || i.ToppingsCount != nil)
+		})
+		v.OK(v.T, "ending the faults", v.Faults.Disarm(v.Ctx))
+		gone := v.deletion(began, fourth)
+		if gone == nil {
+			looked := slices.ContainsFunc(v.reads(began, four...), func(e audit.Event) bool {
+				return e.Time.After(made.Add(late/2)) && freed != nil && e.Time.Before(freed.Time.Add(late))
+			})
+			if !looked && attempt+1 < attempts {
+				v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // the machine is so busy that its cache was up to date
+				continue
+			}
+			v.Remain(fmt.Sprintf("%s has the place of %s, and stays", fourth, three[0]), three[1], three[2], fourth, "bystander")
+			return
+		}
+		if freed != nil && gone.Time.After(freed.Time) && !v.asked(began, freed.Time, *gone, four...) {
+			v.Fail(v.T, expected, fmt.Sprintf("%s was deleted %s after %s had gone", fourth, gone.Time.Sub(freed.Time).Round(time.Millisecond), three[0]))
+		}
+		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // it was faster
+	}
+}
+
+// asked reports whether the last that the operator asked the API server before a deletion was asked before a moment: then the answer
+// was true when it was given.
+func (v *Visit) asked(since audit.Mark, moment time.Time, deletion audit.Event, names ...string) bool {
+	v.T.Helper()
+	var last time.Time
+	for _, e := range v.reads(since, names...) {
+		if e.Time.Before(deletion.Time) {
+			last = e.Time
+		}
+	}
+	return !last.IsZero() && last.Before(moment)
+}
+
+// reads are what the operator has asked the API server about all icecreams, or about one of these.
+func (v *Visit) reads(since audit.Mark, names ...string) []audit.Event {
+	v.T.Helper()
+	resource := icecream.Resource.GroupResource()
+	return v.Audit.Since(since, v.OperatorRequests().And(audit.On(resource.Group, resource.Resource), func(e audit.Event) bool {
+		return e.Verb == "list" || e.Verb == "get" && slices.Contains(names, e.Name)
+	}))
+}
+
+// deletion is the request by which an icecream was deleted, by whomever. Nil: it was not.
+func (v *Visit) deletion(since audit.Mark, name string) *audit.Event {
+	v.T.Helper()
+	resource := icecream.Resource.GroupResource()
+	for _, e := range v.Audit.Since(since, audit.On(resource.Group, resource.Resource)) {
+		if e.Verb == "delete" && e.Name == name && e.Code < 300 {
+			return &e
+		}
+	}
+	return nil
+}
+
+// changedMeanwhile: the operator has read that an icecream has no place, and when it deletes the icecream that is no longer so.
+func changedMeanwhile(v *Visit) {
+	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
+	for attempt := range attempts {
+		var stay []string
+		for n := range 3 {
+			stay = append(stay, fmt.Sprintf("sloe-%d-%d", attempt, n+1))
+			v.Make(stay[n], "sloe")
+		}
+		v.Remain("three icecreams of sloe stay", stay...)
+		v.OK(v.T, "arming the faults", v.Faults.Arm(v.Ctx, faults.Schedule{Faults: []faults.Fault{
+			{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: late}},
+		}}))
+		began := v.Audit.Now()
+		fourth := fmt.Sprintf("sloe-%d-4", attempt)
+		v.Make(fourth, "sloe")
+		v.Eventually(v.Ctx, v.T, "of four icecreams of sloe the newest goes", v.Shop.Changed, func() (string, bool) {
+			_, there := v.Shop.Get(fourth)
+			return fourth + " is there", !v.Shop.Behind() && !there || len(v.reads(began, append(stay, fourth)...)) > 0
+		})
+		err := v.Shop.Patch(v.Ctx, fourth, `{"spec":{"flavour":["medlar"]}}`)
+		if v.deletion(began, fourth) == nil || err == nil {
+			v.OK(v.T, "changing the flavour of "+fourth, err)
+			v.Remain(fmt.Sprintf("%s, which was changed from sloe to medlar when the operator had just read that it has no place, stays: "+
+				"what was changed since it was read is not deleted", fourth), append(stay, fourth)...)
+			return
+		}
+		v.OK(v.T, "ending the faults", v.Faults.Disarm(v.Ctx))
+		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // it was faster, or does not ask
+	}
+}

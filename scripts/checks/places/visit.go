@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package places
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/compare"
+	"lva.io/operators/scripts/checks/icecream"
+)
+
+// Visit is a check in the shop: the words in which checks of places are written.
+type Visit struct {
+	*check.Check
+	Ctx  context.Context
+	T    *testing.T
+	Shop *icecream.Shop
+}
+
+// Make creates an icecream without toppings, of the given flavours.
+func (v *Visit) Make(name string, flavours ...string) icecream.Icecream {
+	v.T.Helper()
+	made, err := v.Shop.Create(v.Ctx, name, flavours, "sprinkles")
+	v.OK(v.T, "creating an icecream", err)
+	return made
+}
+
+// Remain waits until the shop has exactly these icecreams, each of them reconciled, and then for a while during which
+// nothing more may go. It reports false if the operator never comes to rest.
+func (v *Visit) Remain(expected string, names ...string) (settled bool) {
+	v.T.Helper()
+	slices.Sort(names)
+	return v.Hold(expected, func(there []string) bool { return slices.Equal(there, names) })
+}
+
+// RemainBeside is Remain where those of a crowd, which are among the names, are spoken of only if they are gone.
+func (v *Visit) RemainBeside(crowd []string, expected string, names ...string) {
+	v.T.Helper()
+	slices.Sort(names)
+	v.HoldBeside(crowd, expected, func(there []string) bool { return slices.Equal(there, names) })
+}
+
+// RemainCount is Remain where it does not matter which icecreams they are.
+func (v *Visit) RemainCount(expected string, count int) {
+	v.T.Helper()
+	v.Hold(expected, func(there []string) bool { return len(there) == count })
+}
+
+// Hold is Remain where the names of those that are there decide.
+func (v *Visit) Hold(expected string, want func(there []string) bool) (settled bool) {
+	v.T.Helper()
+	return v.HoldBeside(nil, expected, want)
+}
+
+// HoldBeside is Hold where those of a crowd are spoken of only if they are gone.
+func (v *Visit) HoldBeside(crowd []string, expected string, want func(there []string) bool) (settled bool) {
+	v.T.Helper()
+	look := func() (string, bool) {
+		var there []string
+		for _, i := range v.Shop.All() {
+			if count := (compare.Fields{i.CountIs(int64(len(i.Topping)))}); !count.Same() {
+				return fmt.Sprintf("%s, for %d toppings", count.Observed(), len(i.Topping)), false
+			}
+			there = append(there, i.Name)
+		}
+		slices.Sort(there)
+		observed := "there are " + List(without(there, crowd))
+		if missing := without(crowd, there); len(missing) > 0 {
+			observed += "; gone are " + List(missing)
+		}
+		return observed, !v.Shop.Behind() && want(there)
+	}
+	v.Eventually(v.Ctx, v.T, expected, v.Shop.Changed, look)
+	settled = v.Settle(v.Ctx, v.T)
+	if observed, ok := look(); !ok {
+		v.Fail(v.T, expected+", and it stays so", observed)
+	}
+	return settled
+}
+
+// ToppingsCount waits until the status has the number of toppings.
+func (v *Visit) ToppingsCount(name string, want int64) {
+	v.T.Helper()
+	wanted := func(i icecream.Icecream) compare.Fields { return compare.Fields{i.CountIs(want)} }
+	v.Eventually(v.Ctx, v.T, wanted(icecream.Icecream{Name: name}).Expected(), v.Shop.Changed, func() (string, bool) {
+		i, there := v.Shop.Get(name)
+		if !there {
+			return name + " is gone", false
+		}
+		return wanted(i).Observed(), wanted(i).Same()
+	})
+}
+
+// Pause lets time go by that is part of the story: nothing else tells that the operator hears of two changes one after the other.
+func (v *Visit) Pause(duration time.Duration) {
+	v.T.Helper()
+	select {
+	case <-time.After(duration):
+	case <-v.Ctx.Done():
+		v.OK(v.T, "waiting", context.Cause(v.Ctx))
+	}
+}
+
+// without are the names that are not among the others.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+}
+
+// List names icecreams, as the observation of a check.
+func List(names []string) string {
+	if len(names) == 0 {
+		return "no icecreams"
+	}
+	return strings.Join(names, ", ")
+}
