@@ -107,16 +107,6 @@ func (v visit) holdBy(o order, finalizer string) {
 	}
 }
 
-// pause lets time go by that is part of what happens: nothing else tells that the operator hears of two changes one after the other.
-func (v visit) pause(duration time.Duration) {
-	v.t.Helper()
-	select {
-	case <-time.After(duration):
-	case <-v.ctx.Done():
-		v.OK(v.t, "waiting", context.Cause(v.ctx))
-	}
-}
-
 // freeFrom removes a finalizer that is not the operator's, as its controller would. That of a deletion in the foreground
 // is the garbage collector's: it removes it by itself, but may take half a minute to learn of a new kind.
 func (v visit) freeFrom(o order, finalizer string) {
@@ -271,7 +261,7 @@ func foreignFinalizer() types.Feature {
 			v.has("the topping cream is taken for physalis", patience, other, "flavour physalis", "topping cream") // with this it begins
 			for _, name := range pitayas {
 				o := v.make(name, []string{name})
-				v.pause(late / 2) // for as long the operator sees it without the other finalizer
+				v.Pause(v.ctx, v.t, late/2) // for as long the operator sees it without the other finalizer
 				v.holdBy(o, foreign)
 				held := time.Now()
 				expected := name + " gets the finalizer " + finalizer + ", and " + foreign + " stays, which was added when the operator's watch was behind"

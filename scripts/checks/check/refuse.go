@@ -28,11 +28,7 @@ func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Ki
 	began := time.Now()
 	change()
 	for last, tries := began, 0; tries < refusedTries && time.Since(last) < refusedCalm; {
-		select {
-		case <-time.After(refusedLook):
-		case <-ctx.Done():
-			c.OK(t, "waiting for the operator to be refused", context.Cause(ctx))
-		}
+		c.Pause(ctx, t, refusedLook)
 		log, err := c.Faults.Log(ctx)
 		c.OK(t, "reading the log of requests", err)
 		refused := slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected || e.Time.Before(began) })

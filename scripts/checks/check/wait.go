@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 )
 
@@ -84,6 +85,17 @@ func (w *Wait) Next() <-chan time.Time {
 		due = limit
 	}
 	return time.After(time.Until(latest(due, w.next)))
+}
+
+// Pause lets time go by that is part of what happens: nothing else tells, for example, that the operator hears of two changes one
+// after the other.
+func (c *Check) Pause(ctx context.Context, t *testing.T, duration time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(duration):
+	case <-ctx.Done():
+		c.OK(t, "waiting", context.Cause(ctx))
+	}
 }
 
 func latest(a, b time.Time) time.Time {

@@ -65,7 +65,7 @@ func cacheBehind(v *Visit) {
 		fourth := fmt.Sprintf("acai-%d-4", attempt)
 		v.Make(fourth, "acai")
 		made, four := time.Now(), append(slices.Clone(three), fourth)
-		v.Pause(between)
+		v.Pause(v.Ctx, v.T, between)
 		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, three[0]))
 		freed := v.deletion(began, three[0])
 		expected := fmt.Sprintf("%s has a place: one of the three others was deleted, of which the operator, whose watch is behind, may hear later. "+

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/compare"
@@ -96,16 +95,6 @@ func (v *Visit) ToppingsCount(name string, want int64) {
 		}
 		return wanted(i).Observed(), wanted(i).Same()
 	})
-}
-
-// Pause lets time go by that is part of the story: nothing else tells that the operator hears of two changes one after the other.
-func (v *Visit) Pause(duration time.Duration) {
-	v.T.Helper()
-	select {
-	case <-time.After(duration):
-	case <-v.Ctx.Done():
-		v.OK(v.T, "waiting", context.Cause(v.Ctx))
-	}
 }
 
 // without are the names that are not among the others.
