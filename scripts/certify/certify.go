@@ -93,7 +93,7 @@ type candidate struct {
 	lay func(ctx context.Context, dir string) error
 }
 
-// Lab certifies the graders of one lab. The error says how many submissions were not graded as they must be; each was
+// Lab certifies the graders of one lab. The error names the submissions that were not graded as they must be; each was
 // explained in a line of Out.
 func Lab(ctx context.Context, options Options) (err error) {
 	candidates, err := options.candidates()
@@ -115,7 +115,8 @@ func Lab(ctx context.Context, options Options) (err error) {
 	var group sync.WaitGroup
 	var mutex sync.Mutex
 	var problems []error
-	wrong, graded := 0, 0
+	var wrong []string
+	graded := 0
 	slots := make(chan struct{}, max(1, options.Parallel))
 	for n := range max(1, options.Repeat) {
 		for _, candidate := range candidates {
@@ -138,7 +139,7 @@ func Lab(ctx context.Context, options Options) (err error) {
 					return
 				}
 				if len(deviations) > 0 {
-					wrong++
+					wrong = append(wrong, candidate.name)
 				}
 				options.tell(candidate, time.Since(started), deviations, before)
 			})
@@ -150,8 +151,9 @@ func Lab(ctx context.Context, options Options) (err error) {
 		return context.Cause(ctx)
 	case len(problems) > 0:
 		return errors.Join(problems...)
-	case wrong > 0:
-		return fmt.Errorf("lab %s is not certified: %d of %d submissions were not graded as they must be", options.Lab.Name, wrong, graded)
+	case len(wrong) > 0:
+		return fmt.Errorf("lab %s is not certified: of %d submissions, these were not graded as they must be: %s",
+			options.Lab.Name, graded, strings.Join(wrong, ", "))
 	}
 	return nil
 }

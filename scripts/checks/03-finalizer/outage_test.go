@@ -12,14 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
+	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/compare"
 	"lva.io/operators/scripts/checks/story"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/freezer"
 )
 
-// How long the freezer is down: until so many requests were refused; or for so long since the first one, if the operator
-// takes its time.
+// How long the freezer is down: until the operator has tried the same so often; or for so long since its first request was refused,
+// if it takes its time.
 const (
 	outageAttempts = 5
 	outageLimit    = 2 * time.Second
@@ -31,6 +32,11 @@ func (v visit) refused() []faults.Entry {
 	return slices.DeleteFunc(v.log(), func(e faults.Entry) bool {
 		return e.Service != freezer.Service || !e.Injected || e.Time.Before(v.began)
 	})
+}
+
+// triedAgain says whether the operator has come back often enough for the freezer to answer again.
+func triedAgain(refused []faults.Entry) bool {
+	return check.Tries(refused) >= outageAttempts || len(refused) > 0 && time.Since(refused[0].Time) > outageLimit
 }
 
 func freezerDown() types.Feature {
@@ -46,8 +52,7 @@ func freezerDown() types.Feature {
 				v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(v.account(dying).Out())))
 			}
 			refused := v.refused()
-			return fmt.Sprintf("it has asked the freezer %d times", len(refused)),
-				len(refused) >= outageAttempts || len(refused) > 0 && time.Since(refused[0].Time) > outageLimit
+			return fmt.Sprintf("it has asked the freezer %d times", len(refused)), triedAgain(refused)
 		})
 		v.disarm()
 		v.leaves("when the freezer is back, the ingredients of hazelnut go back, and then it is gone", outagePatience, dying)
@@ -81,7 +86,7 @@ func (v visit) waits(how string, o order, refused faults.Fault) {
 			v.fail(stays, fmt.Sprintf("the finalizer is off, and %s still out of the freezer", story.List(out)))
 		}
 		refused := slices.DeleteFunc(v.refused(), func(e faults.Entry) bool { return e.Time.Before(began) })
-		return fmt.Sprintf("it has asked the freezer %d times", len(refused)), !there || len(refused) > 1
+		return fmt.Sprintf("it has asked the freezer %d times", len(refused)), !there || triedAgain(refused)
 	})
 	v.disarm()
 	v.leaves(fmt.Sprintf("when the freezer is back, the ingredients of %s go back, and then it is gone", o.name), outagePatience, o)
@@ -113,7 +118,7 @@ func backsOff() types.Feature {
 			}
 			observed := fmt.Sprintf("%d attempts within %s, and no pause longer than %s", len(attempts),
 				time.Since(attempts[0].Time).Round(time.Millisecond), longest.Round(time.Millisecond))
-			if longest < pause && most(attempts) > mostRetries {
+			if longest < pause && check.Tries(attempts) > mostRetries {
 				v.fail(expected, observed)
 			}
 			return observed, longest >= pause
@@ -121,16 +126,6 @@ func backsOff() types.Feature {
 		v.Measure("attempts before the first long pause", float64(len(v.refused())), "attempts")
 		v.disarm()
 	})
-}
-
-// most is how often the same was asked for.
-func most(entries []faults.Entry) (most int) {
-	counts := map[string]int{}
-	for _, e := range entries {
-		counts[e.What()]++
-		most = max(most, counts[e.What()])
-	}
-	return most
 }
 
 // The condition that shows how an icecream and the freezer stand.
