@@ -4,6 +4,7 @@
 package finalizer_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -156,19 +157,32 @@ func answered(log []faults.Entry, write audit.Event) time.Time {
 // not.
 func (v visit) finalizerWrites(o order) (added, removed *audit.Event) {
 	v.t.Helper()
+	var cut *audit.Event
 	resource := icecream.Resource.GroupResource()
 	for _, e := range v.Audit.Since(0, v.OperatorRequests().And(audit.Writes, audit.On(resource.Group, resource.Resource))) {
+		if e.Name != o.name || e.Verb == "delete" {
+			continue
+		}
 		var stored struct {
 			Metadata struct {
 				UID        string   `json:"uid"`
 				Finalizers []string `json:"finalizers"`
 			} `json:"metadata"`
 		}
-		// A write of the status may answer with the finalizer that another request has added, before that has its answer.
-		if e.Name != o.name || e.Subresource != "" || e.Code >= 300 || e.Verb == "delete" || json.Unmarshal(e.Response, &stored) != nil || stored.Metadata.UID != o.uid {
-			continue
-		}
-		switch held := slices.Contains(stored.Metadata.Finalizers, finalizer); {
+		answer := e.Code < 300 && json.Unmarshal(e.Response, &stored) == nil
+		held := slices.Contains(stored.Metadata.Finalizers, finalizer)
+		switch {
+		case !answer:
+			// An operator that is killed does not wait for the answer. The write may be done nevertheless: the next answer tells.
+			if cut == nil && e.Subresource == "" && (e.Code < 300 || e.Code >= 500) && bytes.Contains(e.Request, []byte(finalizer)) {
+				cut = &e
+			}
+		case stored.Metadata.UID != o.uid:
+		case e.Subresource != "":
+			// It may show the finalizer that another request has added, before that has its answer.
+			if held && added == nil {
+				added = cut
+			}
 		case held && added == nil:
 			added = &e
 		case !held && added != nil && removed == nil:
