@@ -5,9 +5,11 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -32,39 +34,88 @@ type Cluster struct {
 	// Version is the Kubernetes release.
 	Version string
 
-	config    *rest.Config
-	scope     *process.Scope
-	port      *reservation
+	config *rest.Config
+	scope  *process.Scope
+	port   *reservation
+
+	// end ends what still goes on of the start, working is closed when nothing does, and err is then why it failed.
+	end     context.CancelFunc
+	working chan struct{}
+	err     error
+
+	mutex     sync.Mutex
 	processes []*process.Process
 }
 
 // Start starts a fresh cluster and returns when it is ready: the API answers, the controllers work, and the
 // ServiceAccount default exists. It ends with Stop, or with this process, whatever ends that. Cancelling the context
 // ends the start, not a started cluster.
+//
+// The first start of a program takes longer, since it prepares what all others begin with (see preparedStore).
 func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
+	c, err := StartServer(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	return c.whole(ctx)
+}
+
+// StartServer is Start for who can't wait for the controllers: it returns when the API server is ready, a second sooner. They
+// follow by themselves; if they don't, Failed says why.
+func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, error) {
+	store, err := preparedStore(ctx, program)
+	if err != nil {
+		return nil, fmt.Errorf("starting a cluster: %w", err)
+	}
+	return startWith(ctx, program, store)
+}
+
+// startWith starts a cluster's server, which begins with a prepared store; empty: with none.
+func startWith(ctx context.Context, program *multicall.Program, store string) (*Cluster, error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, program, scope, false)
+	if store == "" {
+		return start(ctx, program, scope, false)
+	}
+	if err := copyStore(store, filepath.Join(scope.Dir, dataDir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), scope.Close())
+	}
+	return start(ctx, program, scope, false, prepares...)
 }
 
-// start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one. What a durable
-// one holds survives a power failure.
-func start(ctx context.Context, program *multicall.Program, scope *process.Scope, durable bool) (*Cluster, error) {
-	c := &Cluster{
-		Dir: scope.Dir, Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig), AuditLog: filepath.Join(scope.Dir, "audit.log"),
-		Egress: filepath.Join(scope.Dir, egressSocket), Version: program.Version, scope: scope,
-	}
-	if err := c.start(ctx, program, durable); err != nil {
+// start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one, and returns when its server
+// is ready. What a durable one holds survives a power failure. The hooks that are done need not be waited for.
+func start(ctx context.Context, program *multicall.Program, scope *process.Scope, durable bool, done ...string) (*Cluster, error) {
+	c := newCluster(program, scope)
+	if err := c.startServer(ctx, program, durable, done); err != nil {
+		close(c.working)
 		_ = c.Stop()
 		return nil, fmt.Errorf("starting a cluster: %w", err)
 	}
+	rest, end := context.WithTimeoutCause(context.WithoutCancel(ctx), startTimeout, errSlow)
+	c.end = end
+	go func() {
+		defer close(c.working)
+		c.err = c.startRest(rest, program)
+	}()
 	return c, nil
 }
 
-func (c *Cluster) start(ctx context.Context, program *multicall.Program, durable bool) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("it was not ready within %s", startTimeout))
+// newCluster is a cluster in the scope's folder that has yet to be started.
+func newCluster(program *multicall.Program, scope *process.Scope) *Cluster {
+	return &Cluster{
+		Dir: scope.Dir, Kubeconfig: filepath.Join(scope.Dir, adminKubeconfig), AuditLog: filepath.Join(scope.Dir, "audit.log"),
+		Egress: filepath.Join(scope.Dir, egressSocket), Version: program.Version, scope: scope,
+		end: func() {}, working: make(chan struct{}),
+	}
+}
+
+var errSlow = fmt.Errorf("it was not ready within %s", startTimeout)
+
+func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, durable bool, done []string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
 	port, err := portOf(c.Kubeconfig)
 	if err != nil {
@@ -86,7 +137,12 @@ func (c *Cluster) start(ctx context.Context, program *multicall.Program, durable
 			return err
 		}
 	}
-	// The controllers ask once a second whether it is healthy. Started just when it is, they need to ask only once.
+	return c.waitAPIReady(ctx, done...)
+}
+
+func (c *Cluster) startRest(ctx context.Context, program *multicall.Program) error {
+	// The controllers ask once a second whether the server is healthy, all of it. Started just when it is, they need to ask only
+	// once.
 	if err := c.waitAPIReady(ctx); err != nil {
 		return err
 	}
@@ -98,6 +154,34 @@ func (c *Cluster) start(ctx context.Context, program *multicall.Program, durable
 	}
 	// Nobody waits for the scheduler, as long as there is no node: it begins when the others are through.
 	return c.launch(program, scheduler())
+}
+
+// whole waits until the controllers work. If they don't, the cluster is stopped.
+func (c *Cluster) whole(ctx context.Context) (*Cluster, error) {
+	var err error
+	select {
+	case <-c.working:
+		err = c.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = c.Stop()
+		return nil, fmt.Errorf("starting a cluster: %w", err)
+	}
+	return c, nil
+}
+
+// Failed says why the controllers don't work, if that is known by now.
+func (c *Cluster) Failed() error {
+	select {
+	case <-c.working:
+		if c.err != nil {
+			return fmt.Errorf("starting the controllers of a cluster: %w", c.err)
+		}
+	default:
+	}
+	return nil
 }
 
 // launch starts one program of the control plane, its output in a log file of its name.
@@ -114,6 +198,8 @@ func (c *Cluster) launch(program *multicall.Program, component component) error 
 	if err != nil {
 		return err
 	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	c.processes = append(c.processes, p)
 	return nil
 }
@@ -128,6 +214,8 @@ func (c *Cluster) Host() string { return c.config.Host }
 
 // PIDs are the process numbers of the control plane, for those who measure.
 func (c *Cluster) PIDs() map[string]int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	pids := map[string]int{}
 	for _, p := range c.processes {
 		pids[p.Name] = p.PID()
@@ -137,6 +225,8 @@ func (c *Cluster) PIDs() map[string]int {
 
 // died names a program of the cluster that has ended.
 func (c *Cluster) died() (name string, dead bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
 	for _, p := range c.processes {
 		select {
 		case <-p.Done():
@@ -150,6 +240,8 @@ func (c *Cluster) died() (name string, dead bool) {
 // Stop ends the cluster's processes at once and removes its folder. What it held is lost, so nothing waits for a
 // graceful end.
 func (c *Cluster) Stop() error {
+	c.end()
+	<-c.working
 	if c.port != nil {
 		c.port.Release()
 	}

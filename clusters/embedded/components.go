@@ -43,7 +43,7 @@ func environment() []string {
 func etcd(durable bool) component {
 	const client, peer = "unix://etcd-client:0", "unix://etcd-peer:0"
 	flags := []string{
-		"--name=default", "--data-dir=data",
+		"--name=default", "--data-dir=" + dataDir,
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--log-level=warn",

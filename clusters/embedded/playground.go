@@ -97,6 +97,9 @@ func (p *Playground) Up(ctx context.Context, program *multicall.Program) (starte
 	if err != nil {
 		return false, err
 	}
+	if cluster, err = cluster.whole(ctx); err != nil {
+		return false, err
+	}
 	state.PIDs = cluster.PIDs()
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, cluster.Stop())

@@ -309,7 +309,7 @@ func (o *Options) run(dir string) grade.Options {
 	return grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
 		Generated: o.generated,
-		Start:     grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, o.ControlPlane) }),
+		Start:     grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
 	}
 }
 

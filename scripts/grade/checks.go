@@ -53,7 +53,7 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 	said, err := r.runChecks(ctx, protocolRun, gone, r.take)
 	switch v, is := errors.AsType[*verdict](err); {
 	case err == nil:
-		return r.complete(said)
+		return errors.Join(r.cluster.failed(), r.complete(said))
 	case errors.Is(err, errEnough):
 		return nil
 	case is && v.outcome != report.Error:

@@ -42,11 +42,14 @@ type Cluster struct {
 	Pods *Pods
 	// Lost is closed when the cluster is another run's all at once. Default: it never is.
 	Lost <-chan struct{}
+	// Failed says why the cluster is not what it must be, if that is known by now. Default: it never fails.
+	Failed func() error
 	// Stop ends the cluster, or removes from it what the run has made.
 	Stop func() error
 }
 
-// Embedded is a cluster of the run's own. It is gone afterwards.
+// Embedded is a cluster of the run's own. It is gone afterwards. The controllers may still be starting: no lab that runs without
+// Pods waits for anything that they do.
 func Embedded(start func(context.Context) (*embedded.Cluster, error)) Start {
 	return func(ctx context.Context, _ func(string)) (*Cluster, error) {
 		cluster, err := start(ctx)
@@ -60,8 +63,15 @@ func Embedded(start func(context.Context) (*embedded.Cluster, error)) Start {
 func ofEmbedded(cluster *embedded.Cluster) *Cluster {
 	return &Cluster{
 		Version: cluster.Version, Kubeconfig: cluster.Kubeconfig, Config: cluster.Config(), AuditLog: cluster.AuditLog,
-		Way: submission.ByEgress(cluster.Egress), Stop: cluster.Stop,
+		Way: submission.ByEgress(cluster.Egress), Failed: cluster.Failed, Stop: cluster.Stop,
 	}
+}
+
+func (c *Cluster) failed() error {
+	if c.Failed == nil {
+		return nil
+	}
+	return c.Failed()
 }
 
 // openAudit reads the audit log until the context ends.

@@ -219,7 +219,7 @@ func alone(t *testing.T, options Options) Options {
 		t.Fatal(err)
 	}
 	options.Start = Embedded(func(ctx context.Context) (*embedded.Cluster, error) {
-		cluster, err := embedded.Start(ctx, have.ControlPlane)
+		cluster, err := embedded.StartServer(ctx, have.ControlPlane)
 		if err == nil {
 			t.Cleanup(func() { wantGone(t, cluster) })
 		}

@@ -30,7 +30,7 @@ const (
 // Quiet windows: how long an operator must have been silent to count as done. The window grows with the lag that the
 // lab's checks see, since on a busy machine silence means less.
 const (
-	minimalWindow = 75 * time.Millisecond
+	minimalWindow = 50 * time.Millisecond
 	maximalWindow = 2 * time.Second
 	lagFactor     = 10
 )

@@ -44,6 +44,10 @@ func TestSlowness(t *testing.T) {
 		{"is not the silence before what failed", history{create, after(5000, faults.API, "update", "icecreams/status", "sundae", 403)}, 0},
 		{"is not what faults took", history{during(true, create), during(true, after(5000, faults.API, "update", "icecreams/status", "sundae", 200))}, 0},
 		{"is not what was left of faults", history{during(true, create), after(5000, faults.API, "update", "icecreams/status", "sundae", 200)}, 0},
+		{"is not what the first write after a start took", history{
+			create, after(0, faults.Operator, "started", "", "", 0), after(100, faults.API, "list", "icecreams", "", 200),
+			after(400, faults.API, "update", "icecreams/status", "sundae", 200), after(500, faults.API, "delete", "icecreams", "sundae", 200),
+		}, 100},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

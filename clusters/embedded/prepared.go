@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/process"
+)
+
+// A prepared store is what etcd holds when an API server has started for the first time: the namespaces, the bootstrap roles, the
+// priority classes, the flow schemas. Two start-up hooks of an API server wait a second before they look whether theirs are there
+// (k8s.io/kubernetes/pkg/registry/{rbac,scheduling}/rest). A cluster that begins with a copy of the store has them, and does not
+// wait for these hooks, which then have nothing to do.
+//
+// The store holds no secret, and nothing of a certificate authority: its API server had none. It lies beside the program, of which
+// it is made once.
+
+// prepares are the start-up hooks for whose work a cluster with a prepared store does not wait.
+var prepares = []string{"poststarthook/rbac/bootstrap-roles", "poststarthook/scheduling/bootstrap-system-priority-classes"}
+
+// dataDir is etcd's folder in the run folder, and preparedPrefix begins the names of the prepared stores beside the program.
+const (
+	dataDir        = "data"
+	preparedPrefix = "prepared-"
+)
+
+// etcdGrace is how long etcd may take to write down what it has when it is asked to end. It takes milliseconds.
+const etcdGrace = 10 * time.Second
+
+// preparedStore is the folder of the program's prepared store, which it makes if there is none. Empty: nobody can write there, so
+// that clusters begin without.
+func preparedStore(ctx context.Context, program *multicall.Program) (dir string, err error) {
+	file, err := os.Stat(program.Path)
+	if err != nil {
+		return "", nil // whoever starts it says so
+	}
+	digest := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", program.Version, file.Size(), file.ModTime().UnixNano(), flagsDigest()))
+	beside := filepath.Dir(program.Path)
+	dir = filepath.Join(beside, preparedPrefix+hex.EncodeToString(digest[:8]))
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	unlock, err := gobuild.Lock(ctx, filepath.Join(beside, preparedPrefix+"stores.lock"))
+	if err != nil {
+		return "", ifNotHindered(err)
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil // another process was faster
+	}
+	outdated, err := filepath.Glob(filepath.Join(beside, preparedPrefix+"*[0-9a-f]"))
+	if err != nil {
+		return "", err
+	}
+	unfinished := dir + ".new"
+	for _, old := range append(outdated, unfinished) {
+		if err := os.RemoveAll(old); err != nil {
+			return "", ifNotHindered(err)
+		}
+	}
+	if err := prepare(ctx, program, unfinished); err != nil {
+		return "", ifNotHindered(err)
+	}
+	return dir, ifNotHindered(os.Rename(unfinished, dir))
+}
+
+// ifNotHindered drops the error of a folder in which this user can't write, or nobody can any more.
+func ifNotHindered(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
+		return nil
+	}
+	return err
+}
+
+// prepare starts etcd and an API server, and ends them when the server is ready. What etcd has then is copied.
+func prepare(ctx context.Context, program *multicall.Program, to string) (err error) {
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	c := newCluster(program, scope)
+	close(c.working) // nothing of it goes on by itself
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
+	defer cancel()
+	if c.port, err = reservePort(0); err != nil {
+		return err
+	}
+	if err := writeFiles(c.Dir, c.port.Port); err != nil {
+		return err
+	}
+	// A certificate authority would be written into the store, as the one that the server trusts. So this server knows its only
+	// client by a token.
+	token := rand.Text()
+	if err := secretFiles(c.Dir, map[string][]byte{"tokens.csv": fmt.Appendf(nil, "%s,preparation,1,system:masters\n", token)}); err != nil {
+		return err
+	}
+	if c.config, err = tokenConfig(c.Kubeconfig, token); err != nil {
+		return err
+	}
+	server := apiServer(c.port.Port, false)
+	server.flags = append(slices.DeleteFunc(server.flags, func(flag string) bool { return strings.HasPrefix(flag, "--client-ca-file=") }),
+		"--token-auth-file=tokens.csv")
+	for _, component := range []component{etcd(false), server} {
+		if err := c.launch(program, component); err != nil {
+			return err
+		}
+	}
+	if err := c.waitAPIReady(ctx); err != nil {
+		return err
+	}
+	store, api := c.processes[0], c.processes[1]
+	api.Kill()
+	store.Stop(etcdGrace)
+	return copyStore(filepath.Join(c.Dir, dataDir), to)
+}
+
+// tokenConfig is the access of one who has a token instead of a certificate.
+func tokenConfig(kubeconfig, token string) (*rest.Config, error) {
+	loaded, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster's kubeconfig: %w", err)
+	}
+	for name := range loaded.AuthInfos {
+		loaded.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	}
+	return clientcmd.NewDefaultClientConfig(*loaded, nil).ClientConfig()
+}
+
+// copyStore copies the folder of an etcd that does not run. Its write-ahead log is mostly empty: etcd takes 64 MB for a segment, and
+// one in advance.
+func copyStore(from, to string) error {
+	err := filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, below)
+		switch {
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case strings.HasSuffix(name, ".tmp"):
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(name, ".wal") {
+			content = content[:usedOf(content)]
+		}
+		return os.WriteFile(target, content, 0o600)
+	})
+	if err != nil {
+		return fmt.Errorf("copying what etcd holds: %w", err)
+	}
+	return nil
+}
+
+// usedOf is the length of a segment of the write-ahead log without the zeros at its end. What follows the last record must be a
+// zero, too: that ends the log.
+func usedOf(segment []byte) int {
+	const page = 4096
+	used := len(bytes.TrimRight(segment, "\x00"))
+	return min(len(segment), (used/page+1)*page)
+}

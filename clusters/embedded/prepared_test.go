@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/multicall"
+)
+
+// contents are all objects of a cluster, by what and where they are, without what differs from one cluster to the next.
+func contents(t *testing.T, cluster *Cluster) map[string]string {
+	t.Helper()
+	lists, err := clientOf(t, cluster).Discovery().ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := cluster.Config()
+	config.WarningHandler = rest.NoWarnings{} // that a kind is deprecated
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists) {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range list.APIResources {
+			if resource.Name == "events" || resource.Name == "leases" || resource.Name == "componentstatuses" {
+				continue
+			}
+			objects, err := client.Resource(version.WithResource(resource.Name)).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range objects.Items {
+				if resource.Name == "services" && object.GetName() == "kubernetes" {
+					port := fmt.Sprintf(`"targetPort":%d`, cluster.port.Port)
+					all["the port of the API server"] = strconv.FormatBool(strings.Contains(lasting(t, object), port))
+					continue
+				}
+				all[strings.Join([]string{version.Group, resource.Name, object.GetNamespace(), object.GetName()}, " ")] = lasting(t, object)
+			}
+		}
+	}
+	return all
+}
+
+// lasting is what an object says, but for who made it when, certificates, and what the controllers write after the start.
+func lasting(t *testing.T, object unstructured.Unstructured) string {
+	t.Helper()
+	for _, field := range []string{"metadata", "status", "data", "rules"} {
+		if field != "rules" || object.Object["aggregationRule"] != nil {
+			delete(object.Object, field)
+		}
+	}
+	content, err := json.Marshal(object.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// differences tell for each object that is not in both, or not the same, what it is in each.
+func differences(a, b map[string]string) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if a[name] != b[name] {
+			all = append(all, fmt.Sprintf("%s: %q and %q", name, a[name], b[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		if _, there := a[name]; !there {
+			all = append(all, fmt.Sprintf("%s: only %q", name, b[name]))
+		}
+	}
+	return all
+}
+
+func TestAPreparedStoreMakesTheSameCluster(t *testing.T) {
+	t.Parallel()
+	begun, err := startWith(t.Context(), controlPlane(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := begun.whole(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.Stop()
+	prepared, err := Start(t.Context(), controlPlane(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prepared.Stop()
+	if store, err := preparedStore(t.Context(), controlPlane(t)); err != nil || store == "" {
+		t.Fatalf("there is no prepared store: %v", err)
+	}
+	// The controllers go on writing after they work, for example roles that others add up to.
+	var differ []string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if differ = differences(contents(t, prepared), contents(t, fresh)); len(differ) == 0 {
+			break
+		}
+	}
+	if len(differ) > 0 {
+		t.Errorf("a cluster with a prepared store and one without differ in %d objects:\n%s", len(differ), strings.Join(differ, "\n"))
+	}
+	if all := contents(t, prepared); all["the port of the API server"] != "true" {
+		t.Error("the Service kubernetes leads to another port than the API server's")
+	}
+	if have := len(contents(t, fresh)); have < 100 {
+		t.Errorf("only %d objects were compared", have)
+	}
+	for _, cluster := range []*Cluster{fresh, prepared} {
+		trusted, err := clientOf(t, cluster).CoreV1().ConfigMaps(metav1.NamespaceSystem).
+			Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ca, err := os.ReadFile(filepath.Join(cluster.Dir, "ca.crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trusted := trusted.Data["client-ca-file"]; strings.TrimSpace(trusted) != string(bytes.TrimSpace(ca)) {
+			t.Errorf("the cluster trusts another authority than its own:\n%s", trusted)
+		}
+	}
+}
+
+func TestAServerIsReadyBeforeItsControllers(t *testing.T) {
+	t.Parallel()
+	cluster, err := StartServer(t.Context(), controlPlane(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Stop()
+	newConfigMap(t, clientOf(t, cluster), metav1.NamespaceDefault, metav1.ObjectMeta{Name: "at-once"})
+	if _, err := cluster.whole(t.Context()); err != nil || cluster.Failed() != nil {
+		t.Error(err, cluster.Failed())
+	}
+	if programs := slices.Sorted(maps.Keys(cluster.PIDs())); len(programs) != 4 {
+		t.Errorf("in the end these run: %v", programs)
+	}
+}
+
+// withoutControllers is a control plane whose controllers end at once.
+func withoutControllers(t *testing.T) *multicall.Program {
+	t.Helper()
+	real := controlPlane(t)
+	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: real.Version}
+	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\necho 'no memory'\nexit 1\n", real.Path)
+	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+func TestControllersThatEndAreAnError(t *testing.T) {
+	t.Parallel()
+	const why = "kube-controller-manager has ended; the last lines of its log:\n  no memory"
+	program := withoutControllers(t)
+	if cluster, err := Start(t.Context(), program); cluster != nil || err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("the error of a start is %v", err)
+	}
+	cluster, err := StartServer(t.Context(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Stop()
+	<-cluster.working
+	if err := cluster.Failed(); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("the server says %v", err)
+	}
+}
+
+func TestAStoreIsPreparedOnce(t *testing.T) {
+	t.Parallel()
+	real, dir := controlPlane(t), t.TempDir()
+	program := &multicall.Program{Path: filepath.Join(dir, "controlplane"), Version: real.Version}
+	copyFile(t, real.Path, program.Path)
+	outdated := []string{preparedPrefix + "0123456789abcdef", preparedPrefix + "fedcba9876543210.new"}
+	for _, name := range outdated {
+		if err := os.MkdirAll(filepath.Join(dir, name, "member"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var group sync.WaitGroup
+	stores := make([]string, 3)
+	for i := range stores {
+		group.Go(func() {
+			store, err := preparedStore(t.Context(), program)
+			if err != nil {
+				t.Error(err)
+			}
+			stores[i] = store
+		})
+	}
+	group.Wait()
+	have, err := filepath.Glob(filepath.Join(dir, preparedPrefix+"*[0-9a-f]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Sort(stores); len(have) != 1 || len(slices.Compact(stores)) != 1 || stores[0] != have[0] {
+		t.Errorf("there are %v, and these were found: %v", have, stores)
+	}
+}
+
+func TestWhoCannotWriteBesideTheProgramStartsWithout(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{&os.PathError{Op: "open", Err: os.ErrPermission}, fmt.Errorf("copying: %w", os.ErrPermission)} {
+		if hindered := ifNotHindered(err); hindered != nil {
+			t.Errorf("%v ends the start: %v", err, hindered)
+		}
+	}
+	if ifNotHindered(os.ErrNotExist) == nil {
+		t.Error("another error is dropped")
+	}
+}
+
+func TestTheEndOfASegmentIsKept(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ used, size, want int }{
+		{0, 64 << 10, 4096}, {1, 64 << 10, 4096}, {4095, 64 << 10, 4096}, {4096, 64 << 10, 8192}, {64 << 10, 64 << 10, 64 << 10}, {10, 100, 100},
+	} {
+		segment := append(bytes.Repeat([]byte{1}, test.used), make([]byte, test.size-test.used)...)
+		if got := usedOf(segment); got != test.want {
+			t.Errorf("of %d bytes, of which %d are used, %d are kept, not %d", test.size, test.used, got, test.want)
+		}
+	}
+}
