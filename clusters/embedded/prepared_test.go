@@ -97,6 +97,16 @@ func differences(a, b map[string]string) (all []string) {
 	return all
 }
 
+// stop ends a cluster with its test.
+func stop(t *testing.T, cluster *Cluster) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAPreparedStoreMakesTheSameCluster(t *testing.T) {
 	t.Parallel()
 	begun, err := startWith(t.Context(), controlPlane(t), "")
@@ -107,12 +117,12 @@ func TestAPreparedStoreMakesTheSameCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer fresh.Stop()
+	stop(t, fresh)
 	prepared, err := Start(t.Context(), controlPlane(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer prepared.Stop()
+	stop(t, prepared)
 	if store, err := preparedStore(t.Context(), controlPlane(t)); err != nil || store == "" {
 		t.Fatalf("there is no prepared store: %v", err)
 	}
@@ -154,7 +164,7 @@ func TestAServerIsReadyBeforeItsControllers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cluster.Stop()
+	stop(t, cluster)
 	newConfigMap(t, clientOf(t, cluster), metav1.NamespaceDefault, metav1.ObjectMeta{Name: "at-once"})
 	if _, err := cluster.whole(t.Context()); err != nil || cluster.Failed() != nil {
 		t.Error(err, cluster.Failed())
@@ -167,9 +177,9 @@ func TestAServerIsReadyBeforeItsControllers(t *testing.T) {
 // withoutControllers is a control plane whose controllers end at once.
 func withoutControllers(t *testing.T) *multicall.Program {
 	t.Helper()
-	real := controlPlane(t)
-	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: real.Version}
-	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\necho 'no memory'\nexit 1\n", real.Path)
+	whole := controlPlane(t)
+	program := &multicall.Program{Path: filepath.Join(t.TempDir(), "controlplane"), Version: whole.Version}
+	script := fmt.Sprintf("#!/bin/sh\n[ $1 = kube-controller-manager ] || exec '%s' \"$@\"\necho 'no memory'\nexit 1\n", whole.Path)
 	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +197,7 @@ func TestControllersThatEndAreAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cluster.Stop()
+	stop(t, cluster)
 	<-cluster.working
 	if err := cluster.Failed(); err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("the server says %v", err)
@@ -196,9 +206,9 @@ func TestControllersThatEndAreAnError(t *testing.T) {
 
 func TestAStoreIsPreparedOnce(t *testing.T) {
 	t.Parallel()
-	real, dir := controlPlane(t), t.TempDir()
-	program := &multicall.Program{Path: filepath.Join(dir, "controlplane"), Version: real.Version}
-	copyFile(t, real.Path, program.Path)
+	whole, dir := controlPlane(t), t.TempDir()
+	program := &multicall.Program{Path: filepath.Join(dir, "controlplane"), Version: whole.Version}
+	copyFile(t, whole.Path, program.Path)
 	outdated := []string{preparedPrefix + "0123456789abcdef", preparedPrefix + "fedcba9876543210.new"}
 	for _, name := range outdated {
 		if err := os.MkdirAll(filepath.Join(dir, name, "member"), 0o700); err != nil {

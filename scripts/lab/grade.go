@@ -89,7 +89,9 @@ func verdict(result *report.Report, err error) error {
 
 // coldStart starts a cluster when the run wants it.
 func coldStart(here *checkout.Checkout) grade.Start {
-	return grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, here.ControlPlane) })
+	return grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) {
+		return embedded.StartServer(ctx, here.ControlPlane)
+	})
 }
 
 // how a submission is graded; see grade.Options.
