@@ -26,7 +26,7 @@ import (
 )
 
 // theirs is a cluster that is there; embedded clusters' kubeconfigs have one context, of this name.
-const theirs = "operator-labs"
+const theirs = embedded.Context
 
 var shared *embedded.Cluster
 

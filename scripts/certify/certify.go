@@ -68,6 +68,13 @@ func (o *Options) share(dir string) (err error) {
 	return nil
 }
 
+// sameOrigin reports whether the manifests of the submission in a folder come from the same as the solution's. If nobody knows, they
+// don't.
+func (o *Options) sameOrigin(dir string) bool {
+	have, err := origin(dir)
+	return err == nil && have == o.origin && have != ""
+}
+
 // origin is what manifests are made from.
 func origin(dir string) (string, error) {
 	opened, err := submission.Open(dir, "")
@@ -298,7 +305,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 // regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed types or
 // markers would have run `make generate manifests`.
 func (o *Options) regenerate(ctx context.Context, dir string) error {
-	if changed, err := origin(dir); err == nil && changed == o.origin && changed != "" {
+	if o.sameOrigin(dir) {
 		return nil
 	}
 	return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)

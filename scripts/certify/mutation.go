@@ -92,7 +92,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 	if err := errors.Join(os.CopyFS(dir, os.DirFS(m.SolutionDir(m.Lab))), mutant.Apply(dir)); err != nil {
 		return "", "", err
 	}
-	if mutant.Generates() {
+	if !m.sameOrigin(dir) {
 		// Where no manifests come of it, those of the solution stay, as they do in a student's folder: the grade must not
 		// take them for those of the mutant.
 		generator := skeleton.Generator{Root: m.Root, ControllerGen: m.ControllerGen}

@@ -62,7 +62,7 @@ func (e *elsewhere) options(t *testing.T, lab string) Options {
 		t.Fatal(err)
 	}
 	o := options(t, lab, have.SolutionDir(listed))
-	o.On, o.Start = "existing", Shared{File: e.Kubeconfig, Context: "operator-labs", Who: t.Name()}.Start
+	o.On, o.Start = "existing", Shared{File: e.Kubeconfig, Context: embedded.Context, Who: t.Name()}.Start
 	return o
 }
 

@@ -44,7 +44,6 @@ type Mutant struct {
 
 	offset            int    // in the file, where the change begins
 	original, content []byte // of the file, without and with the change
-	generates         bool   // markers or types have changed
 }
 
 // Change says what the mutant is, without its line: that changes too often to be kept.
@@ -57,9 +56,6 @@ func (m *Mutant) Change() string {
 func (m *Mutant) String() string {
 	return fmt.Sprintf("%s line %d: %s", m.ID, m.Line, m.Change())
 }
-
-// Generates reports whether manifests have to be generated again: a marker or a type has changed.
-func (m *Mutant) Generates() bool { return m.generates }
 
 // Apply changes the copy of the solution in a folder.
 func (m *Mutant) Apply(dir string) error {

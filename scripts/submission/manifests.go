@@ -111,7 +111,7 @@ func (w *Workshop) generate(ctx context.Context, generators ...string) (generate
 	if generated, err = w.taken(content.content.Bytes()); err != nil {
 		return nil, "", err
 	}
-	return generated, "", keepManifests(kept, content.content.Bytes())
+	return generated, "", hindrance(keepManifests(kept, content.content.Bytes()))
 }
 
 // taken are the manifests that controller-gen has printed.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
 )
 
@@ -82,7 +83,7 @@ webhooks:
 `, `the webhook mallory.example.com wants to be asked about the API group "*"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cluster, err := existing.Open(t.Context(), p.Kubeconfig, "operator-labs")
+			cluster, err := existing.Open(t.Context(), p.Kubeconfig, embedded.Context)
 			if err != nil {
 				t.Fatal(err)
 			}

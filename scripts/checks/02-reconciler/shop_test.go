@@ -28,11 +28,7 @@ func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
 // nextSecond waits until icecreams made from now on are younger than this one: creation times have whole seconds.
 func (v visit) nextSecond(than icecream.Icecream) {
 	v.T.Helper()
-	select {
-	case <-time.After(time.Until(than.Created.Add(time.Second))):
-	case <-v.Ctx.Done():
-		v.OK(v.T, "waiting for the next second", context.Cause(v.Ctx))
-	}
+	v.Pause(v.Ctx, v.T, time.Until(than.Created.Add(time.Second)))
 }
 
 // soldOut waits until soldOut is as wanted on each of these icecreams.

@@ -64,11 +64,7 @@ func (p *play) phase(phase Phase) {
 		p.OK(p.t, "stopping the operator", p.Operator.Stop(p.ctx))
 	}
 	if phase.Later {
-		select {
-		case <-time.After(time.Until(p.newest.Add(time.Second))): // creation times have whole seconds
-		case <-p.ctx.Done():
-			p.OK(p.t, "waiting for the next second", context.Cause(p.ctx))
-		}
+		p.Pause(p.ctx, p.t, time.Until(p.newest.Add(time.Second))) // creation times have whole seconds
 	}
 	for _, deed := range phase.Deeds {
 		if !p.world.possible(deed) {
