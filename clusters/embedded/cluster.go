@@ -53,43 +53,50 @@ type Cluster struct {
 //
 // The first start of a program takes longer, since it prepares what all others begin with (see preparedStore).
 func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
-	c, err := StartServer(ctx, program)
+	c, err := startPrepared(ctx, program, manner{scheduler: true})
 	if err != nil {
 		return nil, err
 	}
 	return c.whole(ctx)
 }
 
-// StartServer is Start for who can't wait for the controllers: it returns when the API server is ready, a second sooner. They
-// follow by themselves; if they don't, Failed says why.
+// StartServer is Start for who makes no Pods, and can't wait for the controllers: it returns when the API server is ready, a second
+// sooner. The controllers follow by themselves; if they don't, Failed says why. There is no scheduler.
 func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, error) {
+	return startPrepared(ctx, program, manner{})
+}
+
+// manner is how a cluster is started.
+type manner struct {
+	durable   bool     // what it holds survives a power failure
+	scheduler bool     // somebody may make Pods
+	done      []string // start-up hooks whose work was done before: nobody waits for them
+}
+
+// startPrepared starts a cluster's server, which begins with a prepared store if it can.
+func startPrepared(ctx context.Context, program *multicall.Program, how manner) (*Cluster, error) {
 	store, err := preparedStore(ctx, program)
 	if err != nil {
 		return nil, fmt.Errorf("starting a cluster: %w", err)
 	}
-	return startWith(ctx, program, store)
-}
-
-// startWith starts a cluster's server, which begins with a prepared store; empty: with none.
-func startWith(ctx context.Context, program *multicall.Program, store string) (*Cluster, error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return nil, err
 	}
-	if store == "" {
-		return start(ctx, program, scope, false)
+	if store != "" {
+		how.done = prepares
+		if err := copyStore(store, filepath.Join(scope.Dir, dataDir)); err != nil {
+			return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), scope.Close())
+		}
 	}
-	if err := copyStore(store, filepath.Join(scope.Dir, dataDir)); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), scope.Close())
-	}
-	return start(ctx, program, scope, false, prepares...)
+	return start(ctx, program, scope, how)
 }
 
 // start makes a cluster in the scope's folder, which may hold the keys and the data of an earlier one, and returns when its server
-// is ready. What a durable one holds survives a power failure. The hooks that are done need not be waited for.
-func start(ctx context.Context, program *multicall.Program, scope *process.Scope, durable bool, done ...string) (*Cluster, error) {
+// is ready.
+func start(ctx context.Context, program *multicall.Program, scope *process.Scope, how manner) (*Cluster, error) {
 	c := newCluster(program, scope)
-	if err := c.startServer(ctx, program, durable, done); err != nil {
+	if err := c.startServer(ctx, program, how); err != nil {
 		close(c.working)
 		_ = c.Stop()
 		return nil, fmt.Errorf("starting a cluster: %w", err)
@@ -98,7 +105,7 @@ func start(ctx context.Context, program *multicall.Program, scope *process.Scope
 	c.end = end
 	go func() {
 		defer close(c.working)
-		c.err = c.startRest(rest, program)
+		c.err = c.startRest(rest, program, how)
 	}()
 	return c, nil
 }
@@ -114,7 +121,7 @@ func newCluster(program *multicall.Program, scope *process.Scope) *Cluster {
 
 var errSlow = fmt.Errorf("it was not ready within %s", startTimeout)
 
-func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, durable bool, done []string) (err error) {
+func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, how manner) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
 	defer cancel()
 	port, err := portOf(c.Kubeconfig)
@@ -132,15 +139,15 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, d
 	}
 	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
 	// second on their own.
-	for _, component := range []component{etcd(durable), apiServer(c.port.Port, durable)} {
+	for _, component := range []component{etcd(how.durable), apiServer(c.port.Port, how.durable)} {
 		if err := c.launch(program, component); err != nil {
 			return err
 		}
 	}
-	return c.waitAPIReady(ctx, done...)
+	return c.waitAPIReady(ctx, how.done...)
 }
 
-func (c *Cluster) startRest(ctx context.Context, program *multicall.Program) error {
+func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, how manner) error {
 	// The controllers ask once a second whether the server is healthy, all of it. Started just when it is, they need to ask only
 	// once.
 	if err := c.waitAPIReady(ctx); err != nil {
@@ -149,7 +156,7 @@ func (c *Cluster) startRest(ctx context.Context, program *multicall.Program) err
 	if err := c.launch(program, controllerManager()); err != nil {
 		return err
 	}
-	if err := c.waitControllers(ctx); err != nil {
+	if err := c.waitControllers(ctx); err != nil || !how.scheduler {
 		return err
 	}
 	// Nobody waits for the scheduler, as long as there is no node: it begins when the others are through.

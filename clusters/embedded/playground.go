@@ -93,7 +93,7 @@ func (p *Playground) Up(ctx context.Context, program *multicall.Program) (starte
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, scope.Close())
 	}
-	cluster, err := start(ctx, program, scope, true)
+	cluster, err := start(ctx, program, scope, manner{durable: true, scheduler: true})
 	if err != nil {
 		return false, err
 	}

@@ -98,7 +98,7 @@ mutants:
 			Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 100}},
 		},
 	})
-	if err == nil || !strings.Contains(err.Error(), "1 of 3 submissions were not graded as they must be") {
+	if err == nil || !strings.Contains(err.Error(), "of 3 submissions, these were not graded as they must be: sturdy") {
 		t.Errorf("one of three survives, and the error is %v", err)
 	}
 	for _, want := range []string{
