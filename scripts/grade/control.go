@@ -39,8 +39,8 @@ func (o *operator) control() (path string, end func(), err error) {
 			_ = json.NewEncoder(w).Encode(answer) // who does not listen any more has ended
 		})
 	}
-	route("POST "+protocol.StopOperator, func(*http.Request) (any, error) { o.stop(true); return nil, nil })
-	route("POST "+protocol.KillOperator, func(*http.Request) (any, error) { o.stop(false); return nil, nil })
+	route("POST "+protocol.StopOperator, func(*http.Request) (any, error) { return nil, o.stop(true) })
+	route("POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
 	route("POST "+protocol.StartOperator, func(*http.Request) (any, error) { return nil, o.start() })
 	route("POST "+protocol.Arm, func(r *http.Request) (any, error) {
 		var schedule faults.Schedule

@@ -236,7 +236,11 @@ func (r *run) grade(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, closeWebhooks()) }()
 	r.report.Submission.Arguments = r.workshop.Arguments()
 	return r.operate(ctx, func(log io.Writer) (instance, error) {
-		return r.workshop.StartOperator(r.kubeconfig(), log, r.environment...)
+		started, err := r.workshop.StartOperator(r.kubeconfig(), log, r.environment...)
+		if err != nil {
+			return nil, err
+		}
+		return local{started}, nil
 	})
 }
 

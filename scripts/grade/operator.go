@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
@@ -36,6 +37,9 @@ type operator struct {
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
 
+	// transition is held while the operator is started or ended: one such change begins when the one before is done.
+	transition sync.Mutex
+
 	mutex   sync.Mutex
 	process instance // nil when it should not run
 	// logBegan is how much was in the log when it was started the last time, in bytes.
@@ -47,9 +51,23 @@ type instance interface {
 	// Done is closed when it has ended, and Err says then how.
 	Done() <-chan struct{}
 	Err() error
-	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended.
-	Stop(grace time.Duration)
-	Kill()
+	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended; an error says that
+	// it may not have.
+	Stop(grace time.Duration) error
+	Kill() error
+}
+
+// local is a process of this machine, which can always be ended.
+type local struct{ *process.Process }
+
+func (l local) Stop(grace time.Duration) error {
+	l.Process.Stop(grace)
+	return nil
+}
+
+func (l local) Kill() error {
+	l.Process.Kill()
+	return nil
 }
 
 func (r *run) newOperator(begin func(log io.Writer) (instance, error)) (*operator, error) {
@@ -75,6 +93,13 @@ func (o *operator) report(v *verdict) {
 
 // start starts the operator if it does not run.
 func (o *operator) start() error {
+	o.transition.Lock()
+	defer o.transition.Unlock()
+	return o.begun()
+}
+
+// begun is start for who holds the transition.
+func (o *operator) begun() error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	if o.process != nil {
@@ -112,27 +137,40 @@ func (o *operator) watch(p instance) {
 const endedByItself = "it ended by itself: "
 
 // stop ends the operator: gracefully, or as a power failure does.
-func (o *operator) stop(graceful bool) {
+func (o *operator) stop(graceful bool) error {
+	o.transition.Lock()
+	defer o.transition.Unlock()
+	return o.end(graceful)
+}
+
+// end is stop for who holds the transition.
+func (o *operator) end(graceful bool) error {
 	o.mutex.Lock()
 	p := o.process
 	o.process = nil
 	o.mutex.Unlock()
 	if p == nil {
-		return
+		return nil
 	}
+	end, ended := p.Kill, "killed"
 	if graceful {
-		p.Stop(submission.StopGrace)
-		o.run.injector.Note("stopped")
-	} else {
-		p.Kill()
-		o.run.injector.Note("killed")
+		end, ended = func() error { return p.Stop(submission.StopGrace) }, "stopped"
 	}
+	if err := end(); err != nil {
+		return fmt.Errorf("the operator could not be %s: %w", ended, err)
+	}
+	o.run.injector.Note(ended)
+	return nil
 }
 
 // crash is a kill after which the operator is started again, as its Deployment would.
 func (o *operator) crash() error {
-	o.stop(false)
-	return o.start()
+	o.transition.Lock()
+	defer o.transition.Unlock()
+	if err := o.end(false); err != nil {
+		return err
+	}
+	return o.begun()
 }
 
 // firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
@@ -182,7 +220,7 @@ func (o *operator) lastWords() []string { return o.log.last(lastLines) }
 
 func (o *operator) close() {
 	o.run.injector.Disarm() // a crash that is under way would start it again
-	o.stop(false)
+	_ = o.stop(false)       // one that is left is removed with all that the run has made
 	o.log.close()
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -356,15 +357,14 @@ func (p *pod) follow(ctx context.Context, log io.Writer) {
 }
 
 // Stop asks the operator to end, as a scaled Deployment does.
-func (p *pod) Stop(grace time.Duration) {
+func (p *pod) Stop(grace time.Duration) error {
 	defer p.end()
 	ctx, cancel := context.WithTimeout(context.Background(), podRequestTimeout+grace)
 	defer cancel()
 	p.old = append(p.old, p.uid)
 	changes, err := p.pods().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + p.name})
 	if err != nil || p.scale(ctx, 0) != nil {
-		p.Kill()
-		return
+		return p.Kill()
 	}
 	defer changes.Stop()
 	giveUp := time.After(grace + podRequestTimeout/2)
@@ -373,31 +373,38 @@ func (p *pod) Stop(grace time.Duration) {
 		case change, ok := <-changes.ResultChan():
 			if !ok || change.Type == "DELETED" {
 				p.ended(nil)
-				return
+				return nil
 			}
 		case <-giveUp:
-			p.Kill()
-			return
+			return p.Kill()
 		}
 	}
 }
 
 // Kill ends the operator at once. The kubelet would first ask it to end: what the operator still does because of that must not
 // be done any more, so the proxies refuse it, and its process is killed in the node.
-func (p *pod) Kill() {
+func (p *pod) Kill() error {
 	defer p.end()
 	ctx, cancel := context.WithTimeout(context.Background(), podRequestTimeout)
 	defer cancel()
 	p.run.injector.Refuse()
 	p.old = append(p.old, p.uid)
-	_ = p.scale(ctx, 0)
-	err := p.pods().Delete(ctx, p.name, metav1.DeleteOptions{
+	scaled := p.scale(ctx, 0)
+	deleted := p.pods().Delete(ctx, p.name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &p.uid},
 	})
-	if err == nil || apierrors.IsNotFound(err) {
-		_, id, _ := strings.Cut(p.container, "://")
-		// It may have ended by now.
-		_ = docker.Exec(ctx, p.node, nil, io.Discard, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", "SIGKILL", id)
+	_, id, _ := strings.Cut(p.container, "://")
+	killed := docker.Exec(ctx, p.node, nil, io.Discard, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", "SIGKILL", id)
+	if apierrors.IsNotFound(deleted) {
+		deleted = nil
 	}
-	p.ended(nil)
+	if killed != nil && endedBefore.MatchString(killed.Error()) {
+		killed = nil
+	}
+	err := errors.Join(scaled, deleted, killed)
+	p.ended(err)
+	return err
 }
+
+// endedBefore is what containerd says of a container that can't be killed, since it has ended.
+var endedBefore = regexp.MustCompile(`not found|already finished`)

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/faults"
+)
+
+// slowToEnd is an instance that takes its time to end, and counts how many run.
+type slowToEnd struct {
+	runs  *atomic.Int32
+	fails error
+	done  chan struct{}
+}
+
+func (s *slowToEnd) Done() <-chan struct{} { return s.done }
+func (s *slowToEnd) Err() error            { return nil }
+func (s *slowToEnd) Kill() error           { return s.Stop(0) }
+
+func (s *slowToEnd) Stop(time.Duration) error {
+	time.Sleep(5 * time.Millisecond)
+	s.runs.Add(-1)
+	close(s.done)
+	return s.fails
+}
+
+// newSlow is an operator whose instances are slow to end, or can't be ended.
+func newSlow(t *testing.T, fails error) (o *operator, most *atomic.Int32) {
+	t.Helper()
+	var runs atomic.Int32
+	most = &atomic.Int32{}
+	r := &run{Options: Options{OperatorLog: filepath.Join(t.TempDir(), "operator.log")}}
+	r.injector = faults.New(func() error { return r.operator.crash() })
+	t.Cleanup(func() {
+		if err := r.injector.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	o, err := r.newOperator(func(io.Writer) (instance, error) {
+		now := runs.Add(1)
+		for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+		}
+		return &slowToEnd{runs: &runs, fails: fails, done: make(chan struct{})}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.operator = o
+	return o, most
+}
+
+// A fault kills the operator while a check stops it, and another check starts it: there is never more than one.
+func TestOneOperatorAtATime(t *testing.T) {
+	t.Parallel()
+	o, most := newSlow(t, nil)
+	var group sync.WaitGroup
+	for range 20 {
+		for _, change := range []func() error{o.start, o.crash, func() error { return o.stop(true) }, func() error { return o.stop(false) }} {
+			group.Go(func() {
+				if err := change(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	o.close()
+	if most.Load() != 1 {
+		t.Errorf("%d operators ran at the same time", most.Load())
+	}
+	for _, entry := range o.run.injector.Log() {
+		if entry.Verb != "started" && entry.Verb != "stopped" && entry.Verb != "killed" {
+			t.Errorf("the log says that the operator was %s", entry.Verb)
+		}
+	}
+}
+
+func TestAnOperatorThatCannotBeEndedIsNotCalledDead(t *testing.T) {
+	t.Parallel()
+	o, _ := newSlow(t, errors.New("no answer"))
+	if err := o.start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.stop(false); err == nil || err.Error() != "the operator could not be killed: no answer" {
+		t.Errorf("the error is %v", err)
+	}
+	for _, entry := range o.run.injector.Log() {
+		if strings.Contains(entry.Verb, "killed") {
+			t.Error("the log says that the operator was killed")
+		}
+	}
+}
