@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,19 +117,8 @@ func goodUntil(file string, cluster *clientcmdapi.Cluster, account types.UID) (t
 
 // writeSecret writes a file that only its owner can read, whole or not at all.
 func writeSecret(file string, content []byte) error {
-	unfinished, err := os.CreateTemp(filepath.Dir(file), ".unfinished-*") // 0600
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
-	}
-	defer os.Remove(unfinished.Name())
-	if _, err := unfinished.Write(content); err != nil {
-		unfinished.Close()
-		return fmt.Errorf("writing %s: %w", file, err)
-	}
-	if err := unfinished.Close(); err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
-	}
-	if err := os.Rename(unfinished.Name(), file); err != nil {
+	beside := renameio.WithTempDir(filepath.Dir(file))
+	if err := renameio.WriteFile(file, content, 0o600, beside, renameio.WithStaticPermissions(0o600)); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	return nil

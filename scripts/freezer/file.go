@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2"
 )
 
 // Open is a freezer that keeps its ledger in a JSON file: it is written before a booking is answered, and read by the next
@@ -42,17 +44,9 @@ func save(file string, kept movements) error {
 	if err != nil {
 		return fmt.Errorf("writing the freezer's ledger: %w", err)
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(file), ".freezer-*")
-	if err != nil {
+	beside := renameio.WithTempDir(filepath.Dir(file))
+	if err := renameio.WriteFile(file, append(content, '\n'), 0o600, beside); err != nil {
 		return fmt.Errorf("writing the freezer's ledger: %w", err)
-	}
-	_, err = temporary.Write(append(content, '\n'))
-	err = errors.Join(err, temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), file)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the freezer's ledger: %w", errors.Join(err, os.Remove(temporary.Name())))
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2"
 )
 
 // Names of the files of a report.
@@ -55,26 +57,11 @@ func Read(file string) (*Report, error) {
 	return &r, nil
 }
 
-// WriteFile replaces a file by renaming a finished one over it, so that no reader sees half of it.
-func WriteFile(file string, data []byte) (err error) {
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
+// WriteFile replaces a file as a whole, so that no reader sees half of it. A report is for whoever can read the folder.
+func WriteFile(file string, data []byte) error {
+	beside := renameio.WithTempDir(filepath.Dir(file))
+	if err := renameio.WriteFile(file, data, 0o644, beside, renameio.WithStaticPermissions(0o644)); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("writing %s: %w", file, errors.Join(err, temporary.Close(), os.Remove(temporary.Name())))
-		}
-	}()
-	if _, err := temporary.Write(data); err != nil {
-		return err
-	}
-	// CreateTemp keeps others out; a report is for whoever can read the folder.
-	if err := temporary.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := temporary.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), file)
+	return nil
 }
