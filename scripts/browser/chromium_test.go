@@ -27,11 +27,13 @@ const requiredVariable = "OPERATOR_LABS_BROWSER"
 // startTimeout is generous: a machine that compiles something needs seconds for what takes a fifth of one.
 const startTimeout = 60 * time.Second
 
-// flags keep Chromium from everything that is not asked of it, above all from the network.
+// flags keep Chromium from everything that is not asked of it, above all from the network. While a page scrolls smoothly, a click may
+// arrive where its target no longer is.
 var flags = []string{
 	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check",
 	"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-breakpad",
-	"--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--remote-debugging-port=0",
+	"--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--force-prefers-reduced-motion",
+	"--remote-debugging-port=0",
 }
 
 // chromium is the program, or empty: then a test is skipped or fails, as the environment wants it.
@@ -66,7 +68,9 @@ func start(t *testing.T) context.Context {
 	home := filepath.Join(scope.Dir, "home")
 	browser, err := scope.Start(process.Spec{
 		Path: program, Args: append(flags, "--user-data-dir="+filepath.Join(scope.Dir, "profile"), "about:blank"),
-		Env: append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), Stdout: output, Stderr: output,
+		// It leaves a socket in its temporary folder, whose path must be short.
+		Env:    append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+scope.Dir),
+		Stdout: output, Stderr: output,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,8 @@ func gradeCommand() *cobra.Command {
 	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
 	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
-	command.Flags().IntVar(&how.stories, "stories", 1, "play this many stories, and draw from as many seeds: this one and those that follow")
+	how.stories = 1
+	command.Flags().Var((*cli.Count)(&how.stories), "stories", "play this many stories, and draw from as many seeds: this one and those that follow")
 	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
 	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],
 		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))

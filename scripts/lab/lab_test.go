@@ -157,6 +157,7 @@ func TestWrongArguments(t *testing.T) {
 		{"grade 2 --dir=", `--dir wants a folder, and "" is not: correct it`},
 		{"run 2 --dir=", `--dir wants a folder, and "" is not: correct it`},
 		{"deploy IMAGE --dir=", `--dir wants a folder, and "" is not: correct it`},
+		{"grade 2 --stories 0", `--stories wants a whole number of at least 1, and "0" is not: correct it`},
 		{"certify --parallel 0", `--parallel wants a whole number of at least 1, and "0" is not: correct it`},
 		{"certify --repeat -1", `--repeat wants a whole number of at least 1, and "-1" is not: correct it`},
 		{"mutate 9", `there is no lab "9"; the labs are `},
