@@ -83,11 +83,12 @@ func startPrepared(ctx context.Context, program *multicall.Program, how manner) 
 	if err != nil {
 		return nil, err
 	}
-	if store != "" {
+	taken, err := takeStore(store, filepath.Join(scope.Dir, dataDir))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), scope.Close())
+	}
+	if taken {
 		how.done = prepares
-		if err := copyStore(store, filepath.Join(scope.Dir, dataDir)); err != nil {
-			return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), scope.Close())
-		}
 	}
 	return start(ctx, program, scope, how)
 }

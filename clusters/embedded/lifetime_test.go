@@ -101,7 +101,8 @@ func TestNothingOutlivesAnOwnerThatIsKilled(t *testing.T) {
 	wantGone(t, o)
 }
 
-// The run folder has a name that is too long for the address of a Unix socket, and etcd listens on such sockets.
+// The run folder has a name that is too long for the address of a Unix socket, and etcd listens on such sockets. The control plane and
+// its prepared store are somebody else's, who lets nobody read the store.
 func TestAnOrdinaryUserStartsAndStopsAClusterInAFolderWithALongName(t *testing.T) {
 	t.Parallel()
 	home, err := os.MkdirTemp("", "operator-labs-test-") //nolint:usetesting // t.TempDir lies in a folder that only we can enter
@@ -123,10 +124,12 @@ func TestAnOrdinaryUserStartsAndStopsAClusterInAFolderWithALongName(t *testing.T
 	user := os.Getuid()
 	if user == 0 {
 		user = 65534 // nobody
-		for _, dir := range []string{home, tmp} {
-			if err := os.Chown(dir, user, user); err != nil {
-				t.Fatal(err)
-			}
+		store, err := preparedStore(t.Context(), &program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Chmod(home, 0o755), os.Chmod(store, 0o700), os.Chown(tmp, user, user)); err != nil {
+			t.Fatal(err)
 		}
 		owner.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
 	}

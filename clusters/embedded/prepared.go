@@ -148,6 +148,18 @@ func tokenConfig(kubeconfig, token string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*loaded, nil).ClientConfig()
 }
 
+// takeStore copies a prepared store into a run folder. It reports false if there is none, or it is of somebody who lets nobody read it.
+func takeStore(store, to string) (taken bool, err error) {
+	if store == "" {
+		return false, nil
+	}
+	err = copyStore(store, to)
+	if errors.Is(err, fs.ErrPermission) {
+		return false, os.RemoveAll(to)
+	}
+	return err == nil, err
+}
+
 // copyStore copies the folder of an etcd that does not run. Its write-ahead log is mostly empty: etcd takes 64 MB for a segment, and
 // one in advance.
 func copyStore(from, to string) error {
@@ -162,7 +174,7 @@ func copyStore(from, to string) error {
 		target := filepath.Join(to, below)
 		switch {
 		case entry.IsDir():
-			return os.MkdirAll(target, 0o700)
+			return os.MkdirAll(target, 0o755) // others may use the same program
 		case strings.HasSuffix(name, ".tmp"):
 			return nil
 		}
@@ -173,7 +185,7 @@ func copyStore(from, to string) error {
 		if strings.HasSuffix(name, ".wal") {
 			content = content[:usedOf(content)]
 		}
-		return os.WriteFile(target, content, 0o600)
+		return os.WriteFile(target, content, 0o644)
 	})
 	if err != nil {
 		return fmt.Errorf("copying what etcd holds: %w", err)
