@@ -9,16 +9,28 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"lva.io/operators/scripts/faults"
 )
 
-// slowToEnd is an instance that takes its time to end, and counts how many run.
+// census counts the operators that run, and how many that were at most.
+type census struct {
+	mutex      sync.Mutex
+	runs, most int
+}
+
+func (c *census) add(n int) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.runs += n
+	c.most = max(c.most, c.runs)
+}
+
+// slowToEnd is an instance that takes its time to end.
 type slowToEnd struct {
-	runs  *atomic.Int32
+	*census
 	fails error
 	done  chan struct{}
 }
@@ -28,17 +40,15 @@ func (s *slowToEnd) Err() error            { return nil }
 func (s *slowToEnd) Kill() error           { return s.Stop(0) }
 
 func (s *slowToEnd) Stop(time.Duration) error {
-	time.Sleep(5 * time.Millisecond)
-	s.runs.Add(-1)
+	<-time.After(5 * time.Millisecond)
+	s.add(-1)
 	close(s.done)
 	return s.fails
 }
 
 // newSlow is an operator whose instances are slow to end, or can't be ended.
-func newSlow(t *testing.T, fails error) (o *operator, most *atomic.Int32) {
+func newSlow(t *testing.T, fails error) (*operator, *census) {
 	t.Helper()
-	var runs atomic.Int32
-	most = &atomic.Int32{}
 	r := &run{Options: Options{OperatorLog: filepath.Join(t.TempDir(), "operator.log")}}
 	r.injector = faults.New(func() error { return r.operator.crash() })
 	t.Cleanup(func() {
@@ -46,23 +56,22 @@ func newSlow(t *testing.T, fails error) (o *operator, most *atomic.Int32) {
 			t.Error(err)
 		}
 	})
-	o, err := r.newOperator(func(io.Writer) (instance, error) {
-		now := runs.Add(1)
-		for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
-		}
-		return &slowToEnd{runs: &runs, fails: fails, done: make(chan struct{})}, nil
+	all := &census{}
+	var err error
+	r.operator, err = r.newOperator(func(io.Writer) (instance, error) {
+		all.add(1)
+		return &slowToEnd{census: all, fails: fails, done: make(chan struct{})}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.operator = o
-	return o, most
+	return r.operator, all
 }
 
 // A fault kills the operator while a check stops it, and another check starts it: there is never more than one.
 func TestOneOperatorAtATime(t *testing.T) {
 	t.Parallel()
-	o, most := newSlow(t, nil)
+	o, all := newSlow(t, nil)
 	var group sync.WaitGroup
 	for range 20 {
 		for _, change := range []func() error{o.start, o.crash, func() error { return o.stop(true) }, func() error { return o.stop(false) }} {
@@ -75,8 +84,8 @@ func TestOneOperatorAtATime(t *testing.T) {
 	}
 	group.Wait()
 	o.close()
-	if most.Load() != 1 {
-		t.Errorf("%d operators ran at the same time", most.Load())
+	if all.most != 1 {
+		t.Errorf("%d operators ran at the same time", all.most)
 	}
 	for _, entry := range o.run.injector.Log() {
 		if entry.Verb != "started" && entry.Verb != "stopped" && entry.Verb != "killed" {
