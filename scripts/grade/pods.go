@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apilabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -171,6 +173,24 @@ func (d *deployment) scale(ctx context.Context, replicas int) error {
 		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{}, "scale")
 	if err != nil {
 		return fmt.Errorf("scaling the operator's Deployment to %d: %w", replicas, err)
+	}
+	return nil
+}
+
+// awaitScaled waits until all ReplicaSets of the Deployment know that they are to have no Pods. One that does not yet replaces a Pod
+// that is deleted: there would be another operator for a moment, which takes the Lease with it.
+func (d *deployment) awaitScaled(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, podPoll, true, func(ctx context.Context) (bool, error) {
+		sets, err := d.client.AppsV1().ReplicaSets(d.Namespace).List(ctx, d.list())
+		if err != nil {
+			return false, err
+		}
+		return !slices.ContainsFunc(sets.Items, func(set appsv1.ReplicaSet) bool {
+			return *set.Spec.Replicas > 0 || set.Status.ObservedGeneration < set.Generation
+		}), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the operator's Deployment has no Pods: %w", err)
 	}
 	return nil
 }
@@ -390,6 +410,9 @@ func (p *pod) Kill() error {
 	p.run.injector.Refuse()
 	p.old = append(p.old, p.uid)
 	scaled := p.scale(ctx, 0)
+	if scaled == nil {
+		scaled = p.awaitScaled(ctx)
+	}
 	deleted := p.pods().Delete(ctx, p.name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &p.uid},
 	})
