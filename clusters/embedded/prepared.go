@@ -133,7 +133,7 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	store, api := c.processes[0], c.processes[1]
 	api.Kill()
 	store.Stop(etcdGrace)
-	return copyStore(filepath.Join(c.Dir, dataDir), to)
+	return copyStore(filepath.Join(c.Dir, dataDir), to, 0o755, 0o644) // others may use the same program
 }
 
 // tokenConfig is the access of one who has a token instead of a certificate.
@@ -153,7 +153,7 @@ func takeStore(store, to string) (taken bool, err error) {
 	if store == "" {
 		return false, nil
 	}
-	err = copyStore(store, to)
+	err = copyStore(store, to, 0o700, 0o600)
 	if errors.Is(err, fs.ErrPermission) {
 		return false, os.RemoveAll(to)
 	}
@@ -162,7 +162,7 @@ func takeStore(store, to string) (taken bool, err error) {
 
 // copyStore copies the folder of an etcd that does not run. Its write-ahead log is mostly empty: etcd takes 64 MB for a segment, and
 // one in advance.
-func copyStore(from, to string) error {
+func copyStore(from, to string, folders, files fs.FileMode) error {
 	err := filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -174,7 +174,7 @@ func copyStore(from, to string) error {
 		target := filepath.Join(to, below)
 		switch {
 		case entry.IsDir():
-			return os.MkdirAll(target, 0o755) // others may use the same program
+			return os.MkdirAll(target, folders)
 		case strings.HasSuffix(name, ".tmp"):
 			return nil
 		}
@@ -185,7 +185,7 @@ func copyStore(from, to string) error {
 		if strings.HasSuffix(name, ".wal") {
 			content = content[:usedOf(content)]
 		}
-		return os.WriteFile(target, content, 0o644)
+		return os.WriteFile(target, content, files)
 	})
 	if err != nil {
 		return fmt.Errorf("copying what etcd holds: %w", err)
