@@ -140,10 +140,8 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, h
 	}
 	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
 	// second on their own.
-	for _, component := range []component{etcd(how.durable), apiServer(c.port.Port, how.durable)} {
-		if err := c.launch(program, component); err != nil {
-			return err
-		}
+	if err := c.launch(program, etcd(how.durable), apiServer(c.port.Port, how.durable)); err != nil {
+		return err
 	}
 	return c.waitAPIReady(ctx, how.done...)
 }
@@ -192,8 +190,17 @@ func (c *Cluster) Failed() error {
 	return nil
 }
 
-// launch starts one program of the control plane, its output in a log file of its name.
-func (c *Cluster) launch(program *multicall.Program, component component) error {
+// launch starts programs of the control plane, the output of each in a log file of its name.
+func (c *Cluster) launch(program *multicall.Program, components ...component) error {
+	for _, component := range components {
+		if err := c.launchOne(program, component); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) launchOne(program *multicall.Program, component component) error {
 	log, err := os.OpenFile(c.log(component.name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("making the log of %s: %w", component.name, err)

@@ -82,7 +82,10 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	if err := prepare(ctx, program, unfinished); err != nil {
 		return "", ifNotHindered(err)
 	}
-	return dir, ifNotHindered(os.Rename(unfinished, dir))
+	if err := os.Rename(unfinished, dir); err != nil {
+		return "", ifNotHindered(err)
+	}
+	return dir, nil
 }
 
 // ifNotHindered drops the error of a folder in which this user can't write, or nobody can any more.
@@ -122,10 +125,8 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	server := apiServer(c.port.Port, false)
 	server.flags = append(slices.DeleteFunc(server.flags, func(flag string) bool { return strings.HasPrefix(flag, "--client-ca-file=") }),
 		"--token-auth-file=tokens.csv")
-	for _, component := range []component{etcd(false), server} {
-		if err := c.launch(program, component); err != nil {
-			return err
-		}
+	if err := c.launch(program, etcd(false), server); err != nil {
+		return err
 	}
 	if err := c.waitAPIReady(ctx); err != nil {
 		return err

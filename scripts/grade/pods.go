@@ -49,7 +49,7 @@ const (
 	podStartTimeout = time.Minute
 	// podRequestTimeout is for a single request of ours.
 	podRequestTimeout = 20 * time.Second
-	// podPoll is how often the log of a Pod is looked for that has just begun to run.
+	// podPoll is how often one looks for the log of a Pod that has just begun to run, and at the ReplicaSets of one that is to end.
 	podPoll = 100 * time.Millisecond
 )
 

@@ -60,11 +60,7 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 		mark, began := c.Audit.Now(), time.Now()
 		before, err := c.Operator.usage(ctx)
 		c.OK(t, "measuring the operator", err)
-		select {
-		case <-time.After(window):
-		case <-ctx.Done():
-			c.OK(t, "waiting for the operator to come to rest", context.Cause(ctx))
-		}
+		c.Pause(ctx, t, window)
 		after, err := c.Operator.usage(ctx)
 		c.OK(t, "measuring the operator", err)
 		requests := c.Audit.Since(mark, c.OperatorRequests())
