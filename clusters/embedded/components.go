@@ -47,6 +47,9 @@ func etcd(durable bool) component {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--log-level=warn",
+		// The only member elects itself when nobody else has said anything for a while, by default for up to a second. Until then the
+		// API server can't begin.
+		"--heartbeat-interval=20", "--election-timeout=100",
 	}
 	if !durable {
 		// A cluster that lives for seconds need not survive a power failure, and disks are slow.

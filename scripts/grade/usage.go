@@ -4,10 +4,13 @@
 package grade
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"lva.io/operators/scripts/checks/protocol"
@@ -25,12 +28,21 @@ func (o *operator) usage() protocol.Usage {
 }
 
 // usageOf sums up what Linux's scheduler says of the threads of a process and of those below it: the nanoseconds for which each ran
-// and for which it waited to, and how often it was run (Documentation/scheduler/sched-stats.rst). One that ends meanwhile is left out.
+// and for which it waited to, and how often it was run (Documentation/scheduler/sched-stats.rst). A thread that ends meanwhile is left
+// out. On a kernel that does not say who is below whom (CONFIG_PROC_CHILDREN), nothing is known: a contained program runs below a
+// supervisor.
 func usageOf(pid int) (usage protocol.Usage) {
-	for _, pid := range withDescendants(pid) {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is right
-		for _, file := range files {
-			content, err := os.ReadFile(file)
+	processes := []string{strconv.Itoa(pid)}
+	for len(processes) > 0 {
+		threads, _ := filepath.Glob("/proc/" + processes[0] + "/task/*") // the pattern is right
+		processes = processes[1:]
+		for _, thread := range threads {
+			children, err := os.ReadFile(filepath.Join(thread, "children"))
+			if errors.Is(err, fs.ErrNotExist) && exists(thread) {
+				return protocol.Usage{}
+			}
+			processes = append(processes, strings.Fields(string(children))...)
+			content, err := os.ReadFile(filepath.Join(thread, "schedstat"))
 			if err != nil {
 				continue
 			}
@@ -46,29 +58,7 @@ func usageOf(pid int) (usage protocol.Usage) {
 	return usage
 }
 
-// withDescendants are a process and those below it: a contained program runs below a supervisor.
-func withDescendants(pid int) []int {
-	children := map[int][]int{}
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		// The name, in parentheses, may hold anything. Behind it: the state, and the parent. (proc_pid_stat(5))
-		var state string
-		var child, parent int
-		behind := content[bytes.LastIndexByte(content, ')')+1:]
-		if _, err := fmt.Sscan(string(content), &child); err != nil {
-			continue
-		}
-		if _, err := fmt.Sscan(string(behind), &state, &parent); err == nil {
-			children[parent] = append(children[parent], child)
-		}
-	}
-	all := []int{pid}
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
-	}
-	return all
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

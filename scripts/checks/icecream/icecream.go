@@ -96,8 +96,14 @@ type Shop struct {
 	informer cache.SharedIndexInformer
 	mutex    sync.Mutex
 	changed  chan struct{}
-	sent     map[string]time.Time // creates that the watch has not told of yet
+	sent     map[string]*sending // creates that the watch has not told of yet
 	lag      time.Duration
+}
+
+// sending is a create. It is alone if no other one was sent before it was answered: such have to wait for each other.
+type sending struct {
+	at              time.Time
+	alone, answered bool
 }
 
 // Open begins to watch all icecreams, until the context ends.
@@ -107,7 +113,7 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 		return nil, fmt.Errorf("making a client for icecreams: %w", err)
 	}
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	s := &Shop{Client: client.Resource(Resource), informer: informer, changed: make(chan struct{}), sent: map[string]time.Time{}}
+	s := &Shop{Client: client.Resource(Resource), informer: informer, changed: make(chan struct{}), sent: map[string]*sending{}}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.arrived(object); s.notify() },
 		UpdateFunc: func(any, any) { s.notify() },
@@ -142,13 +148,15 @@ func Open(ctx context.Context, config *rest.Config) (*Shop, error) {
 // syncTimeout is for the first list of icecreams, which takes some milliseconds.
 const syncTimeout = 10 * time.Second
 
-// arrived measures the lag of an icecream that we made.
+// arrived measures the lag of an icecream that we made. Those of a burst tell how busy we are, and not how busy the machine is.
 func (s *Shop) arrived(object any) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	name := object.(*unstructured.Unstructured).GetName()
 	if sent, ours := s.sent[name]; ours {
-		s.lag = time.Since(sent)
+		if sent.alone {
+			s.lag = time.Since(sent.at)
+		}
 		delete(s.sent, name)
 	}
 }
@@ -161,7 +169,7 @@ func (s *Shop) Behind() bool {
 	return len(s.sent) > 0
 }
 
-// Lag is how long it took from sending the last create until the watch told of it.
+// Lag is how long it took from sending the last create that was sent alone until the watch told of it.
 func (s *Shop) Lag() time.Duration {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -228,16 +236,28 @@ func (s *Shop) Create(ctx context.Context, name string, flavour []string, toppin
 
 // CreateObject creates an icecream that was made by New, or by hand, and returns it as it is stored.
 func (s *Shop) CreateObject(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	s.mutex.Lock()
-	s.sent[object.GetName()] = time.Now()
-	s.mutex.Unlock()
+	sent := s.send(object.GetName())
 	created, err := s.Client.Create(ctx, object, metav1.CreateOptions{})
-	if err != nil { // then the watch will not tell of it
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		delete(s.sent, object.GetName())
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	sent.answered = true
+	if err != nil {
+		delete(s.sent, object.GetName()) // the watch will not tell of it
 	}
 	return created, err
+}
+
+func (s *Shop) send(name string) *sending {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	sent := &sending{at: time.Now(), alone: true}
+	for _, other := range s.sent {
+		if !other.answered {
+			other.alone, sent.alone = false, false
+		}
+	}
+	s.sent[name] = sent
+	return sent
 }
 
 // Patch changes an icecream by a JSON merge patch.

@@ -20,10 +20,12 @@ import (
 	"lva.io/operators/scripts/faults"
 )
 
-// How late the operator's watch tells, and for how long a place is taken that is free when the operator hears of both.
+// How late the operator's watch tells, for how long a place is taken that is free when the operator hears of both, and the longest that
+// an answer is held back while something changes.
 const (
 	late    = 300 * time.Millisecond
 	between = 150 * time.Millisecond
+	held    = 2 * time.Second
 )
 
 // attempts is how often a step is tried in which the operator, or the check, may come too late for it to prove anything.
@@ -140,7 +142,7 @@ func changedMeanwhile(v *Visit) {
 		}
 		v.Remain("three icecreams of sloe stay", stay...)
 		v.OK(v.T, "arming the faults", v.Faults.Arm(v.Ctx, faults.Schedule{Faults: []faults.Fault{
-			{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: late}},
+			{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: held}},
 		}}))
 		began := v.Audit.Now()
 		fourth := fmt.Sprintf("sloe-%d-4", attempt)
@@ -150,13 +152,13 @@ func changedMeanwhile(v *Visit) {
 			return fourth + " is there", !v.Shop.Behind() && !there || len(v.reads(began, append(stay, fourth)...)) > 0
 		})
 		err := v.Shop.Patch(v.Ctx, fourth, `{"spec":{"flavour":["medlar"]}}`)
+		v.OK(v.T, "ending the faults", v.Faults.Disarm(v.Ctx)) // now the operator gets its answer
 		if v.deletion(began, fourth) == nil || err == nil {
 			v.OK(v.T, "changing the flavour of "+fourth, err)
 			v.Remain(fmt.Sprintf("%s, which was changed from sloe to medlar when the operator had just read that it has no place, stays: "+
 				"what was changed since it was read is not deleted", fourth), append(stay, fourth)...)
 			return
 		}
-		v.OK(v.T, "ending the faults", v.Faults.Disarm(v.Ctx))
 		v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx)) // it was faster, or does not ask
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,10 +64,17 @@ func (p *play) phase(phase Phase) {
 	if phase.Away {
 		p.OK(p.t, "stopping the operator", p.Operator.Stop(p.ctx))
 	}
+	deeds := phase.Deeds
 	if phase.Later {
 		p.Pause(p.ctx, p.t, time.Until(p.newest.Add(time.Second))) // creation times have whole seconds
+		others := slices.IndexFunc(deeds, func(d Deed) bool { return d.Do != Create })
+		if others < 0 {
+			others = len(deeds)
+		}
+		p.create(deeds[:others]...)
+		deeds = deeds[others:]
 	}
-	for _, deed := range phase.Deeds {
+	for _, deed := range deeds {
 		if !p.world.possible(deed) {
 			continue
 		}
@@ -84,14 +92,33 @@ func (p *play) phase(phase Phase) {
 	p.asTheModelSays()
 }
 
-func (p *play) create(deed Deed) {
+// atOnce is how many requests are sent at once.
+const atOnce = 8
+
+// create creates icecreams, at once.
+func (p *play) create(deeds ...Deed) {
 	p.t.Helper()
-	object := icecream.New(deed.Name, deed.Flavour, deed.Topping)
-	object.SetFinalizers(deed.Finalizers)
-	created, err := p.shop.CreateObject(p.ctx, object)
-	p.OK(p.t, deed.String(), err)
-	p.newest = created.GetCreationTimestamp().Time
-	p.world.create(deed, string(created.GetUID()), p.newest)
+	created := make([]*unstructured.Unstructured, len(deeds))
+	failed := make([]error, len(deeds))
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for n, deed := range deeds {
+		all.Go(func() error {
+			object := icecream.New(deed.Name, deed.Flavour, deed.Topping)
+			object.SetFinalizers(deed.Finalizers)
+			created[n], failed[n] = p.shop.CreateObject(p.ctx, object)
+			return nil
+		})
+	}
+	_ = all.Wait() // each has its own error
+	for n, deed := range deeds {
+		p.OK(p.t, deed.String(), failed[n])
+		at := created[n].GetCreationTimestamp().Time
+		p.world.create(deed, string(created[n].GetUID()), at)
+		if at.After(p.newest) {
+			p.newest = at
+		}
+	}
 }
 
 func (p *play) do(deed Deed) error {

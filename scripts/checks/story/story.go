@@ -52,7 +52,8 @@ type Deed struct {
 type Phase struct {
 	// Away says that the operator is stopped meanwhile.
 	Away bool
-	// Later begins in a later second than the last icecream was created in.
+	// Later begins in a later second than the last icecream was created in. What it creates before it does anything else is created
+	// at once: the order does not matter, since the operator is stopped, or all have a place.
 	Later bool
 	Deeds []Deed
 }
