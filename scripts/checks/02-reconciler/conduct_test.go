@@ -49,7 +49,7 @@ func settles() types.Feature {
 			}
 			v.Remain("three icecreams of different flavours stay", "nut-1", "nut-2", "nut-3")
 			v.Idle(v.Ctx, v.T)
-			began, logged := v.Audit.Now(), v.logged()
+			began, logged := v.Audit.Now(), v.Logged(v.Ctx, v.T)
 			for _, name := range []string{"nut-1", "nut-2", "nut-3"} {
 				v.OK(v.T, "labelling an icecream", v.Shop.Patch(v.Ctx, name, `{"metadata":{"labels":{"table":"4"}}}`))
 			}
@@ -65,7 +65,7 @@ func settles() types.Feature {
 			v.NoErrors(v.Ctx, v.T, logged, "nut-1", "nut-2")
 		}))).
 		Assess("when all change, and nothing goes wrong", check.Assess(assess(func(v visit) {
-			began, logged, all := v.Audit.Now(), v.logged(), []string{"nut-1", "nut-2", "nut-3"}
+			began, logged, all := v.Audit.Now(), v.Logged(v.Ctx, v.T), []string{"nut-1", "nut-2", "nut-3"}
 			for _, name := range all {
 				v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, name, `{"spec":{"topping":["fudge","nuts","wafer"]}}`))
 				v.ToppingsCount(name, 3)
@@ -74,20 +74,13 @@ func settles() types.Feature {
 			v.ErrorsHaveCauses(v.Ctx, v.T, logged, began, all...)
 		}))).
 		Assess("when one is gone", check.Assess(assess(func(v visit) {
-			logged := v.logged()
+			logged := v.Logged(v.Ctx, v.T)
 			v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, "nut-2"))
 			v.Remain("the other two stay", "nut-1", "nut-3")
 			v.AtRest(v.Ctx, v.T)
 			v.NoErrors(v.Ctx, v.T, logged, "nut-1", "nut-2", "nut-3")
-		}))).Feature()
-}
-
-// logged is how much the operator has logged.
-func (v visit) logged() int64 {
-	v.T.Helper()
-	size, err := v.Operator.Logged(v.Ctx)
-	v.OK(v.T, "reading the operator's log", err)
-	return size
+		}))).
+		Assess("when it deletes some itself", check.Assess(assess(func(v visit) { v.NoErrorsForDeletions("coconut") }))).Feature()
 }
 
 func statusSubresource() types.Feature {

@@ -12,6 +12,7 @@ import (
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/icecream"
+	"lva.io/operators/scripts/checks/places"
 	"lva.io/operators/scripts/checks/story"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/freezer"
@@ -69,7 +70,7 @@ func settles() types.Feature {
 	return feature("at rest once right", "when something changes that does not matter", func(v visit) {
 		var orders []order
 		names := []string{"satsuma", "sorrel", "sumac"}
-		began, logged := v.Audit.Now(), v.logged()
+		began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
 		for _, name := range names {
 			orders = append(orders, v.make(name, []string{name}, "cream"))
 		}
@@ -78,7 +79,7 @@ func settles() types.Feature {
 		}
 		v.Idle(v.ctx, v.t)
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
-		began, logged = v.Audit.Now(), v.logged()
+		began, logged = v.Audit.Now(), v.Logged(v.ctx, v.t)
 		for _, o := range orders {
 			v.change(o, `{"metadata":{"labels":{"table":"4"}}}`)
 		}
@@ -95,14 +96,14 @@ func settles() types.Feature {
 				fmt.Sprintf("it sent %d writes that change nothing, the first for %s", len(writes), writes[0].Name))
 		}
 		v.NoErrors(v.ctx, v.t, logged, "satsuma", "sorrel")
-		began, logged = v.Audit.Now(), v.logged()
+		began, logged = v.Audit.Now(), v.Logged(v.ctx, v.t)
 		for _, o := range orders {
 			v.change(o, `{"spec":{"topping":["cream","fudge","wafer"]}}`)
 			v.has("when "+o.name+" gets fudge and a wafer, they are taken", patience, o, "flavour "+o.name, "topping cream", "topping fudge", "topping wafer")
 		}
 		v.Settle(v.ctx, v.t)
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
-		began, logged = v.Audit.Now(), v.logged()
+		began, logged = v.Audit.Now(), v.Logged(v.ctx, v.t)
 		v.delete(orders[1])
 		v.leaves("when sorrel is deleted, its ingredients go back, and it is gone", patience, orders[1])
 		v.AtRest(v.ctx, v.t)
@@ -113,13 +114,8 @@ func settles() types.Feature {
 		}
 		v.Settle(v.ctx, v.t)
 		v.ErrorsHaveCauses(v.ctx, v.t, logged, began, names...)
+		(&places.Visit{Check: v.Check, Ctx: v.ctx, T: v.t, Shop: v.Shop}).NoErrorsForDeletions("tamarind")
 	})
 }
 
 // logged is how much the operator has logged.
-func (v visit) logged() int64 {
-	v.t.Helper()
-	size, err := v.Operator.Logged(v.ctx)
-	v.OK(v.t, "reading the operator's log", err)
-	return size
-}

@@ -43,7 +43,7 @@ func TestFinalizer(t *testing.T) {
 		"old-news":          places.OldNews(shopOf),
 		"story":             story.Check(rules, shopOf),
 		"bad-day":           check.BadDay(assess(scenario), check.Assess(assess(refusals))),
-		"least-privilege":   icecream.LeastPrivilege("update", "patch"),
+		"least-privilege":   icecream.RoleFits("update", "patch"),
 		"zombie-explained":  zombieExplained(),
 		"zombie-freed":      zombieFreed(),
 	}, check.Options{

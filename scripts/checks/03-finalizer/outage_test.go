@@ -146,6 +146,11 @@ func condition() types.Feature {
 		if out := v.account(o).Out(); !slices.Contains(out, "topping nuts") {
 			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+story.List(out))
 		}
+		// An icecream that does not go is one that somebody looks at.
+		v.arm(whole(faults.Unavailable)...)
+		v.delete(o)
+		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503", o, metav1.ConditionFalse)
+		v.disarm()
 	})
 }
 

@@ -107,8 +107,16 @@ func (c *Check) busy() []string {
 		worked.Round(100*time.Millisecond), took.Round(100*time.Millisecond))}
 }
 
+// Logged is how much the operator has logged, in bytes: a mark for NoErrors and ErrorsHaveCauses.
+func (c *Check) Logged(ctx context.Context, t *testing.T) int64 {
+	t.Helper()
+	size, err := c.Operator.Logged(ctx)
+	c.OK(t, "reading the operator's log", err)
+	return size
+}
+
 // NoErrors fails the check if Reconcile keeps returning an error for objects of which all is right, since the operator had logged
-// so many bytes (see Operator.Logged). One error may happen to anybody; the work queue tries again, and then there is none.
+// so many bytes (see Logged). One error may happen to anybody; the work queue tries again, and then there is none.
 func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects ...string) {
 	t.Helper()
 	errors, err := c.Operator.Errors(ctx, since)

@@ -18,20 +18,7 @@ import (
 
 // RoleSuffices is a check: the operator is never refused a request by its role.
 func RoleSuffices() types.Feature {
-	return features.New("the role is enough").
-		Assess("in the whole run", Assess(func(_ context.Context, t *testing.T, c *Check) {
-			t.Helper()
-			denied := c.Audit.Since(0, c.ByOperator().And(audit.Denied))
-			if len(denied) == 0 {
-				return
-			}
-			var missing []string
-			for _, right := range audit.ForbiddenRights(denied) {
-				missing = append(missing, fmt.Sprintf("refused %d times; the marker for it is: %s", right.Count, right.Marker()))
-			}
-			c.Fail(t, "the role that your +kubebuilder:rbac markers generate allows all that the operator asks for",
-				fmt.Sprintf("the API server refused %d of its requests (403 Forbidden)", len(denied)), missing...)
-		})).Feature()
+	return features.New("the role is enough").Assess("in the whole run", suffices()).Feature()
 }
 
 // Needs are the verbs that a right operator of a lab may need, by resource of the lab's API group.
@@ -40,25 +27,49 @@ type Needs map[string][]string
 // LeastPrivilege is a check: the operator's role allows nothing that no request of the run needed, but for what the lab says and
 // what operators have in general. It comes last, since every check shows what the operator needs.
 func LeastPrivilege(group string, needs Needs) types.Feature {
-	return features.New("the role allows no more than is needed").
-		Assess("in the whole run", Assess(func(_ context.Context, t *testing.T, c *Check) {
-			t.Helper()
-			spare := c.rules.Spare(c.Audit.Since(0, c.ByOperator()), func(r audit.Right) bool {
-				return r.Group == group && slices.Contains(needs[r.Resource], r.Verb) || common(r)
-			})
-			if len(spare) == 0 {
-				return
-			}
-			var evidence []string
-			for _, line := range audit.Tell(spare) {
-				evidence = append(evidence, "take this out of the +kubebuilder:rbac markers: "+line)
-			}
-			observed := fmt.Sprintf("it allows %s, which no request of the whole run needed", strings.Join(audit.Tell(spare), "; "))
-			if slices.ContainsFunc(spare, audit.Right.Wildcard) {
-				observed = fmt.Sprintf("it allows %s: a * allows more than anybody can tell, also what does not exist yet", strings.Join(audit.Tell(spare), "; "))
-			}
-			c.Fail(t, "the role that your +kubebuilder:rbac markers generate allows what the operator needs, and nothing else", observed, evidence...)
-		})).Feature()
+	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(group, needs)).Feature()
+}
+
+// RoleFits is RoleSuffices and LeastPrivilege in one check.
+func RoleFits(group string, needs Needs) types.Feature {
+	return features.New("the role allows what is needed").Assess("all of it", suffices()).Assess("and no more", spares(group, needs)).Feature()
+}
+
+func suffices() types.StepFunc {
+	return Assess(func(_ context.Context, t *testing.T, c *Check) {
+		t.Helper()
+		denied := c.Audit.Since(0, c.ByOperator().And(audit.Denied))
+		if len(denied) == 0 {
+			return
+		}
+		var missing []string
+		for _, right := range audit.ForbiddenRights(denied) {
+			missing = append(missing, fmt.Sprintf("refused %d times; the marker for it is: %s", right.Count, right.Marker()))
+		}
+		c.Fail(t, "the role that your +kubebuilder:rbac markers generate allows all that the operator asks for",
+			fmt.Sprintf("the API server refused %d of its requests (403 Forbidden)", len(denied)), missing...)
+	})
+}
+
+func spares(group string, needs Needs) types.StepFunc {
+	return Assess(func(_ context.Context, t *testing.T, c *Check) {
+		t.Helper()
+		spare := c.rules.Spare(c.Audit.Since(0, c.ByOperator()), func(r audit.Right) bool {
+			return r.Group == group && slices.Contains(needs[r.Resource], r.Verb) || common(r)
+		})
+		if len(spare) == 0 {
+			return
+		}
+		var evidence []string
+		for _, line := range audit.Tell(spare) {
+			evidence = append(evidence, "take this out of the +kubebuilder:rbac markers: "+line)
+		}
+		observed := fmt.Sprintf("it allows %s, which no request of the whole run needed", strings.Join(audit.Tell(spare), "; "))
+		if slices.ContainsFunc(spare, audit.Right.Wildcard) {
+			observed = fmt.Sprintf("it allows %s: a * allows more than anybody can tell, also what does not exist yet", strings.Join(audit.Tell(spare), "; "))
+		}
+		c.Fail(t, "the role that your +kubebuilder:rbac markers generate allows what the operator needs, and nothing else", observed, evidence...)
+	})
 }
 
 // common are rights that any operator may have: to elect a leader, to record Events, and to ask who reads its metrics.

@@ -32,11 +32,18 @@ var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // delete icecreams and to write their status, however it does that; also says what else one of this lab may do with icecreams.
 // icecreams/finalizers is for operators that set owner references; scaffolds grant it, and it allows nothing by itself.
 func LeastPrivilege(also ...string) types.Feature {
-	return check.LeastPrivilege(Resource.Group, check.Needs{
+	return check.LeastPrivilege(Resource.Group, needs(also))
+}
+
+// RoleFits is check.RoleFits with the same needs.
+func RoleFits(also ...string) types.Feature { return check.RoleFits(Resource.Group, needs(also)) }
+
+func needs(also []string) check.Needs {
+	return check.Needs{
 		Resource.Resource:                 append([]string{"get", "list", "watch", "delete"}, also...),
 		Resource.Resource + "/status":     {"get", "update", "patch"},
 		Resource.Resource + "/finalizers": {"update"},
-	})
+	}
 }
 
 // Served is the check that the API server serves icecreams as the lectures have them. All labs stand on it.

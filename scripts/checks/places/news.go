@@ -57,13 +57,19 @@ func cacheBehind(v *Visit) {
 		}
 		v.Make("bystander", "quandong")
 		v.Remain("three icecreams of acai stay, and one of quandong", append(three, "bystander")...)
+		// An operator may ask the API server about other things, too. It is the next question that is refused.
+		began := v.Audit.Now()
+		v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "bystander", `{"spec":{"topping":["cream","nuts","wafer"]}}`))
+		v.ToppingsCount("bystander", 3)
+		v.Settle(v.Ctx, v.T)
+		asked := len(v.reads(began, "bystander"))
 		v.OK(v.T, "arming the faults", v.Faults.Arm(v.Ctx, faults.Schedule{Faults: []faults.Fault{
 			{Kind: faults.Stale, Class: faults.Write, Service: faults.API, At: 1, For: metav1.Duration{Duration: late}},
-			{Kind: faults.ServerError, Class: faults.Read, Service: faults.API, At: 1},
+			{Kind: faults.ServerError, Class: faults.Read, Service: faults.API, At: 1 + asked},
 		}}))
 		v.OK(v.T, "changing toppings", v.Shop.Patch(v.Ctx, "bystander", `{"spec":{"topping":["cream","nuts"]}}`))
 		v.ToppingsCount("bystander", 2) // with this write it begins
-		began := v.Audit.Now()
+		began = v.Audit.Now()
 		fourth := fmt.Sprintf("acai-%d-4", attempt)
 		v.Make(fourth, "acai")
 		made, four := time.Now(), append(slices.Clone(three), fourth)

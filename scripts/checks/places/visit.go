@@ -97,6 +97,26 @@ func (v *Visit) ToppingsCount(name string, want int64) {
 	})
 }
 
+// NoErrorsForDeletions fails the check if Reconcile returns an error for each icecream that the operator deletes since it has no place,
+// although nothing went wrong. Which of them go, and whether they do, is for other checks to say.
+func (v *Visit) NoErrorsForDeletions(flavour string) {
+	v.T.Helper()
+	began, logged := v.Audit.Now(), v.Logged(v.Ctx, v.T)
+	var made, gone []string
+	for n := range 5 {
+		made = append(made, v.Make(fmt.Sprintf("%s-%d", flavour, n+1), flavour).Name)
+	}
+	v.Settle(v.Ctx, v.T)
+	for _, name := range made {
+		if deletion := v.deletion(began, name); deletion != nil {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 1 {
+		v.ErrorsHaveCauses(v.Ctx, v.T, logged, began, gone...)
+	}
+}
+
 // without are the names that are not among the others.
 func without(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
