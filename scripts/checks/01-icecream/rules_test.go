@@ -11,8 +11,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
-	"sigs.k8s.io/e2e-framework/pkg/types"
+	e2e "sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
@@ -20,14 +21,19 @@ import (
 )
 
 // accepted is about all that is allowed: first the examples, which stay for the changes that come after them.
-func accepted() types.Feature {
+func accepted() e2e.Feature {
 	return features.New("what is allowed is accepted").
 		Assess("without topping", check.Assess(accepts("an icecream without topping is accepted", plain))).
 		Assess("with three toppings", check.Assess(accepts("an icecream with three toppings is accepted", laden))).
-		Assess("whatever it is", check.Assess(assess(acceptsAll))).Feature()
+		Assess("whatever it is", check.Assess(assess(func(v visit) {
+			// The task ties no rule to a status. Whether it can be written is for another check to say.
+			status := []byte(`{"status":{"soldOut":true,"toppingsCount":3}}`)
+			_, _ = v.icecreams.Patch(v.ctx, laden.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
+			acceptsAll(v)
+		}))).Feature()
 }
 
-func toppingsMax() types.Feature {
+func toppingsMax() e2e.Feature {
 	return features.New("at most three toppings").
 		Assess("four are rejected", check.Assess(rejects(toppingsMaxLaw,
 			"an icecream with four toppings is rejected, and the message says that there are at most three",
@@ -35,7 +41,7 @@ func toppingsMax() types.Feature {
 		Assess("however many there are", check.Assess(rejectsAll(toppingsMaxLaw))).Feature()
 }
 
-func toppingsUnique() types.Feature {
+func toppingsUnique() e2e.Feature {
 	return features.New("no topping twice").
 		Assess("twice the same is rejected", check.Assess(rejects(toppingsUniqueLaw,
 			"an icecream with cream twice is rejected, and the message says that it is a duplicate",
@@ -43,7 +49,7 @@ func toppingsUnique() types.Feature {
 		Assess("wherever they stand", check.Assess(rejectsAll(toppingsUniqueLaw))).Feature()
 }
 
-func flavoursUnique() types.Feature {
+func flavoursUnique() e2e.Feature {
 	return features.New("no flavour twice").
 		Assess("twice the same is rejected", check.Assess(rejects(flavoursUniqueLaw,
 			"an icecream with vanilla twice is rejected, and the message says that it is a duplicate",
@@ -51,7 +57,7 @@ func flavoursUnique() types.Feature {
 		Assess("wherever they stand", check.Assess(rejectsAll(flavoursUniqueLaw))).Feature()
 }
 
-func flavourRequired() types.Feature {
+func flavourRequired() e2e.Feature {
 	cream := []string{"cream"}
 	return features.New("at least one flavour").
 		Assess("an empty list is rejected", check.Assess(rejects(flavourRequiredLaw,
@@ -59,6 +65,13 @@ func flavourRequired() types.Feature {
 			order.Spec{Flavour: []string{}, Topping: cream}))).
 		Assess("no list at all is rejected", check.Assess(rejects(flavourRequiredLaw,
 			"an icecream without spec.flavour is rejected, and the message says that it is required", order.Spec{Topping: cream}))).
+		Assess("null is rejected", check.Assess(assess(func(v visit) {
+			wrong := order.Order{Name: "wrong", Spec: order.Spec{Topping: cream}}.Object()
+			wrong.Object["spec"].(map[string]any)["flavour"] = nil
+			if _, err := v.icecreams.Create(v.ctx, wrong, metav1.CreateOptions{}); err == nil {
+				v.Fail(v.t, "an icecream whose spec.flavour is null is rejected", "it is accepted")
+			}
+		}))).
 		Assess("no spec at all is rejected", check.Assess(rejects(flavourRequiredLaw,
 			"an icecream without spec is rejected, and the message says that it is required", order.Spec{Absent: true}))).
 		Assess("whatever else it has", check.Assess(rejectsAll(flavourRequiredLaw))).Feature()
@@ -82,7 +95,7 @@ func rejects(l law, expected string, spec order.Spec) func(context.Context, *tes
 	})
 }
 
-func statusSubresource() types.Feature {
+func statusSubresource() e2e.Feature {
 	const expected = "the status is a subresource: it is written through /status only, and keeps soldOut, toppingsCount and conditions"
 	return features.New("status is a subresource").
 		Assess("a write of the object leaves the status alone", check.Assess(assess(func(v visit) {
@@ -125,6 +138,13 @@ func statusSubresource() types.Feature {
 					"of two writers, the API server would not know which entry each means")
 			case !apierrors.IsInvalid(err):
 				v.Fail(v.t, expected, "writing /status is refused for another reason", err.Error())
+			}
+		}))).
+		Assess("a count is a whole number", check.Assess(assess(func(v visit) {
+			half := []byte(`{"status":{"toppingsCount":1.5}}`)
+			_, err := v.icecreams.Patch(v.ctx, "sundae", types.MergePatchType, half, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+			if err == nil {
+				v.Fail(v.t, "a status with a toppingsCount of 1.5 is rejected: it is a whole number", "it is accepted")
 			}
 		}))).
 		Assess("whatever the status is", check.Assess(assess(keepsAll))).

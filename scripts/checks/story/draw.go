@@ -16,7 +16,7 @@ const stream = 2
 // happen. In each story there is
 //
 //   - a crowd of more than twenty icecreams, most of them of other flavours than those that are sold out;
-//   - flavours that differ only in case, or of which one begins with the other, or that are more than a word;
+//   - flavours that differ only in case or in a space, or of which one begins with the other, or that are more than a word;
 //   - a newest icecream whose name is not the last, and in another flavour one whose name is;
 //   - icecreams without a place, whose other flavours have three younger ones each;
 //   - what was created, changed, deleted and written into a status while the operator was stopped;
@@ -79,11 +79,11 @@ func (d *draw) flavour() string {
 	return taken
 }
 
-// similar are four flavours that are not the given one: it is the beginning of one of them, and another one is its beginning.
+// similar are five flavours that are not the given one: it is the beginning of two of them, and another one is its beginning.
 func similar(flavour string) []string {
 	letters := []rune(flavour)
 	return []string{
-		strings.ToUpper(string(letters[:1])) + string(letters[1:]), strings.ToUpper(flavour), flavour + "s", string(letters[:len(letters)-1]),
+		strings.ToUpper(string(letters[:1])) + string(letters[1:]), strings.ToUpper(flavour), flavour + "s", string(letters[:len(letters)-1]), flavour + " ",
 	}
 }
 
