@@ -178,14 +178,13 @@ func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
 				}
 				return test.come[attempt-1], nil
 			})
-			var out strings.Builder
-			options := Options{Lab: &manifest.Lab{Name: "02-reconciler"}, Out: &out}
-			options.tell(test.candidate, time.Second, deviations, before)
-			if err != nil || !strings.HasPrefix(out.String(), test.want+" ") || attempts != len(test.come) {
-				t.Errorf("after %d attempts it is told as (%v)\n%s", attempts, err, out.String())
+			options := Options{Lab: &manifest.Lab{Name: "02-reconciler"}}
+			verdict := options.verdict(test.candidate, time.Second, deviations, before)
+			if err != nil || !strings.HasPrefix(verdict, test.want+" ") || attempts != len(test.come) {
+				t.Errorf("after %d attempts it is told as (%v)\n%s", attempts, err, verdict)
 			}
-			if told := strings.Contains(out.String(), bad[0]); told != (test.want != "ok") {
-				t.Errorf("how it deviated must be told, and is told as\n%s", out.String())
+			if told := strings.Contains(verdict, bad[0]); told != (test.want != "ok") {
+				t.Errorf("how it deviated must be told, and is told as\n%s", verdict)
 			}
 		})
 	}
