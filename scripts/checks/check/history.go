@@ -68,9 +68,9 @@ func (m moment) end() time.Time {
 // mostFailures is how often in a row the same may fail and yet be a failure that passes.
 const mostFailures = 6
 
-// setback is when the operator last met a failure that passes after some time, and did not try the same again with success. The
-// zero time: it has not. What fails again and again is no setback: coming back later does not help.
-func (h history) setback(after time.Time) time.Time {
+// setback is when the operator last met a failure that passes after some time, and did not try the same again with success; and
+// overcome is when it last did. The zero time: it has not. What fails again and again is no setback: coming back later does not help.
+func (h history) setback(after time.Time) (setback, overcome time.Time) {
 	type failure struct {
 		last  time.Time
 		count int
@@ -84,17 +84,17 @@ func (h history) setback(after time.Time) time.Time {
 		about := m.Service + " " + resource + " " + m.Name
 		if m.passes() {
 			open[about] = failure{m.end(), open[about].count + 1}
-		} else {
+		} else if _, failed := open[about]; failed {
+			overcome = latest(overcome, m.end())
 			delete(open, about)
 		}
 	}
-	var last time.Time
 	for _, failed := range open {
 		if failed.count <= mostFailures {
-			last = latest(last, failed.last)
+			setback = latest(setback, failed.last)
 		}
 	}
-	return last
+	return setback, overcome
 }
 
 // passes reports whether a request failed in a way that may be different next time: a conflict, no answer, a failure of the service.

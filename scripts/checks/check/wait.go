@@ -60,9 +60,9 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 	if action, err := w.check.Faults.lastAction(ctx); err == nil { // also what never reached the API server
 		last = latest(last, action)
 	}
-	setback := history.setback(w.check.started)
+	setback, overcome := history.setback(w.check.started)
 	limit := max(w.limit, 3*patience)
-	if now.Sub(setback) < setbackPatience {
+	if now.Sub(setback) < setbackPatience || now.Sub(overcome) < patience { // what comes of its success may not have been seen yet
 		limit = max(limit, setbackLimit)
 	}
 	switch silent := now.Sub(last); {
