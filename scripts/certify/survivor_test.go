@@ -110,4 +110,7 @@ mutants:
 			t.Errorf("it must say %q and says\n%s", want, out.String())
 		}
 	}
+	if !regexp.MustCompile(`\n\nFAIL .* sturdy: .*\n.*\n +its misconception: Nothing ever goes wrong\.\n$`).MatchString(out.String()) {
+		t.Errorf("it must end with what was not graded as it must be, and says\n%s", out.String())
+	}
 }

@@ -98,6 +98,16 @@ var suites = map[string]check.Features{
 		t.Helper()
 		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) { return "the shop is closed", false })
 	})},
+	"overcome": {"overcome": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		began, wait := time.Now(), c.NewWait(patience/2, patience/2)
+		for time.Since(began) < 2*patience { // the time of one that never stops is over after three times its patience
+			if why := wait.Over(ctx); why != "" {
+				c.Fail(t, "the shop opens", why)
+			}
+			c.Pause(ctx, t, patience/30)
+		}
+	})},
 	"rest": {"rest": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		c.AtRest(ctx, t)
@@ -388,6 +398,30 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	// Half of its patience is over when the operator falls silent, unless the process took long to start.
 	if ended := time.Since(began); ended < busy+patience/2 {
 		t.Errorf("the operator was busy for %s, and was given up %s after it began", busy, ended)
+	}
+}
+
+// What an operator does when it has just overcome a failure may come after the last look: it is not over at that moment.
+func TestAWaitGoesOnAfterAFailureWasOvercome(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		overcome time.Duration // after the test began
+		want     string
+	}{
+		{"just now", 2 * patience, "passed"},
+		{"long ago", patience / 3, "failed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrader(t)
+			overcome := time.Now().Add(test.overcome)
+			g.log = []faults.Entry{request(overcome.Add(-time.Millisecond), "update", http.StatusConflict), request(overcome, "list", http.StatusOK)}
+			g.auditEvery(patience/6, operator, "update")
+			if got := g.run("overcome", "overcome").ended("overcome"); got.Status != test.want {
+				t.Errorf("it ended so: %+v", got)
+			}
+		})
 	}
 }
 

@@ -60,23 +60,23 @@ func TestSlowness(t *testing.T) {
 
 func TestSetback(t *testing.T) {
 	t.Parallel()
-	const never = -1
+	const never = 0
 	for _, test := range []struct {
 		name     string
 		history  history
 		want     int // milliseconds
-		overcome int // milliseconds, 0: never
+		overcome int // milliseconds
 	}{
-		{"of one who met none", history{after(100, faults.API, "update", "icecreams/status", "sundae", 200)}, never, 0},
-		{"is a conflict", history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, 100, 0},
-		{"is a failure of another service", history{after(100, "freezer", "put", "movements", "4711", 503)}, 100, 0},
-		{"is no conflict of another service", history{after(100, "freezer", "put", "movements", "4711", 409)}, never, 0},
-		{"is nothing that fails again and again", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures+1), never, 0},
-		{"may fail a few times", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures), 100, 0},
-		{"is an answer that never came", history{after(100, faults.API, "list", "icecreams", "", 0)}, 100, 0},
-		{"is a test of a JSON patch that fails", history{after(100, faults.API, "patch", "icecreams", "sundae", 422)}, 100, 0},
-		{"is no refusal of what is wrong", history{after(100, faults.API, "update", "icecreams/status", "sundae", 422)}, never, 0},
-		{"is nothing that the role forbids", history{after(100, faults.API, "delete", "icecreams", "sundae", 403)}, never, 0},
+		{"of one who met none", history{after(100, faults.API, "update", "icecreams/status", "sundae", 200)}, never, never},
+		{"is a conflict", history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, 100, never},
+		{"is a failure of another service", history{after(100, "freezer", "put", "movements", "4711", 503)}, 100, never},
+		{"is no conflict of another service", history{after(100, "freezer", "put", "movements", "4711", 409)}, never, never},
+		{"is nothing that fails again and again", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures+1), never, never},
+		{"may fail a few times", slices.Repeat(history{after(100, faults.API, "update", "icecreams/status", "sundae", 409)}, mostFailures), 100, never},
+		{"is an answer that never came", history{after(100, faults.API, "list", "icecreams", "", 0)}, 100, never},
+		{"is a test of a JSON patch that fails", history{after(100, faults.API, "patch", "icecreams", "sundae", 422)}, 100, never},
+		{"is no refusal of what is wrong", history{after(100, faults.API, "update", "icecreams/status", "sundae", 422)}, never, never},
+		{"is nothing that the role forbids", history{after(100, faults.API, "delete", "icecreams", "sundae", 403)}, never, never},
 		{"is over when the same has succeeded", history{
 			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "update", "icecreams/status", "sundae", 200),
 		}, never, 200},
@@ -85,21 +85,20 @@ func TestSetback(t *testing.T) {
 		}, never, 200},
 		{"is not over when something else has", history{
 			after(100, faults.API, "patch", "icecreams", "sundae", 409), after(200, faults.API, "patch", "icecreams", "split", 200),
-		}, 100, 0},
-		{"is none that a check met", history{after(100, faults.Check, "create", "icecreams", "sundae", 409)}, never, 0},
-		{"is none of an earlier check", history{after(-100, faults.API, "update", "icecreams/status", "sundae", 409)}, never, 0},
+		}, 100, never},
+		{"is none that a check met", history{after(100, faults.Check, "create", "icecreams", "sundae", 409)}, never, never},
+		{"is none of an earlier check", history{after(-100, faults.API, "update", "icecreams/status", "sundae", 409)}, never, never},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			want, wantOvercome := time.Time{}, time.Time{}
-			if test.want != never {
-				want = epoch.Add(time.Duration(test.want) * time.Millisecond)
+			at := func(milliseconds int) time.Time {
+				if milliseconds == never {
+					return time.Time{}
+				}
+				return epoch.Add(time.Duration(milliseconds) * time.Millisecond)
 			}
-			if test.overcome > 0 {
-				wantOvercome = epoch.Add(time.Duration(test.overcome) * time.Millisecond)
-			}
-			if got, overcome := test.history.setback(epoch); !got.Equal(want) || !overcome.Equal(wantOvercome) {
-				t.Errorf("got %s, overcome %s, want %s and %s", got, overcome, want, wantOvercome)
+			if got, overcome := test.history.setback(epoch); !got.Equal(at(test.want)) || !overcome.Equal(at(test.overcome)) {
+				t.Errorf("got %s, overcome %s, want %s and %s", got, overcome, at(test.want), at(test.overcome))
 			}
 		})
 	}
