@@ -106,7 +106,10 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 	}{
 		{
 			submission: "base", outcome: report.Graded, schedule: "no faults", expected: "^sundae has a cup and a spoon$",
-			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1, evidence: "^what went wrong: no faults\nthe operator has sent no request since this check began\n.*the check: create icecreams sundae → 201 Created$", timeline: "^the check: create icecreams sundae$",
+			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1,
+			// It has listed before the check began. On a busy machine, its watch comes later.
+			evidence: "^what went wrong: no faults\n(the operator has sent no request since this check began\n)?.*the check: create icecreams sundae → 201 Created(\n.* watch icecreams → 200 OK)?$",
+			timeline: "^the check: create icecreams sundae(\nwatch icecreams)?$",
 		},
 		{
 			submission: "labels-thoughtless", outcome: report.Graded, schedule: "kill-after write 1", expected: "^sundae has a cup and a spoon$",
