@@ -48,6 +48,12 @@ func refusals(v visit) {
 		v.become("of four icecreams of salak "+refused.name+" goes, also if the API server refuses what the operator asks for at first",
 			func() (string, bool) { return v.stand(true, stay...) })
 	}
+	// When one of three goes, the others change. Nothing else will tell an operator that has dropped the error of a question who they are.
+	v.RefusedAtFirst(v.Ctx, v.T, faults.ServerError, faults.Read, func() {
+		v.OK(v.T, "deleting an icecream", v.Shop.Delete(v.Ctx, stay[0]))
+	})
+	v.become("two of salak stay, and are not sold out, also if the API server refuses what the operator asks for at first",
+		func() (string, bool) { return v.stand(false, stay[1:]...) })
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 

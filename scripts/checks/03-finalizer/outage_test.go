@@ -64,9 +64,9 @@ func freezerDown() types.Feature {
 		v.has("the ingredients of huckleberry are taken", patience, third, "flavour huckleberry", "topping cream")
 		fourth := v.make("hackberry", []string{"hackberry"}, "cream")
 		v.has("the ingredients of hackberry are taken", patience, fourth, "flavour hackberry", "topping cream")
-		v.waits("answers questions, and each booking with 503", fresh, faults.Fault{Class: faults.Write})
-		v.waits("would book, and answers each question with 503", third, faults.Fault{Class: faults.Read})
-		v.waits("answers one booking with 503, and then all", fourth, faults.Fault{Class: faults.Write, At: 1})
+		v.waits("answers questions, and each booking with 503", fresh, faults.Fault{Kind: faults.Unavailable, Class: faults.Write})
+		v.waits("would book, and answers each question with 429", third, faults.Fault{Kind: faults.TooManyRequests, Class: faults.Read})
+		v.waits("answers one booking with 503, and then all", fourth, faults.Fault{Kind: faults.Unavailable, Class: faults.Write, At: 1})
 	})
 }
 
@@ -74,7 +74,7 @@ func freezerDown() types.Feature {
 // goes back at once.
 func (v visit) waits(how string, o order, refused faults.Fault) {
 	v.t.Helper()
-	refused.Kind, refused.Service = faults.Unavailable, freezer.Service
+	refused.Service = freezer.Service
 	v.arm(refused)
 	began := time.Now()
 	v.delete(o)
@@ -146,12 +146,35 @@ func condition() types.Feature {
 		if out := v.account(o).Out(); !slices.Contains(out, "topping nuts") {
 			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+story.List(out))
 		}
+		v.scarce(o)
 		// An icecream that does not go is one that somebody looks at.
 		v.arm(whole(faults.Unavailable)...)
 		v.delete(o)
 		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503", o, metav1.ConditionFalse)
 		v.disarm()
 	})
+}
+
+// scarce lets an icecream want what others have taken, so that the freezer has none left: an answer that is no outage, and which is not
+// the one about a movement that was booked before, though it is a 409 as well.
+func (v visit) scarce(o order) {
+	v.t.Helper()
+	truffle := freezer.Ingredient{Kind: freezer.Topping, Ingredient: "truffle"}
+	for n := range freezer.InitialStock {
+		v.move(fmt.Sprintf("banquet-%d", n), freezer.Out, truffle)
+	}
+	v.change(o, `{"spec":{"topping":["cream","truffle"]}}`)
+	v.settled(patience, "while no truffle can be taken, since the freezer has none left", o, metav1.ConditionFalse)
+	v.move("banquet-leftover", freezer.In, truffle)
+	v.has("when somebody has returned a truffle, it is taken", outagePatience, o, "flavour "+o.name, "topping cream", "topping truffle")
+	v.settled(outagePatience, "when a truffle is taken", o, metav1.ConditionTrue)
+}
+
+// move books a movement of somebody who is no icecream.
+func (v visit) move(id, direction string, what freezer.Ingredient) {
+	v.t.Helper()
+	_, err := v.Freezer.Book(v.ctx, freezer.Movement{ID: id, Owner: "banquet", Direction: direction, Ingredient: what})
+	v.OK(v.t, "asking the freezer for "+story.Say(what), err)
 }
 
 // settled waits until the condition has this status, about the spec as it is now.

@@ -12,11 +12,12 @@ import (
 	"lva.io/operators/scripts/faults"
 )
 
-// How long the API server refuses: until an operator has tried the same so often, or for so long since it tried last, or did not
-// try at all; and not for longer than the limit.
+// How long the API server refuses: until an operator has tried the same so often, or for so long since it tried last, or for so long
+// in which it did not try at all; and not for longer than the limit.
 const (
 	refusedTries = 5
 	refusedCalm  = 600 * time.Millisecond
+	untried      = 300 * time.Millisecond
 	refusedLimit = 3 * time.Second
 	refusedLook  = 25 * time.Millisecond
 )
@@ -29,13 +30,14 @@ func (c *Check) RefusedAtFirst(ctx context.Context, t *testing.T, kind faults.Ki
 	c.OK(t, "arming the faults", c.Faults.Arm(ctx, faults.Schedule{Faults: []faults.Fault{{Kind: kind, Class: class, Service: faults.API}}}))
 	began := time.Now()
 	change()
-	for last, tries := began, 0; tries < refusedTries && time.Since(last) < refusedCalm && time.Since(began) < refusedLimit; {
+	calm := untried
+	for last, tries := began, 0; tries < refusedTries && time.Since(last) < calm && time.Since(began) < refusedLimit; {
 		c.Pause(ctx, t, refusedLook)
 		log, err := c.Faults.Log(ctx)
 		c.OK(t, "reading the log of requests", err)
 		refused := slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected || e.Time.Before(began) })
 		if tries = Tries(refused); tries > 0 {
-			last = refused[len(refused)-1].Time
+			last, calm = refused[len(refused)-1].Time, refusedCalm
 		}
 	}
 	c.OK(t, "disarming the faults", c.Faults.Disarm(ctx))

@@ -22,7 +22,10 @@ const stream = 2
 //   - what was created, changed, deleted and written into a status while the operator was stopped;
 //   - an older icecream that takes the place of a younger one by changing its flavour, and one that loses its own;
 //   - places that become free, and are taken again; one deletion alone makes six others not sold out;
-//   - finalizers of others, in front of the operator's and behind it.
+//   - finalizers of others, in front of the operator's and behind it;
+//   - an icecream that has no place since another one has one, which has one since a third has none: who is wrong about one is about all;
+//   - flavours of one icecream that differ only in a sign, and one with a name that is almost too long for the freezer;
+//   - names that come again: of one that somebody deleted, and of two that had no place, one of which has one now.
 //
 // The outcome of a phase must not depend on what the operator does while it goes on. It does not if whoever has no place at one
 // moment has none at the end of the phase either; see TestStoriesAreCertain. So, while the operator runs, icecreams of one flavour
@@ -42,7 +45,7 @@ type draw struct {
 // stems are flavours. All begin with a letter, so that there is one that differs in case only.
 var stems = []string{
 	"vanilla", "matcha", "lemon", "mocha", "pear", "hazelnut", "crème brûlée", "mint/choc", "salt & honey", "pecan", "yuzu", "rum+raisin",
-	"black sesame", "cherry", "tonka", "kinako", "dulce de leche", "fig",
+	"black sesame", "cherry", "tonka", "kinako", "dulce de leche", "fig", "basil", "ginger", "melon", "sea salt", "plum",
 }
 
 var toppings = []string{"cream", "Cream", "nuts", "nut", "wafer", "hot fudge", "cherry", "matcha", "crème fraîche", "1/2 banana"}
@@ -140,8 +143,9 @@ func (d *draw) story() Story {
 
 	// Bystanders, one of a flavour each, and three or fewer of some.
 	crowd := d.each(d.fresh(2), crowded)
-	first, next := d.apart(3, 3)
-	fulls, waiters := d.each(first, full), d.each(next, waiting)
+	first, next := d.apart(3, 9)
+	fulls, waiters := d.each(first, full), d.each(next[:3], waiting)
+	chained, links, last := d.chain(full, next[3:])
 	mover := d.create(d.fresh(1)[0], fading)
 	fadings := append(d.each(d.fresh(2), fading), mover)
 	var bystanders []Deed
@@ -151,7 +155,7 @@ func (d *draw) story() Story {
 	others := d.each(d.fresh(3), d.flavour())
 	held := d.create(d.fresh(1)[0], d.flavour())
 	held.Finalizers = []string{photo}
-	opening := Phase{Later: true, Deeds: shuffled(d, slices.Concat(crowd, fulls, waiters, fadings, bystanders, others, []Deed{held}))}
+	opening := Phase{Later: true, Deeds: shuffled(d, slices.Concat(crowd, fulls, waiters, chained, fadings, bystanders, others, []Deed{held}))}
 
 	// While the operator is stopped anything may happen, in any order.
 	alike := similar(crowded)
@@ -161,6 +165,8 @@ func (d *draw) story() Story {
 	for _, flavour := range shared {
 		created = append(created, d.each(d.fresh(PerFlavour), flavour)...)
 	}
+	created = append(created, last)
+	changes = append(changes, links...)
 	for _, waiter := range waiters { // they have no place, and take none from those that are younger
 		changes = append(changes, Deed{Do: ChangeFlavour, Name: waiter.Name, Flavour: shuffled(d, append([]string{full}, shared...))})
 	}
@@ -185,17 +191,18 @@ func (d *draw) story() Story {
 	)}
 
 	// A burst, while the operator runs: flavours that nobody else has, so that it need not be in a later second.
-	left, right, last := d.flavour(), d.flavour(), d.flavour()
+	left, right, middle := d.flavour(), d.flavour(), d.flavour()
 	several := d.ascending(9)
 	hub, younger := several[0], several[7]
 	burst := []Deed{
-		d.create(hub, left, right, last),
-		d.create(several[1], right), d.create(several[2], left), d.create(several[3], last), d.create(several[4], left), d.create(several[5], last),
+		d.create(hub, left, right, middle),
+		d.create(several[1], right), d.create(several[2], left), d.create(several[3], middle), d.create(several[4], left), d.create(several[5], middle),
 		d.create(several[6], left, right), // has no place, and takes none
 		d.create(younger, right),
 		d.create(several[8], right), // has no place, since the first one has
 	}
 	third := Phase{Deeds: slices.Concat(
+		[]Deed{d.create(d.fresh(1)[0], signs(d.flavour())...)},
 		d.merge(shuffled(d, d.each(d.fresh(4), rising)), burst),
 		shuffled(d, slices.Concat(
 			d.change([]Deed{fulls[0], held}),
@@ -213,6 +220,9 @@ func (d *draw) story() Story {
 		[]Deed{{Do: Release, Name: held.Name, Finalizers: []string{photo}}},
 	)}
 
+	// One gives up a flavour that is sold out for another one. Nobody comes or goes, so that nothing else calls the others.
+	gives := Phase{Deeds: []Deed{{Do: ChangeFlavour, Name: fulls[2].Name, Flavour: []string{fulls[2].Name}}}}
+
 	// One goes on whose going many others depend, and nothing else happens.
 	fifth := Phase{Deeds: does(Delete, hub)}
 
@@ -221,8 +231,33 @@ func (d *draw) story() Story {
 		[]Deed{{Do: ChangeFlavour, Name: younger, Flavour: []string{crowded}}},
 		shuffled(d, does(Delete, fulls[1].Name, fadings[0].Name, held.Name, mover.Name)),
 		[]Deed{d.create(d.fresh(1)[0], full)},
+		// Others have these names now: the same order again, one that has no place again, and one that has a place now.
+		shuffled(d, []Deed{burst[0], d.create(several[8], crowded), d.create(several[6], several[6])}),
 	)}
-	return Story{opening, away, third, fourth, fifth, sixth}
+	return Story{opening, away, third, fourth, gives, fifth, sixth}
+}
+
+// signs are flavours that are the same to whoever looks only at letters and digits, and one whose name is almost as long as the freezer
+// allows.
+func signs(flavour string) []string {
+	return []string{flavour + "-1", flavour + " 1", flavour + "/1", strings.TrimSpace(strings.Repeat(flavour+" ", 180/(len(flavour)+1)))}
+}
+
+// chain are icecreams that come to want flavours so that the first has no place, and therefore the second one has, for which the third
+// has none, and so the last has one, which comes later. Of one second they come by name, and the last has a name before the others': an
+// operator that begins with it finds all of them there.
+func (d *draw) chain(full string, names []string) (opening, changes []Deed, last Deed) {
+	names = slices.Sorted(slices.Values(names))
+	a, b, c := d.flavour(), d.flavour(), d.flavour()
+	for _, name := range names[1:3] {
+		opening = append(opening, d.create(name, a, b, c))
+	}
+	for n, flavours := range [][]string{{full, a}, {a, b}, {b, c}} {
+		name := names[3+n]
+		opening = append(opening, d.create(name, name))
+		changes = append(changes, Deed{Do: ChangeFlavour, Name: name, Flavour: flavours})
+	}
+	return opening, changes, d.create(names[0], c)
 }
 
 // apart are two lists of names that nobody has had. Those of the second come after those of the first.

@@ -127,7 +127,7 @@ func (p *play) books() (wrong complaint) {
 	for _, m := range movements {
 		accounts[m.Owner] = append(accounts[m.Owner], m)
 	}
-	for _, o := range p.world.sorted() {
+	for _, o := range slices.Concat(p.world.past, p.world.sorted()) {
 		found := o.audit(accounts[o.uid])
 		if found.forGood {
 			return found

@@ -285,7 +285,7 @@ func TestAStoryIsShortenedToWhatMatters(t *testing.T) {
 			}
 		}
 	}
-	shortest := shortened(2)
+	shortest := shortened(5)
 	if got := shortest.deeds(); got != PerFlavour+1 {
 		t.Errorf("it takes four icecreams, and the story has %d steps: %s", got, shortest)
 	}

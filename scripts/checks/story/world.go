@@ -39,11 +39,14 @@ type order struct {
 }
 
 // World is the shop as it must be, by the model, at a point of a story.
-type World struct{ orders map[string]*order }
+type World struct {
+	orders map[string]*order
+	past   []*order // those that are gone, and whose names others have now
+}
 
 func newWorld() *World { return &World{orders: map[string]*order{}} }
 
-// sorted are all icecreams that ever were, by name.
+// sorted are all icecreams by name, also those that are gone: of those that had one name the last.
 func (w *World) sorted() []*order {
 	return slices.SortedFunc(maps.Values(w.orders), func(a, b *order) int { return strings.Compare(a.Name, b.Name) })
 }
@@ -62,7 +65,7 @@ func (w *World) possible(d Deed) bool {
 	o := w.orders[d.Name]
 	switch {
 	case d.Do == Create:
-		return o == nil
+		return o == nil || o.state == gone
 	case o == nil:
 		return false
 	case d.Do == Release:
@@ -73,6 +76,9 @@ func (w *World) possible(d Deed) bool {
 
 // create adds an icecream that was created.
 func (w *World) create(d Deed, uid string, created time.Time) {
+	if before := w.orders[d.Name]; before != nil {
+		w.past = append(w.past, before)
+	}
 	w.orders[d.Name] = &order{
 		Icecream: icecream.Icecream{Name: d.Name, Created: created, Flavour: d.Flavour, Topping: d.Topping}, uid: uid, foreign: d.Finalizers,
 	}
