@@ -163,10 +163,11 @@ func (v visit) scarce(o order) {
 	for n := range freezer.InitialStock {
 		v.move(fmt.Sprintf("banquet-%d", n), freezer.Out, truffle)
 	}
-	v.change(o, `{"spec":{"topping":["cream","truffle"]}}`)
+	v.change(o, `{"spec":{"topping":["cream","nuts","truffle"]}}`)
 	v.settled(patience, "while no truffle can be taken, since the freezer has none left", o, metav1.ConditionFalse)
 	v.move("banquet-leftover", freezer.In, truffle)
-	v.has("when somebody has returned a truffle, it is taken", outagePatience, o, "flavour "+o.name, "topping cream", "topping truffle")
+	v.has("when somebody has returned a truffle, it is taken", outagePatience, o, "flavour "+o.name, "topping cream", "topping nuts",
+		"topping truffle")
 	v.settled(outagePatience, "when a truffle is taken", o, metav1.ConditionTrue)
 }
 
