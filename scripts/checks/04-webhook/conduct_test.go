@@ -116,6 +116,19 @@ func failsClosed() types.Feature {
 				v.askFor(returnPatience, place(dry, "reopened", []string{"vanilla"}, []string{"cream"})))
 			v.denied("reopened", "matcha")
 		}))).
+		Assess("the validating one judges by itself", check.Assess(assess(func(v visit) {
+			webhooks, err := v.admission.Webhooks(v.ctx, icecream.Resource.GroupResource())
+			v.OK(v.t, "reading what is registered", err)
+			withdrawn = webhooks
+			if kept := (admission.Webhooks{Validating: webhooks.Validating}); kept.Asks(icecream.Resource.GroupResource(), admissionv1.Create) {
+				v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, webhooks))
+				v.OK(v.t, "putting the validating ones back", v.admission.Register(v.ctx, kept))
+				const what = "an icecream of matcha"
+				v.want(what+" is denied by the validating webhooks alone", admission.DeniedByWebhook, what,
+					v.ask(place(dry, "alone", []string{"matcha"}, []string{"cream"})))
+				v.OK(v.t, "putting the webhooks back", v.admission.Register(v.ctx, webhooks))
+			}
+		}))).
 		Teardown(restore(&withdrawn)).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			// The checks after this one need it, whatever came of this one.

@@ -112,6 +112,21 @@ func keeps() types.Feature {
 				"an icecream of chocolate with cream", v.ask(place(dry, "kept", []string{"chocolate"}, []string{"cream"})),
 				[]string{"chocolate"}, []string{"cream"})
 		}))).
+		Assess("also what is refused because of it", check.Assess(assess(func(v visit) {
+			for _, wrong := range []struct{ flavour, topping []string }{
+				{flavour: []string{"vanilla", "vanilla"}, topping: []string{"cream"}},
+				{flavour: []string{""}, topping: []string{"cream"}},
+				{flavour: []string{"vanilla"}, topping: []string{"cream", "cream"}},
+				{flavour: []string{"vanilla"}, topping: []string{"nuts", "", "cream"}},
+				{flavour: []string{"vanilla"}, topping: []string{"nuts", "cream", "cherry", "wafer"}},
+			} {
+				spec := order.Spec{Flavour: wrong.flavour, Topping: wrong.topping}
+				if answer := v.ask(place(dry, "kept", wrong.flavour, wrong.topping)); answer.Verdict == admission.Accepted {
+					v.fail("what the schema refuses is refused as ever: of what is given, nothing is taken away",
+						fmt.Sprintf("an icecream %s: it was accepted, and becomes %s", spec.Words(), written(answer.Object.Object["spec"])))
+				}
+			}
+		}))).
 		Assess("of one that is changed", check.Assess(assess(func(v visit) {
 			v.make("kept", "strawberry")
 			v.wantSpec("flavours and toppings stay when a label changes", "a label on an icecream of strawberry with cream",

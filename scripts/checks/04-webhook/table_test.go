@@ -44,6 +44,7 @@ var (
 		{of: "vanilla", flavour: []string{"vanilla", "strawberry"}},
 		{of: "vanilla", flavour: []string{"matcha"}, refused: []string{"matcha"}},
 		{of: "vanilla", flavour: []string{"vanilla", "mud"}, refused: []string{"mud"}},
+		{of: "vanilla", flavour: []string{"Vanilla"}, refused: []string{"Vanilla"}},
 		{of: "vanilla", what: "a label", patch: `{"metadata":{"labels":{"table":"4"}}}`},
 		{of: "vanilla", what: "the topping", patch: `{"spec":{"topping":["nuts"]}}`},
 	}

@@ -28,6 +28,14 @@ func denies() types.Feature {
 			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
 				"creating an icecream of matcha", v.ask(place(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
 		}))).
+		Assess("whoever asks", check.Assess(assess(func(v visit) {
+			const what = "creating an icecream of matcha by a ServiceAccount"
+			client, err := v.admission.As("system:serviceaccount:kube-system:customer", "system:serviceaccounts", "system:masters")
+			v.OK(v.t, "becoming a ServiceAccount", err)
+			v.admission = client
+			v.want("an icecream of matcha is denied by a webhook, whoever asks for it", admission.DeniedByWebhook, what,
+				v.ask(place(dry, "denied-anybody", []string{"matcha"}, []string{"cream"})))
+		}))).
 		Assess("whatever they are", check.Assess(assess(func(v visit) {
 			v.hold(property{count: order.OffMenus, draw: offMenu(3), expected: denied, wrong: notDenied})
 		}))).Feature()
@@ -71,6 +79,15 @@ func names() types.Feature {
 			answer := v.denied("names-new", "matcha")
 			v.named("the message names the flavour that was denied, matcha, and those that there are: "+list(sold),
 				answer, append([]string{"matcha"}, sold...))
+		}))).
+		Assess("of a change", check.Assess(assess(func(v visit) {
+			v.make("names-vanilla", "vanilla")
+			answer := v.ask(changeFlavour(dry, "names-vanilla", []string{"mud"}))
+			if answer.Verdict != admission.DeniedByWebhook {
+				return // that it is denied is for another check to say
+			}
+			v.named("the message about a change from vanilla to mud names mud, and those that there are: "+list(sold),
+				answer, append([]string{"mud"}, sold...))
 		}))).
 		Assess("of any", check.Assess(assess(func(v visit) {
 			expected, wrong := naming(func(want order.Answer) []string { return slices.Concat(legible(want), sold) })

@@ -78,6 +78,13 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{config: config, dynamic: client, typed: typed, mapper: mapper}, nil
 }
 
+// As is a client that sends its requests as somebody else.
+func (c *Client) As(user string, groups ...string) (*Client, error) {
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	return NewClient(config)
+}
+
 // Request is one request.
 type Request func(context.Context, dynamic.Interface) (*unstructured.Unstructured, error)
 

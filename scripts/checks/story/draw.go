@@ -24,7 +24,8 @@ const stream = 2
 //   - places that become free, and are taken again; one deletion alone makes six others not sold out;
 //   - finalizers of others, in front of the operator's and behind it;
 //   - an icecream that has no place since another one has one, which has one since a third has none: who is wrong about one is about all;
-//   - flavours of one icecream that differ only in a sign, and one with a name that is almost too long for the freezer;
+//   - flavours of one icecream that differ only in a sign, one whose name is almost too long for the freezer, and a topping that is
+//     called like one of them;
 //   - names that come again: of one that somebody deleted, and of two that had no place, one of which has one now.
 //
 // The outcome of a phase must not depend on what the operator does while it goes on. It does not if whoever has no place at one
@@ -201,8 +202,10 @@ func (d *draw) story() Story {
 		d.create(younger, right),
 		d.create(several[8], right), // has no place, since the first one has
 	}
+	twin := d.create(d.fresh(1)[0], signs(d.flavour())...)
+	twin.Topping = []string{"cream", twin.Flavour[0]} // and then it wants that topping no more, but the flavour of that name
 	third := Phase{Deeds: slices.Concat(
-		[]Deed{d.create(d.fresh(1)[0], signs(d.flavour())...)},
+		[]Deed{twin},
 		d.merge(shuffled(d, d.each(d.fresh(4), rising)), burst),
 		shuffled(d, slices.Concat(
 			d.change([]Deed{fulls[0], held}),
@@ -217,7 +220,10 @@ func (d *draw) story() Story {
 	// An older one comes to where all places are taken, and leaves a place free.
 	fourth := Phase{Deeds: slices.Concat(
 		[]Deed{{Do: ChangeFlavour, Name: mover.Name, Flavour: []string{rising}}}, d.change([]Deed{others[0], fadings[1]}),
-		[]Deed{{Do: Release, Name: held.Name, Finalizers: []string{photo}}},
+		[]Deed{
+			{Do: Release, Name: held.Name, Finalizers: []string{photo}},
+			{Do: ChangeTopping, Name: twin.Name, Topping: []string{"nuts"}},
+		},
 	)}
 
 	// One gives up a flavour that is sold out for another one. Nobody comes or goes, so that nothing else calls the others.
