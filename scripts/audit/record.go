@@ -33,9 +33,6 @@ type Recorder struct {
 	file  *os.File
 }
 
-// wholeGroup is the API group of whose writes the bodies are recorded.
-const wholeGroup = "demo.lva.io"
-
 // bodyLimit is the largest body that is recorded, in bytes: that of the largest object that an API server takes.
 const bodyLimit = 3 << 20
 
@@ -51,15 +48,17 @@ func NewRecorder(path string) (*Recorder, error) {
 // Close ends the log.
 func (r *Recorder) Close() error { return r.file.Close() }
 
-// Transport records what is sent through it as a user's: before the answer is handed on, as an API server does.
-func (r *Recorder) Transport(user string, next http.RoundTripper) http.RoundTripper {
-	return &recording{recorder: r, user: user, next: next}
+// Transport records what is sent through it as a user's: before the answer is handed on, as an API server does. Of writes to these API
+// groups the bodies are recorded, too.
+func (r *Recorder) Transport(user string, groups []string, next http.RoundTripper) http.RoundTripper {
+	return &recording{recorder: r, user: user, groups: groups, next: next}
 }
 
 // recording implements http.RoundTripper.
 type recording struct {
 	recorder *Recorder
 	user     string
+	groups   []string
 	next     http.RoundTripper
 }
 
@@ -79,7 +78,7 @@ func (t *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 			Namespace: info.Namespace, Name: info.Name,
 		}
 	}
-	whole := info.APIGroup == wholeGroup && !slices.Contains([]string{"get", "list", "watch"}, info.Verb)
+	whole := slices.Contains(t.groups, info.APIGroup) && !slices.Contains([]string{"get", "list", "watch"}, info.Verb)
 	if whole && request.Body != nil {
 		event.Level = auditv1.LevelRequestResponse
 		body, err := io.ReadAll(io.LimitReader(request.Body, bodyLimit+1))

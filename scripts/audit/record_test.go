@@ -71,7 +71,7 @@ func TestWhatIsRecordedIsWhatTheAPIServerLogs(t *testing.T) {
 	}
 	config := rest.AnonymousClientConfig(cluster.Config())
 	config.BearerToken = token.Status.Token
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(user, next) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(user, []string{"demo.lva.io"}, next) })
 	allow(t, cluster.Config(), user)
 	ask(t, config)
 
@@ -252,7 +252,7 @@ func TestNobodyHearsAnAnswerThatCouldNotBeRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := recorder.Transport("somebody", http.DefaultTransport).RoundTrip(request)
+		answer, err := recorder.Transport("somebody", nil, http.DefaultTransport).RoundTrip(request)
 		if answer != nil {
 			answer.Body.Close()
 		}

@@ -34,7 +34,7 @@ func (r *run) connect(ctx context.Context) error {
 	}
 	r.injector = faults.New(func() error { return r.operator.crash() })
 	if recorder := r.cluster.Recorder; recorder != nil {
-		r.injector.API = func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(r.user, next) }
+		r.injector.API = func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(r.user, r.Lab.Groups, next) }
 	}
 	if r.cluster.Pods != nil {
 		r.injector.Address = r.cluster.Pods.Gateway

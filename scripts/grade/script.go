@@ -39,14 +39,13 @@ const (
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
 )
 
-// rescuerRules are what a person may do who frees a custom resource by hand: look at it and at who should have cared for
-// it, and change it. Not delete its kind, and not touch anybody else's things.
-var rescuerRules = []rbacv1.PolicyRule{
-	{
-		APIGroups: []string{"demo.lva.io"}, Resources: []string{"icecreams", "icecreams/status"},
-		Verbs: []string{"get", "list", "watch", "update", "patch", "delete"},
-	},
-	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}},
+// rescuerRules are what a person may do who frees a custom resource of these API groups by hand: look at it and at who should have
+// cared for it, and change it. Not delete its kind, and not touch anybody else's things.
+func rescuerRules(groups []string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: groups, Resources: []string{rbacv1.ResourceAll}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}},
+	}
 }
 
 // script runs a shell script of the submission in a folder of its own, with kubectl and the rescuer's access.
@@ -103,7 +102,9 @@ func (r *run) prepareScripts(ctx context.Context, dir string) error {
 	host, ca := r.cluster.Config.Host, r.cluster.Config.CAData
 	if recorder := r.cluster.Recorder; recorder != nil {
 		r.scripts = faults.New(nil)
-		r.scripts.API = func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(rescuerUser, next) }
+		r.scripts.API = func(next http.RoundTripper) http.RoundTripper {
+			return recorder.Transport(rescuerUser, r.Lab.Groups, next)
+		}
 		if host, ca, err = r.scripts.ProxyAPI(r.cluster.Config); err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (r *run) makeRescuer(ctx context.Context) (token string, err error) {
 	}
 	name := metav1.ObjectMeta{Name: rescuer, Labels: map[string]string{existing.Label: "true"}}
 	accounts := client.CoreV1().ServiceAccounts(rescuerNamespace)
-	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules}
+	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules(r.Lab.Groups)}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rescuer},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: rescuerNamespace, Name: rescuer}},

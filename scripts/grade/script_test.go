@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -56,7 +57,7 @@ func scripted(t *testing.T) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{Options: Options{Kubectl: have.ControlPlane.Path}, workshop: workshop, cluster: ofEmbedded(cluster)}
+	r := &run{Options: Options{Lab: &manifest.Lab{Groups: []string{"demo.lva.io"}}, Kubectl: have.ControlPlane.Path}, workshop: workshop, cluster: ofEmbedded(cluster)}
 	if err := manifests.Install(t.Context(), cluster.Config(), submission.Access{File: r.kubeconfig()}); err != nil {
 		t.Fatal(err)
 	}
