@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// redraw is how often the line on a terminal moves; report how often a log gets a line, and patience when the first.
+// report is how often a log gets a line, and patience when the first.
 const (
-	redraw   = 100 * time.Millisecond
 	report   = 15 * time.Second
 	patience = 2 * time.Second
 )
@@ -28,8 +27,7 @@ type Bar struct {
 	terminal bool
 	what     string
 	started  time.Time
-	stop     chan struct{}
-	stopped  sync.WaitGroup
+	still    func()    // ends the drawing
 	estimate *estimate // nil: nothing is known
 
 	mutex       sync.Mutex
@@ -49,12 +47,12 @@ func IsTerminal(file *os.File) bool {
 func Start(out *os.File, what string) *Bar { return start(out, what, nil) }
 
 func start(out *os.File, what string, estimate *estimate) *Bar {
-	b := &Bar{out: out, terminal: IsTerminal(out), what: what, started: time.Now(), stop: make(chan struct{}), estimate: estimate}
+	b := &Bar{out: out, terminal: IsTerminal(out), what: what, started: time.Now(), estimate: estimate}
 	if estimate != nil {
 		estimate.started = b.started
 	}
 	b.reported = b.started.Add(patience - report)
-	b.stopped.Go(b.run)
+	b.still = Spin(true, b.draw)
 	return b
 }
 
@@ -75,34 +73,19 @@ func (b *Bar) Done() { b.end("done") }
 func (b *Bar) Fail() { b.end("failed") }
 
 func (b *Bar) end(how string) {
-	close(b.stop)
-	b.stopped.Wait()
+	b.still()
 	if b.terminal {
-		fmt.Fprint(b.out, "\r\x1b[K")
+		fmt.Fprint(b.out, ClearLine)
 	}
 	fmt.Fprintf(b.out, "%s: %s in %s\n", b.what, how, time.Since(b.started).Round(100*time.Millisecond))
 }
 
-func (b *Bar) run() {
-	ticker := time.NewTicker(redraw)
-	defer ticker.Stop()
-	for frame := 0; ; frame++ {
-		select {
-		case <-b.stop:
-			return
-		case <-ticker.C:
-			b.draw(frame)
-		}
-	}
-}
-
-func (b *Bar) draw(frame int) {
+func (b *Bar) draw(picture rune) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	elapsed := time.Since(b.started).Round(time.Second)
 	if b.terminal {
-		spinner := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-		fmt.Fprintf(b.out, "\r\x1b[K%c %s %s%s (%s%s)", spinner[frame%len(spinner)], b.what, b.gauge(), b.count(), elapsed, b.left())
+		fmt.Fprintf(b.out, "%s%c %s %s%s (%s%s)", ClearLine, picture, b.what, b.gauge(), b.count(), elapsed, b.left())
 		return
 	}
 	if time.Since(b.reported) >= report {

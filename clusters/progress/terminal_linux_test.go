@@ -65,7 +65,7 @@ func TestATerminalsLineMovesAndGivesWayToTheResult(t *testing.T) {
 	})
 	got := readUntil(t, screen, "\n")
 	gauge := "[" + strings.Repeat("█", 12) + strings.Repeat("·", 12) + "]"
-	const again = "\r\x1b[K"
+	const again = ClearLine
 	want := again + "⠋ build " + gauge + " 5 of 10 packages (0s)" + again + "⠙ build " + gauge + " 5 of 10 packages (0s)" +
 		again + "build: done in 300ms\r\n"
 	if got != want {

@@ -18,6 +18,8 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cluster/internal/place"
+	"lva.io/operators/scripts/cluster/internal/steps"
 )
 
 func deleteCommand() *cobra.Command {
@@ -39,16 +41,16 @@ func deleteCommand() *cobra.Command {
 }
 
 func remove(ctx context.Context, name string, force, nodeImage bool) error {
-	here, err := find(name)
+	here, err := place.Find(name)
 	if err != nil {
 		return err
 	}
-	unlock, err := here.lock(ctx)
+	unlock, err := here.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	found, err := here.cluster.Find(ctx)
+	found, err := here.Cluster.Find(ctx)
 	if err != nil {
 		if !errors.Is(err, docker.ErrNoEngine) && !errors.Is(err, docker.ErrMissing) {
 			return err
@@ -58,7 +60,7 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 	if found.State == kind.Foreign && !force {
 		return fmt.Errorf("the cluster %s was not made by this command: --force deletes it all the same", name)
 	}
-	was, err := here.cluster.Delete(ctx)
+	was, err := here.Cluster.Delete(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,29 +74,29 @@ func remove(ctx context.Context, name string, force, nodeImage bool) error {
 	} else {
 		fmt.Printf("There is no cluster %s.\n", name)
 	}
-	ended, err := engine.StopIfOurs(ctx, here.root)
+	ended, err := engine.StopIfOurs(ctx, here.Root)
 	if err != nil {
 		return err
 	}
 	if ended {
 		fmt.Println("Docker's engine, which `cluster create` started, has ended.")
 	}
-	return os.RemoveAll(here.cluster.Folder + ".lock")
+	return os.RemoveAll(here.Cluster.Folder + ".lock")
 }
 
 // withoutEngine removes what there can be when no engine runs. An engine that we started and somebody ended has no clusters
 // any more that could run; one of this machine may have.
-func withoutEngine(ctx context.Context, here *place, err error) error {
-	if _, there := os.Stat(here.cluster.Folder); there == nil && !ours(here.root) {
+func withoutEngine(ctx context.Context, here *place.Place, err error) error {
+	if _, there := os.Stat(here.Cluster.Folder); there == nil && !ours(here.Root) {
 		return err
 	}
-	if _, err := engine.StopIfOurs(ctx, here.root); err != nil {
+	if _, err := engine.StopIfOurs(ctx, here.Root); err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(here.cluster.Folder), os.RemoveAll(here.cluster.Folder+".lock")); err != nil {
+	if err := errors.Join(os.RemoveAll(here.Cluster.Folder), os.RemoveAll(here.Cluster.Folder+".lock")); err != nil {
 		return err
 	}
-	fmt.Printf("There is no cluster %s, and Docker's engine does not run.\n", here.cluster.Name)
+	fmt.Printf("There is no cluster %s, and Docker's engine does not run.\n", here.Cluster.Name)
 	return nil
 }
 
@@ -135,7 +137,7 @@ func exportLogsCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := find(name)
+			here, err := place.Find(name)
 			if err != nil {
 				return err
 			}
@@ -146,8 +148,8 @@ func exportLogsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return here.steps.run(command.Context(), []step{{"logs", 0, func(ctx context.Context, say func(string)) (string, error) {
-				return dir, here.cluster.ExportLogs(ctx, dir, say)
+			return here.Steps.Run(command.Context(), []steps.Step{{Name: "logs", Do: func(ctx context.Context, say func(string)) (string, error) {
+				return dir, here.Cluster.ExportLogs(ctx, dir, say)
 			}}})
 		},
 	}

@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cluster/internal/create"
 	"lva.io/operators/scripts/e2e"
 )
 
@@ -33,8 +34,8 @@ func e2eCommand() *cobra.Command {
 		Long: "e2e makes a student cluster, proves its network, grades every solution and a wrong submission of each lab on it,\n" +
 			"invites students, tries what they may and may not, revokes them, and deletes the cluster, whatever happens.",
 		RunE: func(command *cobra.Command, _ []string) error {
-			if !slices.Contains([]string{imagesAuto, imagesRegistry, imagesAirGap}, from) {
-				return fmt.Errorf("--images %s: choose one of %s, %s, %s", from, imagesAuto, imagesRegistry, imagesAirGap)
+			if !slices.Contains(create.Sources, from) {
+				return fmt.Errorf("--images %s: choose one of %s, %s, %s", from, create.Auto, create.Registry, create.AirGap)
 			}
 			reason, err := whyNot(command.Context())
 			if err != nil {
@@ -50,8 +51,8 @@ func e2eCommand() *cobra.Command {
 			if reason != "" {
 				return fmt.Errorf("the kind tests can't run here: %s", reason)
 			}
-			options.AirGap = from == imagesAirGap
-			if from == imagesAuto {
+			options.AirGap = from == create.AirGap
+			if from == create.Auto {
 				if err := kind.RegistriesAnswer(command.Context()); err != nil {
 					fmt.Printf("No registry (%v): all images are built here.\n", err)
 					options.AirGap = true
@@ -60,7 +61,7 @@ func e2eCommand() *cobra.Command {
 			return runE2E(command.Context(), options)
 		},
 	}
-	command.Flags().StringVar(&from, "images", imagesAuto, "where images come from, as for create")
+	command.Flags().StringVar(&from, "images", create.Auto, "where images come from, as for create")
 	command.Flags().DurationVar(&options.Within, "within", 0, "how long all of it may take: what does not fit is not begun, and named at the end (default: as long as it takes)")
 	command.Flags().BoolVar(&optional, "optional", false, "where it can't run, say so and succeed")
 	return command
@@ -72,7 +73,7 @@ func whyNot(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, preflightTime)
+	ctx, cancel := context.WithTimeout(ctx, create.PreflightTime)
 	defer cancel()
 	if engine.Needed(ctx) {
 		return "", nil // create installs one, and starts it

@@ -9,8 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/engine"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cluster/internal/place"
+	"lva.io/operators/scripts/cluster/internal/steps"
 )
 
 func engineCommand() *cobra.Command {
@@ -22,23 +25,23 @@ func engineCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "start", Short: "Install Docker's engine from Debian's packages if need be, and start it unless it runs", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
-				here, err := find(defaultCluster)
+				here, err := place.Find(docker.DefaultCluster)
 				if err != nil {
 					return err
 				}
-				return here.steps.run(command.Context(), []step{{"engine", 0, func(ctx context.Context, say func(string)) (string, error) {
-					return engine.Start(ctx, here.root, say)
+				return here.Steps.Run(command.Context(), []steps.Step{{Name: "engine", Do: func(ctx context.Context, say func(string)) (string, error) {
+					return engine.Start(ctx, here.Root, say)
 				}}})
 			},
 		},
 		&cobra.Command{
 			Use: "stop", Short: "End the engine that start or create has started, with all that it holds", Args: cli.NoArguments,
 			RunE: func(command *cobra.Command, _ []string) error {
-				here, err := find(defaultCluster)
+				here, err := place.Find(docker.DefaultCluster)
 				if err != nil {
 					return err
 				}
-				if err := engine.Stop(command.Context(), here.root); err != nil {
+				if err := engine.Stop(command.Context(), here.Root); err != nil {
 					return err
 				}
 				fmt.Println("Docker's engine has ended.")

@@ -16,8 +16,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cluster/internal/create"
+	"lva.io/operators/scripts/cluster/internal/place"
+	"lva.io/operators/scripts/cluster/internal/steps"
 )
 
 func imagesCommand() *cobra.Command {
@@ -25,7 +29,7 @@ func imagesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "images [SET…]", Short: "List the images of the catalogue, or of some of its sets, with their sizes; --build builds them",
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := find(defaultCluster)
+			here, err := place.Find(docker.DefaultCluster)
 			if err != nil {
 				return err
 			}
@@ -34,11 +38,11 @@ func imagesCommand() *cobra.Command {
 				return err
 			}
 			if build {
-				if err := here.steps.run(command.Context(), []step{buildStep(here, wanted, nil)}); err != nil {
+				if err := here.Steps.Run(command.Context(), []steps.Step{buildStep(here, wanted, nil)}); err != nil {
 					return err
 				}
 			}
-			found, err := here.store.Find(wanted)
+			found, err := here.Store.Find(wanted)
 			if err != nil {
 				return err
 			}
@@ -59,7 +63,7 @@ func listImages(out io.Writer, wanted []images.Image, found []images.Built) erro
 	for _, image := range wanted {
 		size, id := "not built", ""
 		if b, there := built[image.Reference]; there {
-			size, id = megabytes(b.Size), b.ID
+			size, id = place.Megabytes(b.Size), b.ID
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.19s\n", image.Reference, image.Set, size, id)
 	}
@@ -67,13 +71,13 @@ func listImages(out io.Writer, wanted []images.Image, found []images.Built) erro
 }
 
 // buildStep makes sure that the store has images, and says what was made with its time and size.
-func buildStep(here *place, wanted []images.Image, built *[]images.Built) step {
-	return step{"images", 0, func(ctx context.Context, say func(string)) (string, error) {
-		all, err := here.build(ctx, wanted, say)
+func buildStep(here *place.Place, wanted []images.Image, built *[]images.Built) steps.Step {
+	return steps.Step{Name: "images", Do: func(ctx context.Context, say func(string)) (string, error) {
+		all, err := here.Build(ctx, wanted, say)
 		if built != nil {
 			*built = all
 		}
-		return plural(len(all), "image"), err
+		return place.Plural(len(all), "image"), err
 	}}
 }
 
@@ -101,7 +105,7 @@ func loadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "load [IMAGE…]", Short: "Put images of the catalogue (default: the course's own) into the nodes that lack them",
 		RunE: func(command *cobra.Command, args []string) error {
-			here, err := find(name)
+			here, err := place.Find(name)
 			if err != nil {
 				return err
 			}
@@ -121,11 +125,11 @@ func loadCommand() *cobra.Command {
 				wanted = append(wanted, image)
 			}
 			var built []images.Built
-			return here.steps.run(command.Context(), []step{
+			return here.Steps.Run(command.Context(), []steps.Step{
 				buildStep(here, wanted, &built),
-				{"load", stepTime, func(ctx context.Context, say func(string)) (string, error) {
-					loaded, err := here.cluster.Load(ctx, here.store, built, func(done int64) { say(megabytes(done) + " into all nodes together") })
-					return plural(loaded, "image") + " were missing", err
+				{Name: "load", Limit: create.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+					loaded, err := here.Cluster.Load(ctx, here.Store, built, func(done int64) { say(place.Megabytes(done) + " into all nodes together") })
+					return place.Plural(loaded, "image") + " were missing", err
 				}},
 			})
 		},
@@ -160,7 +164,7 @@ func oneFile(_ *cobra.Command, args []string) error {
 }
 
 func saveBundle(ctx context.Context, name string) error {
-	here, err := find(defaultCluster)
+	here, err := place.Find(docker.DefaultCluster)
 	if err != nil {
 		return err
 	}
@@ -168,9 +172,9 @@ func saveBundle(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return here.steps.run(ctx, []step{
+	return here.Steps.Run(ctx, []steps.Step{
 		buildStep(here, wanted, nil),
-		{"save", 0, func(ctx context.Context, say func(string)) (string, error) {
+		{Name: "save", Do: func(ctx context.Context, say func(string)) (string, error) {
 			// A bundle that was interrupted must not be taken for one.
 			beside := name + ".part"
 			file, err := os.Create(beside)
@@ -179,16 +183,16 @@ func saveBundle(ctx context.Context, name string) error {
 			}
 			defer os.Remove(beside)
 			out := &counted{to: file, say: say}
-			if err := errors.Join(here.store.Save(ctx, out), file.Close()); err != nil {
+			if err := errors.Join(here.Store.Save(ctx, out), file.Close()); err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("%s, %s", name, megabytes(out.n)), os.Rename(beside, name)
+			return fmt.Sprintf("%s, %s", name, place.Megabytes(out.n)), os.Rename(beside, name)
 		}},
 	})
 }
 
 func loadBundle(ctx context.Context, name string) error {
-	here, err := find(defaultCluster)
+	here, err := place.Find(docker.DefaultCluster)
 	if err != nil {
 		return err
 	}
@@ -197,8 +201,8 @@ func loadBundle(ctx context.Context, name string) error {
 		return fmt.Errorf("reading the bundle: %w", err)
 	}
 	defer file.Close()
-	return here.steps.run(ctx, []step{{"load", 0, func(ctx context.Context, _ func(string)) (string, error) {
-		return here.store.Dir, images.Restore(ctx, here.store.Dir, bufio.NewReaderSize(file, 1<<20))
+	return here.Steps.Run(ctx, []steps.Step{{Name: "load", Do: func(ctx context.Context, _ func(string)) (string, error) {
+		return here.Store.Dir, images.Restore(ctx, here.Store.Dir, bufio.NewReaderSize(file, 1<<20))
 	}}})
 }
 
@@ -212,6 +216,6 @@ type counted struct {
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
 	c.n += int64(n)
-	c.say(megabytes(c.n))
+	c.say(place.Megabytes(c.n))
 	return n, err
 }

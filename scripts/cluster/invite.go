@@ -23,6 +23,7 @@ import (
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/class"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cluster/internal/place"
 )
 
 // classFlags say which cluster a class is on, and where its kubeconfigs are.
@@ -42,13 +43,13 @@ const day = 24 * time.Hour
 // open finds the cluster. For one of kind it also knows the URL by which other machines reach it, if its profile lets
 // them.
 func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
-	here, err := find(f.name)
+	here, err := place.Find(f.name)
 	if err != nil {
 		return nil, err
 	}
 	opened := &class.Class{Out: f.out}
 	if opened.Out == "" {
-		opened.Out = filepath.Join(here.root, "out", "class")
+		opened.Out = filepath.Join(here.Root, "out", "class")
 	}
 	if f.context != "" {
 		cluster, err := existing.Open(ctx, "", f.context)
@@ -58,14 +59,14 @@ func (f *classFlags) open(ctx context.Context) (*class.Class, error) {
 		opened.Config = cluster.Config()
 		return opened, nil
 	}
-	found, err := here.cluster.Find(ctx)
+	found, err := here.Cluster.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if found.State != kind.Made {
-		return nil, fmt.Errorf("there is no cluster %s that a class could use: `make cluster PROFILE=classroom` makes one, and `make cluster-status` says what there is", here.cluster.Name)
+		return nil, fmt.Errorf("there is no cluster %s that a class could use: `make cluster PROFILE=classroom` makes one, and `make cluster-status` says what there is", here.Cluster.Name)
 	}
-	if opened.Config, err = here.cluster.Config(); err != nil {
+	if opened.Config, err = here.Cluster.Config(); err != nil {
 		return nil, err
 	}
 	profile, err := kind.LoadProfile(found.Marker.Profile)

@@ -6,19 +6,11 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/connectivity"
 	"lva.io/operators/clusters/docker"
-	"lva.io/operators/clusters/images"
-	"lva.io/operators/clusters/kind"
-	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
-	"lva.io/operators/scripts/report/terminal"
 )
 
 func main() {
@@ -63,34 +55,4 @@ func root() *cobra.Command {
 // nameFlag adds the flag that says which cluster of kind is meant.
 func nameFlag(command *cobra.Command, name *string) {
 	command.Flags().StringVar(name, "name", docker.DefaultCluster, "the cluster's name")
-}
-
-// place is a checkout, and a cluster by its name. Its steps are shown on standard error: what is for programs goes to standard
-// output.
-type place struct {
-	root    string
-	cluster *kind.Cluster
-	store   *images.Store
-	steps   *steps
-}
-
-func find(name string) (*place, error) {
-	here, err := checkout.Find()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := kind.New(here.Root, name)
-	if err != nil {
-		return nil, err
-	}
-	return &place{
-		root: here.Root, cluster: cluster, steps: newSteps(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), store: images.StoreOf(here.Root),
-	}, nil
-}
-
-// lock makes sure that no other command works on the cluster.
-func (p *place) lock(ctx context.Context) (unlock func(), err error) {
-	return p.cluster.Lock(ctx, func() {
-		fmt.Fprintf(os.Stderr, "Another command works on the cluster %s; waiting for its end.\n", p.cluster.Name)
-	})
 }

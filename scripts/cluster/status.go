@@ -17,10 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/addons"
+	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cluster/internal/create"
+	"lva.io/operators/scripts/cluster/internal/place"
 )
 
 // statusTime is how long a status may take to answer. What did not by then is said to be silent.
@@ -46,16 +49,16 @@ func statusCommand() *cobra.Command {
 }
 
 func status(ctx context.Context, name string) error {
-	here, err := find(name)
+	here, err := place.Find(name)
 	if err != nil {
 		return err
 	}
-	found, err := here.cluster.Find(ctx)
+	found, err := here.Cluster.Find(ctx)
 	if err != nil {
 		return err
 	}
 	again := "`make cluster`"
-	if name != defaultCluster {
+	if name != docker.DefaultCluster {
 		again = "`cluster create --name " + name + "`"
 	}
 	switch found.State {
@@ -76,7 +79,7 @@ func status(ctx context.Context, name string) error {
 		return fmt.Errorf("not all of its nodes run: %s starts them again", again)
 	case kind.Made:
 	}
-	config, err := here.cluster.Config()
+	config, err := here.Cluster.Config()
 	if err != nil {
 		return err
 	}
@@ -84,8 +87,8 @@ func status(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("cluster %s  profile %s, images from %s, since %s\n", name, found.Marker.Profile, source(found.Marker.Images), found.Marker.Created.Local().Format("2 Jan 15:04"))
-	well, err := report(ctx, here.store, config, targetOf(here.cluster, config, profile, found.Marker), pinned(found.Marker))
+	fmt.Printf("cluster %s  profile %s, images from %s, since %s\n", name, found.Marker.Profile, create.Source(found.Marker.Images), found.Marker.Created.Local().Format("2 Jan 15:04"))
+	well, err := report(ctx, here.Store, config, create.TargetOf(here.Cluster, config, profile, found.Marker), pinned(found.Marker))
 	if err != nil {
 		return err
 	}
@@ -96,17 +99,17 @@ func status(ctx context.Context, name string) error {
 	if !well {
 		return fmt.Errorf("not all of the cluster %s is usable: %s brings it there, or says why not", name, again)
 	}
-	if _, err := os.Stat(here.cluster.Kubeconfig()); err != nil {
+	if _, err := os.Stat(here.Cluster.Kubeconfig()); err != nil {
 		return fmt.Errorf("its kubeconfig is not there (%w): %s writes it", err, again)
 	}
-	fmt.Printf("To use it:\nexport KUBECONFIG=%s\n", here.cluster.Kubeconfig())
+	fmt.Printf("To use it:\nexport KUBECONFIG=%s\n", here.Cluster.Kubeconfig())
 	return nil
 }
 
 // pinned is the Kubernetes release that a cluster's nodes should have.
 func pinned(marker kind.Marker) string {
 	wanted := kind.NodeImage
-	if marker.Images == imagesAirGap {
+	if marker.Images == create.AirGap {
 		catalogue, err := images.Load()
 		if err != nil || len(catalogue.Set("node")) == 0 {
 			return ""
@@ -118,7 +121,7 @@ func pinned(marker kind.Marker) string {
 }
 
 func contextStatus(ctx context.Context, name string) error {
-	here, err := find(defaultCluster)
+	here, err := place.Find(docker.DefaultCluster)
 	if err != nil {
 		return err
 	}
@@ -127,7 +130,7 @@ func contextStatus(ctx context.Context, name string) error {
 		return err
 	}
 	fmt.Printf("context %s  Kubernetes %s\n", name, cluster.Version)
-	well, err := report(ctx, here.store, cluster.Config(), contextTarget(cluster, ""), "")
+	well, err := report(ctx, here.Store, cluster.Config(), create.ContextTarget(cluster, ""), "")
 	if err != nil {
 		return err
 	}
@@ -188,11 +191,4 @@ func differs(version, pinned string) string {
 		return ""
 	}
 	return " (pinned: " + pinned + ")"
-}
-
-func targetOf(cluster *kind.Cluster, config *rest.Config, profile *kind.Profile, marker kind.Marker) addons.Target {
-	return addons.Target{
-		Config: config, Kubeconfig: cluster.Kubeconfig(), AirGap: marker.Images == imagesAirGap, Pods: true,
-		APIHost: cluster.APIHost(profile.ControlPlanes()), APIPort: kind.APIPort,
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cluster/internal/place"
 )
 
 func testCommand() *cobra.Command {
@@ -28,7 +29,7 @@ func testCommand() *cobra.Command {
 		Long: "test runs our own tests of a cluster's network, and `cilium connectivity test` after them where that command is on PATH.\n" +
 			"They are: " + strings.Join(connectivity.Names(), "; ") + ".",
 		RunE: func(command *cobra.Command, _ []string) error {
-			here, err := find(name)
+			here, err := place.Find(name)
 			if err != nil {
 				return err
 			}
@@ -46,16 +47,16 @@ func testCommand() *cobra.Command {
 	return command
 }
 
-func testKind(ctx context.Context, here *place, image string, only []string) error {
-	found, err := here.cluster.Find(ctx)
+func testKind(ctx context.Context, here *place.Place, image string, only []string) error {
+	found, err := here.Cluster.Find(ctx)
 	if err != nil {
 		return err
 	}
 	if found.State != kind.Made {
-		return fmt.Errorf("there is no cluster %s that could be tested: `make cluster-status` says what there is", here.cluster.Name)
+		return fmt.Errorf("there is no cluster %s that could be tested: `make cluster-status` says what there is", here.Cluster.Name)
 	}
 	// Another command may have removed it, or a machine may have been given only the checkout.
-	if _, err := here.cluster.WriteKubeconfig(); err != nil {
+	if _, err := here.Cluster.WriteKubeconfig(); err != nil {
 		return err
 	}
 	workers := 0
@@ -66,11 +67,11 @@ func testKind(ctx context.Context, here *place, image string, only []string) err
 	}
 	return test(ctx, here, connectivity.Options{
 		// Docker's virtual machine on other systems hides the nodes' addresses.
-		Kubeconfig: here.cluster.Kubeconfig(), Image: image, Nodes: runtime.GOOS == "linux", Only: only,
+		Kubeconfig: here.Cluster.Kubeconfig(), Image: image, Nodes: runtime.GOOS == "linux", Only: only,
 	}, workers)
 }
 
-func testContext(ctx context.Context, here *place, name, image string, only []string) error {
+func testContext(ctx context.Context, here *place.Place, name, image string, only []string) error {
 	if image == "" {
 		return errors.New("--context needs --image: push " + connectivity.Image + " (`cluster images` says whether it is built) where that cluster can pull it, and name it")
 	}
@@ -94,19 +95,19 @@ func testContext(ctx context.Context, here *place, name, image string, only []st
 	return test(ctx, here, connectivity.Options{Kubeconfig: kubeconfig, Image: image, Only: only}, len(nodes))
 }
 
-func test(ctx context.Context, here *place, options connectivity.Options, workers int) error {
+func test(ctx context.Context, here *place.Place, options connectivity.Options, workers int) error {
 	if err := connectivity.Run(ctx, options, func(result connectivity.Result) {
 		problem := result.Problem
 		if result.Skipped {
 			problem = "skipped: " + problem
 		}
-		here.steps.result(result.Feature, result.Took, problem, result.Passed || result.Skipped)
+		here.Steps.Result(result.Feature, result.Took, problem, result.Passed || result.Skipped)
 	}); err != nil {
 		return err
 	}
 	there, err := connectivity.Network(ctx, options.Kubeconfig, workers, os.Stderr)
 	if !there {
-		here.steps.note("the command cilium is not on PATH: `cilium connectivity test` was not run")
+		here.Steps.Note("the command cilium is not on PATH: `cilium connectivity test` was not run")
 	}
 	return err
 }

@@ -10,38 +10,28 @@ import (
 	"sync"
 	"time"
 
+	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/report"
 )
 
-const (
-	// frameTime is how long a picture of the spinner stands.
-	frameTime = 100 * time.Millisecond
-	// quietTime is how long a step's next progress stays unsaid where every word is a new line.
-	quietTime = 10 * time.Second
-	clearLine = "\r\x1b[2K"
-)
-
-var (
-	unicodeFrames = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
-	asciiFrames   = []string{"|", "/", "-", "\\"}
-)
+// quietTime is how long a step's next progress stays unsaid where every word is a new line.
+const quietTime = 10 * time.Second
 
 // Live shows a run while it is going on: every step and check when it ends and, on a terminal, in a last line what is being
 // done and for how long. Its methods may be called from several goroutines. It is for show: what it can't write is lost, and
 // no grade depends on it.
 type Live struct {
-	mutex     sync.Mutex
-	w         io.Writer
-	page      *page
-	now       func() time.Time
-	active    []*activity // in the order in which they began
-	frame     int
-	drawn     bool // the last line is on the screen
-	anyCheck  bool
-	anyStep   bool
-	closed    bool
-	stop      chan struct{}
-	animation sync.WaitGroup
+	mutex    sync.Mutex
+	w        io.Writer
+	page     *page
+	now      func() time.Time
+	active   []*activity // in the order in which they began
+	picture  rune        // of the spinner
+	drawn    bool        // the last line is on the screen
+	anyCheck bool
+	anyStep  bool
+	closed   bool
+	still    func() // ends the spinner
 }
 
 // activity is a step or a check that is going on.
@@ -57,7 +47,7 @@ type activity struct {
 func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 	l := newLive(w, r, o, time.Now)
 	if l.page.screen.Interactive {
-		l.animation.Go(l.animate)
+		l.still = progress.Spin(l.page.screen.Unicode, l.spin)
 	}
 	return l
 }
@@ -65,7 +55,8 @@ func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Live {
 	safe := *r
 	safe.Sanitize()
-	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, stop: make(chan struct{})}
+	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, still: func() {}}
+	l.picture = progress.Pictures(l.page.screen.Unicode)[0]
 	l.write(l.page.header(&safe, o))
 	return l
 }
@@ -131,27 +122,18 @@ func (l *Live) Close() {
 	if !l.closed {
 		l.closed = true
 		l.write(l.erase())
-		close(l.stop)
 	}
 	l.mutex.Unlock()
-	l.animation.Wait()
+	l.still()
 }
 
-func (l *Live) animate() {
-	ticker := time.NewTicker(frameTime)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-l.stop:
-			return
-		case <-ticker.C:
-			l.mutex.Lock()
-			if !l.closed {
-				l.frame++
-				l.write(l.erase() + l.draw())
-			}
-			l.mutex.Unlock()
-		}
+// spin draws the last line with another picture.
+func (l *Live) spin(picture rune) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if !l.closed {
+		l.picture = picture
+		l.write(l.erase() + l.draw())
 	}
 }
 
@@ -183,7 +165,7 @@ func (l *Live) erase() string {
 		return ""
 	}
 	l.drawn = false
-	return clearLine
+	return progress.ClearLine
 }
 
 // draw is the last line: what is going on, in the columns of the lines above. It never fills the width, since some terminals
@@ -193,10 +175,6 @@ func (l *Live) draw() string {
 		return ""
 	}
 	l.drawn = true
-	frames := asciiFrames
-	if l.page.screen.Unicode {
-		frames = unicodeFrames
-	}
 	names := make([]string, len(l.active))
 	note := ""
 	for i, a := range l.active {
@@ -216,7 +194,7 @@ func (l *Live) draw() string {
 	}
 	textWidth := p.width() - 2 - 2 - secondsWidth
 	text = p.truncate(text, textWidth)
-	return margin + p.command.Render(frames[l.frame%len(frames)]) + " " + text +
+	return margin + p.command.Render(string(l.picture)) + " " + text +
 		spaces(textWidth, text) + spaces(2+secondsWidth, seconds) + p.faint.Render(seconds)
 }
 

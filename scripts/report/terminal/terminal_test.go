@@ -18,6 +18,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 	"github.com/google/go-cmp/cmp"
 
+	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/report"
 )
 
@@ -222,7 +223,7 @@ func replay(live *Live, r *report.Report) {
 func settle(text string) string {
 	var screen strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {
-		parts := strings.Split(line, clearLine)
+		parts := strings.Split(line, progress.ClearLine)
 		screen.WriteString(parts[len(parts)-1] + "\n")
 	}
 	return strings.TrimSuffix(screen.String(), "\n")
@@ -256,7 +257,7 @@ func TestLiveLastLine(t *testing.T) {
 	live := newLive(&out, &report.Report{Lab: "02-reconciler", Title: "T", Submission: report.Submission{Dir: "d"}},
 		options(columns(120)), func() time.Time { return now })
 	lastLine := func() string {
-		parts := strings.Split(out.String(), clearLine)
+		parts := strings.Split(out.String(), progress.ClearLine)
 		return parts[len(parts)-1]
 	}
 	want := func(parts ...string) {
@@ -286,7 +287,7 @@ func TestLiveLastLine(t *testing.T) {
 	}
 	before := out.Len()
 	live.CheckStarted(report.Check{ID: "burst", Title: "Thirty end right"})
-	if strings.Contains(out.String()[before:], clearLine) {
+	if strings.Contains(out.String()[before:], progress.ClearLine) {
 		t.Error("a line was cleared that was not drawn")
 	}
 	now = now.Add(2 * time.Second)
@@ -329,7 +330,8 @@ type frames struct {
 func (f *frames) Write(data []byte) (int, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	for _, frame := range unicodeFrames {
+	for _, picture := range progress.Pictures(true) {
+		frame := string(picture)
 		if n := len(f.different); strings.Contains(string(data), frame) {
 			f.different[frame] = true
 			if n == 1 && len(f.different) == 2 {

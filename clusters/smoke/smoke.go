@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-package main
+// Package smoke tries the smallest thing that needs all of a cluster.
+package smoke
 
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-
-	"lva.io/operators/clusters/addons"
 )
 
 const (
-	// smokeNamespace is there while the smoke test goes on.
-	smokeNamespace = "operator-labs-smoke"
+	// Namespace is there while the smoke test goes on.
+	Namespace = "operator-labs-smoke"
 	// probeImage is the course's own, a web server and a web client (clusters/images/programs/probe).
 	probeImage = "operator-labs/probe:v1"
 
 	pollInterval = 200 * time.Millisecond
 )
 
-// smoke has a Pod on the control plane ask one on another node, by its Service's name: scheduler, images, network, Services
+// Test has a Pod on the control plane ask one on another node, by its Service's name: scheduler, images, network, Services
 // and DNS in one question. What it makes goes, also what an earlier run left.
-func smoke(ctx context.Context, client kubernetes.Interface, say func(string)) error {
+func Test(ctx context.Context, client kubernetes.Interface, say func(string)) error {
 	say("making room")
-	if err := removeSmoke(ctx, client); err != nil {
+	if err := remove(ctx, client); err != nil {
 		return err
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: smokeNamespace}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the smoke test's namespace: %w", err)
 	}
-	server := smokePod("server", "serve", ":8080")
+	server := newPod("server", "serve", ":8080")
 	server.Labels = map[string]string{"app": "smoke"}
 	server.Spec.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1}
 	server.Spec.Containers[0].ReadinessProbe.TCPSocket = &corev1.TCPSocketAction{}
@@ -48,11 +47,11 @@ func smoke(ctx context.Context, client kubernetes.Interface, say func(string)) e
 	}
 	service.Spec.Ports[0].TargetPort.IntVal = 8080
 	// It tries until the server is there: where it fails, the Pod's log says why.
-	asker := smokePod("client", "get", "-n", "1", "http://server."+smokeNamespace+".svc.cluster.local/")
+	asker := newPod("client", "get", "-n", "1", "http://server."+Namespace+".svc.cluster.local/")
 	asker.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	asker.Spec.NodeSelector = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 	asker.Spec.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
-	if _, err := client.CoreV1().Services(smokeNamespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Services(Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the smoke test's Service: %w", err)
 	}
 	say("a server on a worker")
@@ -60,7 +59,7 @@ func smoke(ctx context.Context, client kubernetes.Interface, say func(string)) e
 		return err
 	}
 	say("waiting for the cluster's DNS")
-	if err := waitDNS(ctx, client); err != nil {
+	if err := WaitDNS(ctx, client); err != nil {
 		return err
 	}
 	say("a client on the control plane")
@@ -68,10 +67,10 @@ func smoke(ctx context.Context, client kubernetes.Interface, say func(string)) e
 		return err
 	}
 	say("removing both")
-	return removeSmoke(ctx, client)
+	return remove(ctx, client)
 }
 
-func smokePod(name string, args ...string) *corev1.Pod {
+func newPod(name string, args ...string) *corev1.Pod {
 	grace := int64(0)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -86,7 +85,7 @@ func smokePod(name string, args ...string) *corev1.Pod {
 
 // startPod creates a Pod, as soon as its namespace has the ServiceAccount for it, and waits until it is as wanted.
 func startPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, wanted func(*corev1.Pod) bool) error {
-	pods := client.CoreV1().Pods(smokeNamespace)
+	pods := client.CoreV1().Pods(Namespace)
 	if err := poll(ctx, "the ServiceAccount of the smoke test", func() (string, error) {
 		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 		if apierrors.IsForbidden(err) { // the ServiceAccount is made by a controller, a moment after the namespace
@@ -114,8 +113,8 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// waitDNS waits until the cluster's DNS has a server that is ready.
-func waitDNS(ctx context.Context, client kubernetes.Interface) error {
+// WaitDNS waits until the cluster's DNS has a server that is ready.
+func WaitDNS(ctx context.Context, client kubernetes.Interface) error {
 	return poll(ctx, "the cluster's DNS (the Deployment coredns)", func() (string, error) {
 		deployment, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
 		if err != nil || deployment.Status.ReadyReplicas > 0 {
@@ -125,11 +124,11 @@ func waitDNS(ctx context.Context, client kubernetes.Interface) error {
 	})
 }
 
-// removeSmoke removes the namespace, and waits until it is gone.
-func removeSmoke(ctx context.Context, client kubernetes.Interface) error {
+// remove removes the namespace, and waits until it is gone.
+func remove(ctx context.Context, client kubernetes.Interface) error {
 	namespaces := client.CoreV1().Namespaces()
 	return poll(ctx, "the smoke test's namespace to go", func() (string, error) {
-		err := namespaces.Delete(ctx, smokeNamespace, metav1.DeleteOptions{})
+		err := namespaces.Delete(ctx, Namespace, metav1.DeleteOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return "", nil
@@ -143,48 +142,16 @@ func removeSmoke(ctx context.Context, client kubernetes.Interface) error {
 
 // poll asks until there is no objection, and no error.
 func poll(ctx context.Context, what string, ask func() (objection string, err error)) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		objection, err := ask()
-		switch {
-		case err == nil && objection == "":
-			return nil
-		case err != nil && ctx.Err() == nil:
-			return fmt.Errorf("waiting for %s: %w", what, err)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
-		}
+	objection := ""
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (done bool, err error) {
+		objection, err = ask()
+		return objection == "", err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
 	}
-}
-
-// workloads are the Deployments and DaemonSets of a namespace that have fewer Pods than they should, or should have none: what
-// one would not see by looking at Pods.
-func workloads(ctx context.Context, target addons.Target, namespace string) string {
-	client, err := kubernetes.NewForConfig(target.Config)
-	if err != nil {
-		return ""
-	}
-	var out strings.Builder
-	if list, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{}); err == nil {
-		for _, one := range list.Items {
-			switch {
-			case one.Spec.Replicas != nil && *one.Spec.Replicas == 0:
-				fmt.Fprintf(&out, "  Deployment %s is scaled to 0: `kubectl --namespace %s scale deployment %s --replicas 1` undoes that\n", one.Name, namespace, one.Name)
-			case one.Status.ReadyReplicas < one.Status.Replicas:
-				fmt.Fprintf(&out, "  Deployment %s: %d of %d Pods are ready\n", one.Name, one.Status.ReadyReplicas, one.Status.Replicas)
-			}
-		}
-	}
-	if list, err := client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{}); err == nil {
-		for _, one := range list.Items {
-			if status := one.Status; status.NumberReady < status.DesiredNumberScheduled {
-				fmt.Fprintf(&out, "  DaemonSet %s: %d of %d Pods are ready\n", one.Name, status.NumberReady, status.DesiredNumberScheduled)
-			}
-		}
-	}
-	return out.String()
+	return fmt.Errorf("waiting for %s: %w", what, err)
 }

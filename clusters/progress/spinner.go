@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package progress
+
+import (
+	"sync"
+	"time"
+)
+
+// ClearLine takes a terminal to the beginning of its last line, and empties that.
+const ClearLine = "\r\x1b[2K"
+
+// FrameTime is how long a picture of a spinner stands.
+const FrameTime = 100 * time.Millisecond
+
+// Pictures are those of a spinner, in their order: for a terminal that can show all characters, or only those of ASCII.
+func Pictures(unicode bool) []rune {
+	if unicode {
+		return []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+	}
+	return []rune(`|/-\`)
+}
+
+// Spin calls draw with one picture after the other, until end is called, which waits for a draw that is under way. What else is in
+// the line, and who may write meanwhile, is the caller's business. End may be called more than once.
+func Spin(unicode bool, draw func(picture rune)) (end func()) {
+	stop := make(chan struct{})
+	var spinning sync.WaitGroup
+	spinning.Go(func() {
+		pictures := Pictures(unicode)
+		ticker := time.NewTicker(FrameTime)
+		defer ticker.Stop()
+		for frame := 0; ; frame++ {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				draw(pictures[frame%len(pictures)])
+			}
+		}
+	})
+	stopping := sync.OnceFunc(func() { close(stop) })
+	return func() {
+		stopping()
+		spinning.Wait()
+	}
+}

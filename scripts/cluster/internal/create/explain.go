@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package create
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/addons"
+)
+
+// explainTime is how long it may take to find out why something took too long.
+const explainTime = 15 * time.Second
+
+// explained adds to an error what the namespace says of it, unless a person ended the step, or the error has it already.
+func explained(ctx context.Context, err error, target addons.Target, namespace string) error {
+	var late *addons.TimeoutError
+	if errors.Is(context.Cause(ctx), context.Canceled) || errors.As(err, &late) {
+		return err
+	}
+	if text := strings.TrimSpace(explain(ctx, target, namespace)); text != "" {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	return err
+}
+
+// explain is asked when a time is up, and so does not take the end of ctx.
+func explain(ctx context.Context, target addons.Target, namespace string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
+	defer cancel()
+	return workloads(ctx, target, namespace) + addons.Explain(ctx, target, namespace)
+}
+
+// workloads are the Deployments and DaemonSets of a namespace that have fewer Pods than they should, or should have none: what
+// one would not see by looking at Pods.
+func workloads(ctx context.Context, target addons.Target, namespace string) string {
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return ""
+	}
+	var out strings.Builder
+	if list, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for _, one := range list.Items {
+			switch {
+			case one.Spec.Replicas != nil && *one.Spec.Replicas == 0:
+				fmt.Fprintf(&out, "  Deployment %s is scaled to 0: `kubectl --namespace %s scale deployment %s --replicas 1` undoes that\n", one.Name, namespace, one.Name)
+			case one.Status.ReadyReplicas < one.Status.Replicas:
+				fmt.Fprintf(&out, "  Deployment %s: %d of %d Pods are ready\n", one.Name, one.Status.ReadyReplicas, one.Status.Replicas)
+			}
+		}
+	}
+	if list, err := client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for _, one := range list.Items {
+			if status := one.Status; status.NumberReady < status.DesiredNumberScheduled {
+				fmt.Fprintf(&out, "  DaemonSet %s: %d of %d Pods are ready\n", one.Name, status.NumberReady, status.DesiredNumberScheduled)
+			}
+		}
+	}
+	return out.String()
+}
