@@ -110,7 +110,7 @@ func (c *certManager) foreign(ctx context.Context, release *helm) (*appsv1.Deplo
 
 // wait waits until a certificate is issued.
 func (c *certManager) wait(ctx context.Context, target Target, namespace string, say func(string)) error {
-	if err := await(ctx, target, namespace, c.patience, "cert-manager", say, func(ctx context.Context) (string, error) {
+	if err := become(ctx, target, namespace, c.patience, "cert-manager", say, func(ctx context.Context) (string, error) {
 		return certManagerObjection(ctx, target, namespace)
 	}); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (c *certManager) prove(ctx context.Context, target Target, namespace string
 			return fmt.Errorf("asking cert-manager for a certificate: %w", err)
 		}
 	}
-	return await(ctx, target, namespace, c.patience, "a certificate of cert-manager's", say, func(ctx context.Context) (string, error) {
+	return become(ctx, target, namespace, c.patience, "a certificate of cert-manager's", say, func(ctx context.Context) (string, error) {
 		issued, err := objects.Resource(certificates).Namespace(namespace).Get(ctx, proofName, metav1.GetOptions{})
 		if err != nil {
 			return "", err

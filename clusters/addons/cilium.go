@@ -107,7 +107,7 @@ func readValues(names ...string) (map[string]any, error) {
 
 // wait waits until the network works.
 func (c *cilium) wait(ctx context.Context, target Target, say func(string)) error {
-	return await(ctx, target, ciliumNamespace, c.patience, "Cilium", say, func(ctx context.Context) (string, error) {
+	return become(ctx, target, ciliumNamespace, c.patience, "Cilium", say, func(ctx context.Context) (string, error) {
 		return ciliumObjection(ctx, target)
 	})
 }

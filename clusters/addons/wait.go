@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"lva.io/operators/clusters/await"
 )
 
 // interval is how often a wait looks.
@@ -16,34 +18,26 @@ const interval = 500 * time.Millisecond
 // until looks at something until look has nothing to object any more. It ends at once with look's error, and with a
 // TimeoutError that repeats the last objection when patience is over.
 func until(ctx context.Context, patience time.Duration, what string, look func(context.Context) (objection string, err error)) error {
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticks := time.NewTicker(interval)
-	defer ticks.Stop()
-	for {
-		objection, err := look(ctx)
-		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+	patient, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	defer cancel()
+	last := ""
+	err := await.Until(patient, interval, what, func(ctx context.Context) (objection string, err error) {
+		if objection, err = look(ctx); ctx.Err() == nil {
+			last = objection
 		}
-		if err != nil {
-			return fmt.Errorf("waiting for %s: %w", what, err)
-		}
-		if objection == "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
-		case <-deadline.C:
-			return &TimeoutError{What: what, Patience: patience, Objection: objection}
-		case <-ticks.C:
-		}
+		return objection, err
+	})
+	if errors.Is(err, errPatience) {
+		return &TimeoutError{What: what, Patience: patience, Objection: last}
 	}
+	return err
 }
 
-// await is until for a thing of an add-on: it says each objection that is another than the one before, and its time-out
+var errPatience = errors.New("patience is over")
+
+// become is until for a thing of an add-on: it says each objection that is another than the one before, and its time-out
 // explains itself by what is in the namespace.
-func await(ctx context.Context, target Target, namespace string, patience time.Duration, what string, say func(string), look func(context.Context) (objection string, err error)) error {
+func become(ctx context.Context, target Target, namespace string, patience time.Duration, what string, say func(string), look func(context.Context) (objection string, err error)) error {
 	said := ""
 	err := until(ctx, patience, what, func(ctx context.Context) (string, error) {
 		objection, err := look(ctx)

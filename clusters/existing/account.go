@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/await"
 )
 
 // Account is a user who may do what it was granted and nothing else. Whoever has the configuration that it was made with acts
@@ -90,23 +92,20 @@ func (a *Account) await(ctx context.Context, namespace string, rules []rbacv1.Po
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, grantTimeout, fmt.Errorf("the API server did not act on a new role within %s", grantTimeout))
 	defer cancel()
-	again := time.NewTicker(grantInterval)
-	defer again.Stop()
 	// They come with one role, so one of them stands for all.
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: namespace, Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0], Verb: rules[0].Verbs[0],
 		},
 	}}
-	for {
+	return await.Until(ctx, grantInterval, "the rights of an account", func(ctx context.Context) (string, error) {
 		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err == nil && answer.Status.Allowed {
-			return nil
+		switch {
+		case err != nil:
+			return err.Error(), nil // the account itself may be that new
+		case !answer.Status.Allowed:
+			return "they are not granted yet", nil
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the rights of an account: %w", context.Cause(ctx))
-		}
-	}
+		return "", nil
+	})
 }

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+
+	"lva.io/operators/clusters/await"
 )
 
 const (
@@ -248,19 +250,10 @@ func ignoreGone(err error) error {
 
 // poll repeats the question until the answer is yes, an error, or too late.
 func poll(ctx context.Context, what string, ask func() (bool, error)) error {
-	ticker := time.NewTicker(goneInterval)
-	defer ticker.Stop()
-	for {
-		yes, err := ask()
-		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+	return await.Until(ctx, goneInterval, what, func(context.Context) (string, error) {
+		if yes, err := ask(); err != nil || yes {
+			return "", err
 		}
-		if err != nil || yes {
-			return err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-		}
-	}
+		return "it is not so yet", nil
+	})
 }

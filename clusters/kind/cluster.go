@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/constants"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/config"
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/gobuild"
@@ -400,26 +401,20 @@ func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
 
 // WaitAnswer waits until the API server says that it is ready.
 func (c *Cluster) WaitAnswer(ctx context.Context) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	var last error
-	for {
+	err := await.Until(ctx, pollInterval, "the API server of the cluster "+c.Name, func(ctx context.Context) (string, error) {
 		client, err := c.client()
 		if err == nil {
 			_, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		}
-		if err == nil {
-			return nil
+		if err != nil {
+			return "it last answered: " + err.Error(), nil
 		}
-		if ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return c.explained(ctx, fmt.Errorf("waiting for the API server of the cluster %s: %w; it last answered: %w", c.Name, context.Cause(ctx), last))
-		}
+		return "", nil
+	})
+	if err != nil {
+		return c.explained(ctx, err)
 	}
+	return nil
 }
 
 // Delete removes the cluster's containers and folder, and Docker's network if it is ours and nobody uses it any more. It reports

@@ -7,12 +7,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/await"
 )
 
 // NodeState is a Node as Kubernetes sees it.
@@ -59,26 +60,17 @@ func nodeState(node *corev1.Node) NodeState {
 
 // WaitNodes waits until as many Nodes as there should be are ready and take Pods. The error says which are not, and why.
 func WaitNodes(ctx context.Context, config *rest.Config, count int, say func(string)) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	var objection string
-	for {
+	return await.Until(ctx, pollInterval, "the nodes to be ready", func(ctx context.Context) (string, error) {
 		states, err := NodeStates(ctx, config)
-		if err != nil && ctx.Err() == nil {
-			return err
+		if err != nil {
+			return "", err
 		}
-		if err == nil {
-			if objection = unready(states, count); objection == "" {
-				return nil
-			}
+		objection := unready(states, count)
+		if objection != "" {
 			say(objection)
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the nodes to be ready: %w; %s", context.Cause(ctx), objection)
-		}
-	}
+		return objection, nil
+	})
 }
 
 func unready(states []NodeState, count int) string {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package smoke tries the smallest thing that needs all of a cluster.
+// Package smoke tries the smallest thing that needs all of a cluster. What of it does not work, connectivity finds out.
 package smoke
 
 import (
@@ -12,8 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/await"
 )
 
 const (
@@ -86,7 +87,7 @@ func newPod(name string, args ...string) *corev1.Pod {
 // startPod creates a Pod, as soon as its namespace has the ServiceAccount for it, and waits until it is as wanted.
 func startPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, wanted func(*corev1.Pod) bool) error {
 	pods := client.CoreV1().Pods(Namespace)
-	if err := poll(ctx, "the ServiceAccount of the smoke test", func() (string, error) {
+	if err := await.Until(ctx, pollInterval, "the ServiceAccount of the smoke test", func(ctx context.Context) (string, error) {
 		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 		if apierrors.IsForbidden(err) { // the ServiceAccount is made by a controller, a moment after the namespace
 			return err.Error(), nil
@@ -95,7 +96,7 @@ func startPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
 	}); err != nil {
 		return err
 	}
-	return poll(ctx, "the smoke test's Pod "+pod.Name, func() (string, error) {
+	return await.Until(ctx, pollInterval, "the smoke test's Pod "+pod.Name, func(ctx context.Context) (string, error) {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil || wanted(now) {
 			return "", err
@@ -115,7 +116,7 @@ func podReady(pod *corev1.Pod) bool {
 
 // WaitDNS waits until the cluster's DNS has a server that is ready.
 func WaitDNS(ctx context.Context, client kubernetes.Interface) error {
-	return poll(ctx, "the cluster's DNS (the Deployment coredns)", func() (string, error) {
+	return await.Until(ctx, pollInterval, "the cluster's DNS (the Deployment coredns)", func(ctx context.Context) (string, error) {
 		deployment, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
 		if err != nil || deployment.Status.ReadyReplicas > 0 {
 			return "", err
@@ -127,7 +128,7 @@ func WaitDNS(ctx context.Context, client kubernetes.Interface) error {
 // remove removes the namespace, and waits until it is gone.
 func remove(ctx context.Context, client kubernetes.Interface) error {
 	namespaces := client.CoreV1().Namespaces()
-	return poll(ctx, "the smoke test's namespace to go", func() (string, error) {
+	return await.Until(ctx, pollInterval, "the smoke test's namespace to go", func(ctx context.Context) (string, error) {
 		err := namespaces.Delete(ctx, Namespace, metav1.DeleteOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -138,20 +139,4 @@ func remove(ctx context.Context, client kubernetes.Interface) error {
 			return "", err
 		}
 	})
-}
-
-// poll asks until there is no objection, and no error.
-func poll(ctx context.Context, what string, ask func() (objection string, err error)) error {
-	objection := ""
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (done bool, err error) {
-		objection, err = ask()
-		return objection == "", err
-	})
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
-	}
-	return fmt.Errorf("waiting for %s: %w", what, err)
 }

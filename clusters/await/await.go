@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package await waits for what nobody tells of, by looking again and again. The loop is apimachinery's; what this adds is that who
+// waits learns, when the time is up, why it was in vain. What has a watch is not waited for here.
+package await
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Until looks at something at once, and then at each interval, until look objects to nothing. It ends with look's error, unless the
+// context has ended: then it is the context's cause, with the last objection.
+func Until(ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error)) error {
+	objection := ""
+	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {
+		said, err := look(ctx)
+		if ctx.Err() != nil {
+			return false, nil // whatever look says: it was ended
+		}
+		objection = said
+		return objection == "", err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil:
+		return fmt.Errorf("waiting for %s: %w", what, err)
+	case objection == "":
+		return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+	}
+	return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
+}
