@@ -20,7 +20,7 @@ func Until(ctx context.Context, interval time.Duration, what string, look func(c
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {
 		said, err := look(ctx)
 		if ctx.Err() != nil {
-			return false, nil // whatever look says: it was ended
+			return false, nil //nolint:nilerr // whatever look says: it was ended
 		}
 		objection = said
 		return objection == "", err

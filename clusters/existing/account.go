@@ -102,7 +102,7 @@ func (a *Account) await(ctx context.Context, namespace string, rules []rbacv1.Po
 		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		switch {
 		case err != nil:
-			return err.Error(), nil // the account itself may be that new
+			return err.Error(), nil //nolint:nilerr // the account itself may be that new
 		case !answer.Status.Allowed:
 			return "they are not granted yet", nil
 		}

@@ -71,7 +71,9 @@ func TestWhatIsRecordedIsWhatTheAPIServerLogs(t *testing.T) {
 	}
 	config := rest.AnonymousClientConfig(cluster.Config())
 	config.BearerToken = token.Status.Token
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recorder.Transport(user, []string{"demo.lva.io"}, next) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return recorder.Transport(user, []string{"demo.lva.io"}, next)
+	})
 	allow(t, cluster.Config(), user)
 	ask(t, config)
 
