@@ -424,9 +424,22 @@ func (p *pod) Kill() error {
 	if killed != nil && endedBefore.MatchString(killed.Error()) {
 		killed = nil
 	}
-	err := errors.Join(scaled, deleted, killed)
+	err := errors.Join(scaled, deleted, killed, p.awaitGone(ctx))
 	p.ended(err)
 	return err
+}
+
+// gone is a script that waits until no sandbox with a Pod's uid is ready in its node.
+const gone = `while [ -n "$(crictl pods --quiet --state ready --label "io.kubernetes.pod.uid=$0")" ]; do sleep 0.05; done`
+
+// awaitGone waits until the kubelet has ended the Pod. One that has not heard of the deletion yet starts a killed container again:
+// there would be another operator for a moment, which may take the Lease with it.
+func (p *pod) awaitGone(ctx context.Context) error {
+	err := docker.Exec(ctx, p.node, nil, io.Discard, "timeout", fmt.Sprintf("%.0f", podRequestTimeout.Seconds()), "bash", "-c", gone, string(p.uid))
+	if err != nil {
+		return fmt.Errorf("waiting until the kubelet has ended the operator's Pod: %w", err)
+	}
+	return nil
 }
 
 // endedBefore is what containerd says of a container that can't be killed, since it has ended.
