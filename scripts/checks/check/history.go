@@ -97,6 +97,20 @@ func (h history) setback(after time.Time) (setback, overcome time.Time) {
 	return setback, overcome
 }
 
+// restarting reports whether a fault has the operator killed, and it has not been started again. On a busy machine that takes its time.
+func (h history) restarting() bool {
+	killed := false
+	for _, m := range h {
+		switch {
+		case m.Fault.Kills():
+			killed = true
+		case m.Service == faults.Operator && m.Verb != "killed":
+			killed = false
+		}
+	}
+	return killed
+}
+
 // passes reports whether a request failed in a way that may be different next time: a conflict, no answer, a failure of the service.
 func (m moment) passes() bool {
 	switch {

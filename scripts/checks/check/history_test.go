@@ -103,3 +103,28 @@ func TestSetback(t *testing.T) {
 		})
 	}
 }
+
+func TestRestarting(t *testing.T) {
+	t.Parallel()
+	fault := func(kind faults.Kind) moment {
+		return moment{Entry: faults.Entry{Service: "freezer", Number: 1, Fault: kind}}
+	}
+	note := func(verb string) moment { return moment{Entry: faults.Entry{Service: faults.Operator, Verb: verb}} }
+	for _, test := range []struct {
+		name    string
+		history history
+		want    bool
+	}{
+		{"one who runs", history{note("started"), fault("")}, false},
+		{"one who met another fault", history{fault(faults.Unavailable)}, false},
+		{"one who is being killed", history{note("started"), fault(faults.KillBefore)}, true},
+		{"one who is dead", history{fault(faults.KillAfter), note("killed")}, true},
+		{"one who runs again", history{fault(faults.KillAfter), note("killed"), note("started")}, false},
+		{"one who could not be started", history{fault(faults.KillAfter), note("killed"), note("not restarted")}, false},
+		{"one whom a check has stopped", history{note("stopped")}, false},
+	} {
+		if got := test.history.restarting(); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
+	}
+}

@@ -56,6 +56,9 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 		return "and the grader does not say what the operator does: " + err.Error()
 	}
 	history := w.check.history(entries)
+	if history.restarting() && now.Sub(w.began) < setbackLimit {
+		return ""
+	}
 	patience := max(w.patience, min(slowFactor*history.slowness(), slowLimit))
 	if action, err := w.check.Faults.lastAction(ctx); err == nil { // also what never reached the API server
 		last = latest(last, action)
