@@ -20,15 +20,9 @@ const interval = 500 * time.Millisecond
 func until(ctx context.Context, patience time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	patient, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()
-	last := ""
-	err := await.Until(patient, interval, what, func(ctx context.Context) (objection string, err error) {
-		if objection, err = look(ctx); ctx.Err() == nil {
-			last = objection
-		}
-		return objection, err
-	})
-	if errors.Is(err, errPatience) {
-		return &TimeoutError{What: what, Patience: patience, Objection: last}
+	err := await.Until(patient, interval, what, look)
+	if late, ok := errors.AsType[*await.LateError](err); ok && errors.Is(late, errPatience) {
+		return &TimeoutError{What: what, Patience: patience, Objection: late.Objection}
 	}
 	return err
 }

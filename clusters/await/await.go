@@ -13,8 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
+// LateError says that what was waited for did not come before the context ended.
+type LateError struct {
+	What string
+	// Objection is what stood against it when it was last looked at; empty: it was never looked at to the end.
+	Objection string
+	// Cause is that of the context.
+	Cause error
+}
+
+func (e *LateError) Error() string {
+	text := fmt.Sprintf("waiting for %s: %v", e.What, e.Cause)
+	if e.Objection != "" {
+		text += "; " + e.Objection
+	}
+	return text
+}
+
+func (e *LateError) Unwrap() error { return e.Cause }
+
 // Until looks at something at once, and then at each interval, until look objects to nothing. It ends with look's error, unless the
-// context has ended: then it is the context's cause, with the last objection.
+// context has ended: then with a *LateError.
 func Until(ctx context.Context, interval time.Duration, what string, look func(context.Context) (objection string, err error)) error {
 	objection := ""
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (done bool, err error) {
@@ -30,8 +49,6 @@ func Until(ctx context.Context, interval time.Duration, what string, look func(c
 		return nil
 	case ctx.Err() == nil:
 		return fmt.Errorf("waiting for %s: %w", what, err)
-	case objection == "":
-		return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
 	}
-	return fmt.Errorf("waiting for %s: %w; %s", what, context.Cause(ctx), objection)
+	return &LateError{What: what, Objection: objection, Cause: context.Cause(ctx)}
 }

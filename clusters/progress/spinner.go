@@ -11,8 +11,12 @@ import (
 // ClearLine takes a terminal to the beginning of its last line, and empties that.
 const ClearLine = "\r\x1b[2K"
 
-// FrameTime is how long a picture of a spinner stands.
-const FrameTime = 100 * time.Millisecond
+const (
+	// FrameTime is how long a picture of a spinner stands.
+	FrameTime = 100 * time.Millisecond
+	// QuietTime is how long a step's next progress stays unsaid where every word is a new line.
+	QuietTime = 10 * time.Second
+)
 
 // Pictures are those of a spinner, in their order: for a terminal that can show all characters, or only those of ASCII.
 func Pictures(unicode bool) []rune {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/docker"
@@ -77,7 +78,7 @@ func buildStep(here *place.Place, wanted []images.Image, built *[]images.Built) 
 		if built != nil {
 			*built = all
 		}
-		return place.Plural(len(all), "image"), err
+		return english.Plural(len(all), "image", ""), err
 	}}
 }
 
@@ -129,7 +130,7 @@ func loadCommand() *cobra.Command {
 				buildStep(here, wanted, &built),
 				{Name: "load", Limit: create.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
 					loaded, err := here.Cluster.Load(ctx, here.Store, built, func(done int64) { say(place.Megabytes(done) + " into all nodes together") })
-					return place.Plural(loaded, "image") + " were missing", err
+					return english.Plural(loaded, "image", "") + " were missing", err
 				}},
 			})
 		},

@@ -6,10 +6,10 @@ package main
 import (
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/class"
-	"lva.io/operators/scripts/cluster/internal/place"
 )
 
 func revokeCommand() *cobra.Command {
@@ -49,7 +49,7 @@ func revokeCommand() *cobra.Command {
 			if keepWork {
 				what = "whose namespaces stay"
 			}
-			fmt.Printf("Out: %s, %s.\n", place.Plural(were, "student"), what)
+			fmt.Printf("Out: %s, %s.\n", english.Plural(were, "student", ""), what)
 			return nil
 		},
 	}

@@ -121,8 +121,7 @@ func failsClosed() types.Feature {
 			v.OK(v.t, "reading what is registered", err)
 			withdrawn = webhooks
 			if kept := (admission.Webhooks{Validating: webhooks.Validating}); kept.Asks(icecream.Resource.GroupResource(), admissionv1.Create) {
-				v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, webhooks))
-				v.OK(v.t, "putting the validating ones back", v.admission.Register(v.ctx, kept))
+				v.leave(webhooks, kept)
 				const what = "an icecream of matcha"
 				v.want(what+" is denied by the validating webhooks alone", admission.DeniedByWebhook, what,
 					v.ask(place(dry, "alone", []string{"matcha"}, []string{"cream"})))
@@ -160,8 +159,7 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 		if len(one.kept.Mutating)+len(one.kept.Validating) == 0 {
 			continue
 		}
-		v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, webhooks))
-		v.OK(v.t, "putting one kind of the webhooks back", v.admission.Register(v.ctx, one.kept))
+		v.leave(webhooks, one.kept)
 		for _, r := range one.requests {
 			operation := admissionv1.Create
 			if r.old != nil {
@@ -179,6 +177,13 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 		}
 	}
 	v.OK(v.t, "putting the webhooks back", v.admission.Register(v.ctx, webhooks))
+}
+
+// leave takes all webhooks away but those of one kind.
+func (v visit) leave(all, kept admission.Webhooks) {
+	v.t.Helper()
+	v.OK(v.t, "taking the webhooks away", v.admission.Withdraw(v.ctx, all))
+	v.OK(v.t, "putting one kind of the webhooks back", v.admission.Register(v.ctx, kept))
 }
 
 // closed is an icecream that is there while the operator is not.

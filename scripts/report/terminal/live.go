@@ -14,9 +14,6 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
-// quietTime is how long a step's next progress stays unsaid where every word is a new line.
-const quietTime = 10 * time.Second
-
 // Live shows a run while it is going on: every step and check when it ends and, on a terminal, in a last line what is being
 // done and for how long. Its methods may be called from several goroutines. It is for show: what it can't write is lost, and
 // no grade depends on it.
@@ -79,7 +76,7 @@ func (l *Live) StepProgress(name, note string) {
 	}
 	step, now := l.active[i], l.now()
 	step.note = report.Safe(note)
-	if !l.page.screen.Interactive && now.Sub(step.told) >= quietTime {
+	if !l.page.screen.Interactive && now.Sub(step.told) >= progress.QuietTime {
 		step.told = now
 		l.write("step " + step.name + ": " + step.note + "\n")
 	}

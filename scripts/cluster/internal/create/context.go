@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"lva.io/operators/clusters/addons"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/kind"
@@ -58,7 +60,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 			if err != nil {
 				return "", err
 			}
-			return place.Plural(len(states), "node"), kind.WaitNodes(ctx, target.Config, 1, say)
+			return english.Plural(len(states), "node", ""), kind.WaitNodes(ctx, target.Config, 1, say)
 		}},
 		{Name: "cert-manager", Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
 			addon := addons.CertManager(here.Store)

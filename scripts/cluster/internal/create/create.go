@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -179,7 +180,7 @@ func (c *creation) check() error {
 			c.Cluster.Name, c.marker.Profile, c.profile.Name)
 	}
 	if len(c.found.Nodes) != c.profile.Nodes() && c.marker.Hash == c.profile.Hash {
-		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate makes it anew", place.Plural(len(c.found.Nodes), "node"), c.Cluster.Name, c.profile.Nodes())
+		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate makes it anew", english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
 	}
 	if c.options.Images != Auto && c.options.Images != c.marker.Images {
 		return fmt.Errorf("the cluster %s was made with images from %s: --recreate makes it anew", c.Cluster.Name, Source(c.marker.Images))
@@ -272,7 +273,7 @@ func (c *creation) buildImages(ctx context.Context, say func(string)) (string, e
 		c.node, built = built[0], built[1:]
 	}
 	c.others = built
-	return fmt.Sprintf("%s, %s", place.Plural(len(wanted), "image"), place.Megabytes(total)), nil
+	return fmt.Sprintf("%s, %s", english.Plural(len(wanted), "image", ""), place.Megabytes(total)), nil
 }
 
 func (c *creation) nodeImage(ctx context.Context, say func(string)) (string, error) {
@@ -300,7 +301,7 @@ func (c *creation) nodeImage(ctx context.Context, say func(string)) (string, err
 func (c *creation) create(ctx context.Context, say func(string)) (string, error) {
 	detail := "it is there since " + c.marker.Created.Local().Format("2 Jan 15:04")
 	if c.found.State != kind.Made {
-		detail = place.Plural(c.profile.Nodes(), "node")
+		detail = english.Plural(c.profile.Nodes(), "node", "")
 		if c.found.State == kind.Unfinished {
 			say("removing what an earlier run left half-made")
 			if err := c.Cluster.Remove(ctx); err != nil {
@@ -348,7 +349,7 @@ func (c *creation) load(ctx context.Context, say func(string)) (string, error) {
 	if loaded == 0 {
 		return "the nodes have all images", nil
 	}
-	return place.Plural(loaded, "image") + " into " + place.Plural(len(c.found.Nodes), "node"), nil
+	return english.Plural(loaded, "image", "") + " into " + english.Plural(len(c.found.Nodes), "node", ""), nil
 }
 
 func (c *creation) install(addon addons.Addon, namespace string) func(context.Context, func(string)) (string, error) {
@@ -365,7 +366,7 @@ func (c *creation) nodesReady(ctx context.Context, say func(string)) (string, er
 	if err := kind.WaitNodes(ctx, c.target.Config, len(c.found.Nodes), say); err != nil {
 		return "", explained(ctx, fmt.Errorf("%w%s", err, c.Cluster.Explain(ctx)), c.target, "kube-system")
 	}
-	return place.Plural(len(c.found.Nodes), "node"), nil
+	return english.Plural(len(c.found.Nodes), "node", ""), nil
 }
 
 // smokeTest is done once for each set of versions: a second run changes nothing.

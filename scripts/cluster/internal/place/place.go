@@ -10,8 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
-
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/checkout"
@@ -71,9 +69,6 @@ func reporting(say func(string)) images.Progress {
 		}
 	}
 }
-
-// Plural is a number of things: "1 node", "3 nodes".
-func Plural(n int, what string) string { return english.Plural(n, what, "") }
 
 // Megabytes is a size, rounded to megabytes, since the sizes of images are compared.
 func Megabytes(bytes int64) string { return fmt.Sprintf("%d MB", (bytes+500_000)/1_000_000) }

@@ -20,12 +20,8 @@ import (
 	"lva.io/operators/scripts/report/terminal"
 )
 
-const (
-	// quietTime is how long a step's progress stays unsaid where every word is a new line.
-	quietTime = 10 * time.Second
-	// nameWidth holds "cert-manager", secondsWidth "1234.5 s".
-	nameWidth, secondsWidth = 13, 8
-)
+// nameWidth holds "cert-manager", secondsWidth "1234.5 s".
+const nameWidth, secondsWidth = 13, 8
 
 // ErrInterrupted is why a step ended that a person ended.
 var ErrInterrupted = errors.New("interrupted: the same command goes on where it was")
@@ -119,7 +115,7 @@ func (s *Steps) say(what string) {
 		return
 	}
 	s.saying = what
-	if !s.screen.Interactive && time.Since(s.told) >= quietTime {
+	if !s.screen.Interactive && time.Since(s.told) >= progress.QuietTime {
 		s.told = time.Now()
 		s.write("step %s: %s\n", s.current, what)
 	}

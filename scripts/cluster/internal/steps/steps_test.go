@@ -81,7 +81,7 @@ func TestProgressIsSaidSeldomInALog(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("it printed %q at once", out.String())
 	}
-	steps.told = steps.told.Add(-quietTime)
+	steps.told = steps.told.Add(-progress.QuietTime)
 	steps.say("later")
 	steps.say("later still")
 	if want := "step slow: later\n"; out.String() != want {
