@@ -30,6 +30,7 @@ import (
 	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/skeleton"
+	"lva.io/operators/scripts/stage/own"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -53,7 +54,7 @@ type Options struct {
 
 	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what the
 	// solution's come from.
-	pool      *grade.Pool
+	pool      *own.Pool
 	generated string
 	origin    string
 }
@@ -64,7 +65,7 @@ func (o *Options) share(dir string) (err error) {
 		return err
 	}
 	o.generated = filepath.Join(dir, "generated")
-	o.pool = grade.NewPool(o.ControlPlane)
+	o.pool = own.NewPool(o.ControlPlane)
 	return nil
 }
 
@@ -322,7 +323,7 @@ func (o *Options) run(dir string) grade.Options {
 	return grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
 		Generated: o.generated,
-		Start:     grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
+		Start:     own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/protocol"
@@ -23,7 +25,7 @@ import (
 )
 
 // check runs the lab's checks and takes their results into the report. operator is nil in a lab that runs none.
-func (r *run) check(ctx context.Context, operator *operator) error {
+func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	limit := r.Lab.TimeLimit.Duration
 	if r.torture != nil {
 		limit = tortureLimit
@@ -33,31 +35,34 @@ func (r *run) check(ctx context.Context, operator *operator) error {
 		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
-	protocolRun := protocol.Run{Freezer: r.freezer, Seed: r.Seed, Stories: r.Stories, Rules: r.rules}
+	protocolRun := protocol.Run{Freezer: s.freezer, Seed: r.Seed, Stories: r.Stories, Rules: s.rules}
 	r.report.Seed = r.Seed // what is not checked draws nothing from it
-	if r.injector != nil {
-		protocolRun.AuditMark = r.injector.AuditMark()
+	if s.injector != nil {
+		protocolRun.AuditMark = s.injector.AuditMark()
 	}
 	if r.torture != nil {
 		protocolRun.Torture, protocolRun.Scenes = &r.torture.random, r.Scenes
 	}
 	gone := make(chan *verdict)
 	if operator != nil {
-		socket, end, err := operator.control()
+		scripts := &scripts{subject: s, kubectl: r.Kubectl}
+		defer scripts.close()
+		socket, end, err := operator.control(scripts)
 		if err != nil {
 			return err
 		}
 		defer end()
 		protocolRun.Control, gone = socket, operator.gone
 	}
-	said, err := r.runChecks(ctx, protocolRun, gone, r.take)
+	results := &results{run: r, operator: operator, ended: sets.New[string]()}
+	said, err := r.runChecks(ctx, s, protocolRun, gone, results.take)
 	switch v, is := errors.AsType[*verdict](err); {
 	case err == nil:
-		return errors.Join(r.cluster.failed(), r.complete(said))
+		return errors.Join(s.cluster.Failure(), results.complete(said))
 	case errors.Is(err, errEnough):
 		return nil
 	case is && v.outcome != report.Error:
-		r.failRunning(v.reason)
+		results.failRunning(v.reason)
 	} // otherwise somebody interrupted the run, or it is our fault or the machine's: that says nothing of the check
 	return err
 }
@@ -67,10 +72,10 @@ const storyLimit = 20 * time.Second
 
 // runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes from
 // gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
-func (r *run) runChecks(ctx context.Context, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error) (said *logTail, err error) {
-	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, r.cluster.Kubeconfig, r.user
-	run.AuditLog, run.AuditLate = r.cluster.AuditLog, r.cluster.AuditLate
-	file := filepath.Join(r.workshop.Scope.Dir, "run.json")
+func (r *run) runChecks(ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error) (said *logTail, err error) {
+	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.installed.User()
+	run.AuditLog, run.AuditLate = s.cluster.AuditLog, s.cluster.AuditLate
+	file := filepath.Join(s.workshop.Scope.Dir, "run.json")
 	content, err := json.Marshal(run)
 	if err != nil {
 		return nil, err
@@ -79,7 +84,7 @@ func (r *run) runChecks(ctx context.Context, run protocol.Run, gone <-chan *verd
 		return nil, fmt.Errorf("writing the run for the checks: %w", err)
 	}
 	said = &logTail{}
-	checks, events, err := r.startChecks(file, said)
+	checks, events, err := r.startChecks(s, file, said)
 	if err != nil {
 		return nil, err
 	}
@@ -112,13 +117,13 @@ func (r *run) runChecks(ctx context.Context, run protocol.Run, gone <-chan *verd
 	return said, err
 }
 
-func (r *run) startChecks(file string, output *logTail) (*process.Process, *os.File, error) {
+func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Process, *os.File, error) {
 	events, write, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer write.Close()
-	checks, err := r.workshop.Scope.Start(process.Spec{
+	checks, err := s.workshop.Scope.Start(process.Spec{
 		Name: "the checks", Path: r.Checks, Args: []string{"-test.v", "-test.timeout=0"},
 		Env: append(os.Environ(), protocol.RunVariable+"="+file), Stdout: output, Stderr: output, Files: []*os.File{write},
 	})
@@ -146,8 +151,19 @@ func follow(events *os.File, take func(protocol.Event) error) error {
 	return lines.Err()
 }
 
-// take takes an event of the checks into the report.
-func (r *run) take(event protocol.Event) error {
+// results take what the checks say into the report.
+type results struct {
+	*run
+	operator *operator // nil: there is none
+	// running is the check that began last, and logged how much the operator had logged by then, in bytes. ended are the checks
+	// that came to an end.
+	running string
+	logged  int64
+	ended   sets.Set[string]
+}
+
+// take takes an event of the checks.
+func (r *results) take(event protocol.Event) error {
 	if event.Trial != nil {
 		r.torture.take(event, r.operator)
 		return nil
@@ -191,7 +207,7 @@ func takeResult(check *report.Check, event protocol.Event) {
 // endGrace is how long the checks may take to end after their last word.
 const endGrace = 5 * time.Second
 
-func (r *run) find(id string) *report.Check {
+func (r *results) find(id string) *report.Check {
 	for i := range r.report.Checks {
 		if r.report.Checks[i].ID == id {
 			return &r.report.Checks[i]
@@ -201,7 +217,7 @@ func (r *run) find(id string) *report.Check {
 }
 
 // failRunning makes the check during which something went wrong the one that failed: it is what brought it out.
-func (r *run) failRunning(observed string) {
+func (r *results) failRunning(observed string) {
 	check := r.find(r.running)
 	if check == nil || r.ended.Has(check.ID) {
 		return
@@ -213,7 +229,7 @@ func (r *run) failRunning(observed string) {
 }
 
 // complete makes sure that every check came to an end: a check that was not run must not look like one that was skipped.
-func (r *run) complete(output *logTail) error {
+func (r *results) complete(output *logTail) error {
 	if r.torture != nil {
 		return r.torture.complete(output)
 	}
@@ -242,14 +258,14 @@ var routine = regexp.MustCompile(`^\s*(=== |--- |FAIL|PASS|ok\s|exit status |$)`
 const forbiddenTimeout = 5 * time.Second
 
 // takeForbidden takes all that the operator was refused into the report, each with the marker that would allow it.
-func (r *run) takeForbidden() error {
+func (r *run) takeForbidden(s *subject) error {
 	ctx, cancel := context.WithTimeout(context.Background(), forbiddenTimeout)
 	defer cancel()
-	log, err := r.cluster.openAudit(ctx)
+	log, err := s.cluster.OpenAudit(ctx)
 	if err != nil {
 		return err
 	}
-	for _, right := range audit.ForbiddenRights(log.Since(0, log.By(r.user))) {
+	for _, right := range audit.ForbiddenRights(log.Since(0, log.By(s.installed.User()))) {
 		resource := right.Resource
 		if resource == "" {
 			resource = right.URL

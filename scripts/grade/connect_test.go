@@ -112,16 +112,15 @@ func TestGoingAroundTheFaultsFails(t *testing.T) {
 // The checks' way to the freezer, past all faults, is theirs alone: whoever finds the port gets nothing there.
 func TestTheFreezerPastTheFaults(t *testing.T) {
 	t.Parallel()
-	r := &run{injector: faults.New(nil)}
-	t.Cleanup(func() { _ = r.injector.Close() })
-	if err := r.startFreezer(); err != nil {
+	c := &connection{injector: faults.New(nil)}
+	t.Cleanup(c.close)
+	if err := c.startFreezer(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.closeFreezer() })
-	if _, err := freezer.NewClient(r.freezer).Stock(t.Context()); err != nil {
+	if _, err := freezer.NewClient(c.freezer).Stock(t.Context()); err != nil {
 		t.Error(err)
 	}
-	past, err := url.Parse(r.freezer)
+	past, err := url.Parse(c.freezer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +128,7 @@ func TestTheFreezerPastTheFaults(t *testing.T) {
 	if _, err := freezer.NewClient(past.String()).Stock(t.Context()); err == nil {
 		t.Error("whoever finds the port looks into the freezer")
 	}
-	if slices.ContainsFunc(r.environment, func(variable string) bool { return strings.Contains(variable, past.Host) }) {
-		t.Errorf("the operator is told of it: %q", r.environment)
+	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, past.Host) }) {
+		t.Errorf("the operator is told of it: %q", c.gateway.Environment)
 	}
 }

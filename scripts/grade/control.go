@@ -21,13 +21,13 @@ import (
 
 // control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user can
 // enter.
-func (o *operator) control() (path string, end func(), err error) {
-	path = filepath.Join(o.run.workshop.Scope.Dir, "control")
+func (o *operator) control(scripts *scripts) (path string, end func(), err error) {
+	path = filepath.Join(o.workshop.Scope.Dir, "control")
 	listener, err := socket.Listen(path)
 	if err != nil {
 		return "", nil, fmt.Errorf("listening for the checks: %w", err)
 	}
-	injector := o.run.injector
+	injector := o.injector
 	routes := http.NewServeMux()
 	route := func(pattern string, do func(*http.Request) (answer any, err error)) {
 		routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -65,10 +65,10 @@ func (o *operator) control() (path string, end func(), err error) {
 		if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
 			return nil, fmt.Errorf("reading the arguments: %w", err)
 		}
-		return o.run.script(r.Context(), r.PathValue("path"), args)
+		return scripts.run(r.Context(), r.PathValue("path"), args)
 	})
 	routes.HandleFunc("GET "+protocol.Submission+"{path...}", func(w http.ResponseWriter, r *http.Request) {
-		content, err := o.run.workshop.ReadFile(r.PathValue("path"))
+		content, err := o.workshop.ReadFile(r.PathValue("path"))
 		if err != nil {
 			http.Error(w, err.Error(), statusOf(err))
 			return

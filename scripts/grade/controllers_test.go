@@ -14,10 +14,12 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/own"
 )
 
 // withControllers is a control plane whose controllers are a line of shell.
-func withControllers(t *testing.T, line string) Start {
+func withControllers(t *testing.T, line string) stage.Start {
 	t.Helper()
 	have, err := tools()
 	if err != nil {
@@ -28,7 +30,7 @@ func withControllers(t *testing.T, line string) Start {
 	if err := os.WriteFile(program.Path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return Embedded(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, program) })
+	return own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, program) })
 }
 
 // A run begins while the controllers start. It must not matter how long that takes.

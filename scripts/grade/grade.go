@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -16,14 +15,13 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -36,7 +34,7 @@ type Options struct {
 	ControllerGen, Checks string
 	// Start starts the cluster. It may hand out one that was started before; the run stops it. On is what kind of cluster it is,
 	// for the report. Default: embedded.
-	Start Start
+	Start stage.Start
 	On    string
 	// Kubectl is the program that scripts of the submission find as kubectl.
 	Kubectl string
@@ -80,35 +78,8 @@ type View interface {
 // run is a grading run while it goes on.
 type run struct {
 	Options
-	report   *report.Report
-	workshop *submission.Workshop
-	cluster  *Cluster
-	// user is the name by which the API server knows the operator.
-	user string
-	// rules are those of the operator's role.
-	rules audit.Rules
-	// account installs what the submission brings; nil: the administrator does.
-	account *existing.Account
-	// access is how the operator gets to the API server, and injector what it gets through.
-	access   submission.Access
-	injector *faults.Injector
-	operator *operator
-	// running is the check that began last, and logged how much the operator had logged by then, in bytes. ended are the checks
-	// that came to an end.
-	running string
-	logged  int64
-	ended   sets.Set[string]
-	// environment is what the operator gets besides. freezer is the URL of the freezer, past the faults; empty in a lab
-	// without one.
-	environment  []string
-	freezer      string
-	closeFreezer func() error
-	// scripts is by which the submission's scripts get to the API server, where somebody has to record that.
-	scripts *faults.Injector
-	// deployment is how the operator runs in the cluster; nil if it runs on this machine.
-	deployment *deployment
-
-	mutex sync.Mutex // of report, while steps run side by side
+	mutex  sync.Mutex // of report, while steps run side by side
+	report *report.Report
 }
 
 // verdict is what ends a run before all checks have run. It is a result, not an error of ours.
@@ -131,7 +102,7 @@ func Run(ctx context.Context, options Options) *report.Report {
 		options.Seed = rand.Uint32()
 	}
 	started := time.Now()
-	r := &run{Options: options, report: Blank(options, started), user: submission.User, ended: sets.New[string]()}
+	r := &run{Options: options, report: Blank(options, started)}
 	err := r.grade(ctx)
 	r.conclude(ctx, err)
 	r.report.Seconds = time.Since(started).Seconds()
@@ -163,131 +134,171 @@ func blank(check manifest.Check) *report.Check {
 	}
 }
 
-// grade is the run, step by step.
+// grade is the run, step by step: what a step needs is what one before it returned.
 func (r *run) grade(ctx context.Context) (err error) {
+	workshop, err := r.open()
+	if err != nil {
+		return err
+	}
+	var on stage.Stage
+	var links *connection
+	defer func() { err = errors.Join(err, r.tearDown(workshop, on, links)) }()
+	if r.Fetch {
+		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) { return r.fetch(ctx, workshop) }); err != nil {
+			return err
+		}
+	}
+	var manifests *submission.Manifests
+	if on, manifests, err = r.prepare(ctx, workshop); err != nil {
+		return err
+	}
+	defer func() { r.report.Notices = slices.Concat(workshop.Notices(), manifests.Notices) }()
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	go watchCluster(ctx, on.Cluster(), abandon)
+	if links, err = r.connect(on); err != nil {
+		return err
+	}
+	subject, err := r.install(ctx, on, workshop, manifests, links)
+	if err != nil {
+		return err
+	}
+	if err := r.preconditions(ctx, subject); err != nil {
+		return err
+	}
+	if !r.Lab.Operator {
+		return r.check(ctx, subject, nil)
+	}
+	place, err := r.prepareWebhooks(ctx, subject)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	return r.operate(ctx, subject, place, max(r.StartTimeout, on.Patience()))
+}
+
+// open opens the submission, and makes the folder in which the run works.
+func (r *run) open() (*submission.Workshop, error) {
 	opened, err := submission.Open(r.Dir, r.Main)
 	if err != nil {
-		return &verdict{outcome: report.NotBuilt, reason: err.Error()}
+		return nil, &verdict{outcome: report.NotBuilt, reason: err.Error()}
 	}
 	r.report.Submission.Module = opened.Module
 	r.report.Submission.Go = opened.Go
 	r.report.Submission.ControllerRuntime = opened.ControllerRuntime
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.tearDown()) }()
-	r.workshop = &submission.Workshop{
+	return &submission.Workshop{
 		Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System,
 		Generated: cmp.Or(r.Generated, r.BuildCache),
-	}
-	if r.Fetch {
-		if err := r.step(ctx, fetchModules, r.fetch); err != nil {
-			return err
-		}
-	}
-	manifests, err := r.prepare(ctx)
-	if err != nil {
-		return err
-	}
-	r.rules = manifests.Rules()
-	defer func() { r.report.Notices = slices.Concat(r.workshop.Notices(), manifests.Notices) }()
-	ctx, abandon := context.WithCancelCause(ctx)
-	defer abandon(nil)
-	go r.watchCluster(ctx, abandon)
-	if err := r.connect(ctx); err != nil {
-		return err
-	}
-	if r.cluster.Pods != nil {
-		r.StartTimeout = max(r.StartTimeout, podStartTimeout)
-	}
-	if r.Lab.Operator && r.cluster.Pods != nil {
-		if err := r.step(ctx, "deploy", func(ctx context.Context) (string, error) {
-			return "", asVerdict(r.deploy(ctx, manifests), report.NotGenerated)
-		}); err != nil {
-			return err
-		}
-		if err := r.preconditions(ctx); err != nil {
-			return err
-		}
-		if err := asVerdict(r.deployment.register(ctx), report.NotGenerated); err != nil {
-			return err
-		}
-		return r.operate(ctx, r.deployment.start)
-	}
-	manifests.Notices = append(manifests.Notices, r.workshop.Gaps(manifests, r.Lab.Operator)...)
-	if err := r.step(ctx, "install the API", func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
-		defer cancel()
-		return "", asVerdict(manifests.Install(ctx, r.installer(), r.access), report.NotGenerated)
-	}); err != nil {
-		return err
-	}
-	if err := r.preconditions(ctx); err != nil {
-		return err
-	}
-	if !r.Lab.Operator {
-		return r.check(ctx, nil)
-	}
-	closeWebhooks, err := r.serveWebhooks(ctx, manifests)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeWebhooks()) }()
-	r.report.Submission.Arguments = r.workshop.Arguments()
-	return r.operate(ctx, func(log io.Writer) (instance, error) {
-		started, err := r.workshop.StartOperator(r.kubeconfig(), log, r.environment...)
-		if err != nil {
-			return nil, err
-		}
-		return local{started}, nil
-	})
+	}, nil
 }
 
 // watchCluster ends the run when the cluster is another run's.
-func (r *run) watchCluster(ctx context.Context, abandon context.CancelCauseFunc) {
+func watchCluster(ctx context.Context, cluster *stage.Cluster, abandon context.CancelCauseFunc) {
 	select {
-	case <-r.cluster.Lost:
+	case <-cluster.Lost:
 		abandon(existing.ErrLost)
 	case <-ctx.Done():
 	}
 }
 
+// subject is what the checks look at: a submission that was installed, in its cluster.
+type subject struct {
+	*connection
+	workshop  *submission.Workshop
+	cluster   *stage.Cluster
+	installed stage.Installed
+	// rules are those of the operator's role.
+	rules audit.Rules
+	// groups are the API groups of the lab's kinds.
+	groups []string
+}
+
+// install brings the submission into the cluster. Its operator does not run yet.
+func (r *run) install(
+	ctx context.Context, on stage.Stage, workshop *submission.Workshop, manifests *submission.Manifests, links *connection,
+) (*subject, error) {
+	s := &subject{connection: links, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	what := stage.Submission{
+		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks,
+	}
+	err := r.step(ctx, on.Installing(), func(ctx context.Context) (_ string, err error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
+		defer cancel()
+		s.installed, err = on.Install(ctx, what, links.gateway)
+		return "", asVerdict(err, report.NotGenerated)
+	})
+	return s, err
+}
+
+// prepareWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a certificate its manager
+// would not start. Where it insists on a port that another grading uses, that takes its time, and only then such a lab speaks of it.
+func (r *run) prepareWebhooks(ctx context.Context, s *subject) (place stage.Operator, err error) {
+	const name = "prepare the webhooks"
+	prepare := func(ctx context.Context, waits func(string)) (err error) {
+		place, err = s.installed.Prepare(ctx, waits)
+		return asVerdict(err, report.NotGenerated)
+	}
+	if r.Lab.Webhooks {
+		err = r.step(ctx, name, func(ctx context.Context) (string, error) {
+			return "", prepare(ctx, func(reason string) { r.View.StepProgress(name, reason) })
+		})
+		return place, err
+	}
+	var began time.Time
+	err = prepare(ctx, func(reason string) {
+		if began.IsZero() {
+			began = time.Now()
+			r.View.StepStarted(name)
+		}
+		r.View.StepProgress(name, reason)
+	})
+	if !began.IsZero() {
+		r.View.StepDone(name, time.Since(began), "")
+	}
+	return place, err
+}
+
 // operate starts the operator, and lets the checks look at it.
-func (r *run) operate(ctx context.Context, start func(log io.Writer) (instance, error)) (err error) {
-	operator, err := r.newOperator(start)
+func (r *run) operate(ctx context.Context, s *subject, place stage.Operator, patience time.Duration) (err error) {
+	r.report.Submission.Arguments = place.Arguments()
+	operator, err := newOperator(s, place, r.OperatorLog)
 	if err != nil {
 		return err
 	}
-	r.operator = operator
 	defer operator.close()
-	defer func() { err = errors.Join(err, r.takeForbidden()) }()
+	defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
+	defer func() { r.report.OperatorLog = operator.lastWords() }()
 	defer func() { err = operator.explain(err) }()
 	if err := r.step(ctx, "start the operator", func(ctx context.Context) (string, error) {
-		return "", operator.firstStart(ctx)
+		return "", operator.firstStart(ctx, patience)
 	}); err != nil {
-		r.report.OperatorLog = operator.lastWords()
 		return err
 	}
-	defer func() { r.report.OperatorLog = operator.lastWords() }()
 	if r.Lab.Webhooks {
-		if err := r.awaitWebhooks(ctx); err != nil {
+		if err := place.Listening(ctx); err != nil {
 			return err
 		}
 	}
-	return r.check(ctx, operator)
+	return r.check(ctx, s, operator)
 }
 
 // tearDown ends all that the run started, side by side: the student waits for it.
-func (r *run) tearDown() error {
+func (r *run) tearDown(workshop *submission.Workshop, on stage.Stage, links *connection) error {
 	var wait sync.WaitGroup
 	var stopped, closed error
-	if r.cluster != nil {
-		wait.Go(func() { stopped = r.cluster.Stop() })
+	if on != nil {
+		wait.Go(func() { stopped = on.Close() })
 	}
 	wait.Go(func() {
-		closed = r.workshop.Scope.Close()
-		r.disconnect()
+		closed = workshop.Scope.Close()
+		if links != nil {
+			r.takeTimeline(links)
+			links.close()
+		}
 	})
 	wait.Wait()
 	return errors.Join(r.noteLeftover(stopped), r.noteLeftover(closed))
@@ -303,17 +314,15 @@ func (r *run) noteLeftover(err error) error {
 	return nil
 }
 
-// installTimeout is for what takes a tenth of a second.
-const installTimeout = time.Minute
+// installTimeout is for what takes a tenth of a second, and for a Pod's image some seconds.
+const installTimeout = 3 * time.Minute
 
 var errInstall = fmt.Errorf("the API was not installed within %s", installTimeout)
 
-// kubeconfig is the file of the operator's access to the cluster.
-func (r *run) kubeconfig() string { return filepath.Join(r.workshop.Scope.Dir, "operator.kubeconfig") }
-
-func (r *run) fetch(ctx context.Context) (string, error) {
+// fetch downloads the modules that the submission needs.
+func (r *run) fetch(ctx context.Context, workshop *submission.Workshop) (string, error) {
 	modules := 0
-	err := r.workshop.Fetch(ctx, func(done, total int) {
+	err := workshop.Fetch(ctx, func(done, total int) {
 		modules = done
 		r.View.StepProgress(fetchModules, fmt.Sprintf("%d of %d modules", done, total))
 	})
@@ -329,7 +338,7 @@ func asVerdict(err error, outcome report.Outcome) error {
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
 	}
-	if inTheWay, ok := errors.AsType[*submission.InTheWayError](err); ok {
+	if inTheWay, ok := errors.AsType[*install.InTheWayError](err); ok {
 		return &verdict{outcome: report.Error, reason: inTheWay.Error()}
 	}
 	if hindrance, ok := errors.AsType[*submission.HindranceError](err); ok {
@@ -342,26 +351,25 @@ func asVerdict(err error, outcome report.Outcome) error {
 // generated. A step that fails ends those that stand below it: what does not build matters more than what can't be
 // generated from it, so a failing generator waits for the compiler, which may know the reason, but not for long: what is
 // compiled for the first time takes minutes.
-func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
-	var manifests *submission.Manifests
+func (r *run) prepare(ctx context.Context, workshop *submission.Workshop) (on stage.Stage, manifests *submission.Manifests, err error) {
 	steps := []struct {
 		name string
 		do   func(context.Context) (string, error)
 	}{
 		{"build", func(ctx context.Context) (string, error) {
-			return "", asVerdict(r.workshop.Build(ctx), report.NotBuilt)
+			return "", asVerdict(workshop.Build(ctx), report.NotBuilt)
 		}},
 		{"generate manifests", func(ctx context.Context) (note string, err error) {
-			manifests, err = r.workshop.Generate(ctx)
+			manifests, err = workshop.Generate(ctx)
 			return "", asVerdict(err, report.NotGenerated)
 		}},
 		{startCluster, func(ctx context.Context) (note string, err error) {
 			waits := func(reason string) { r.View.StepProgress(startCluster, reason) }
-			if r.cluster, err = r.Start(ctx, waits); err != nil {
+			if on, err = r.Start(ctx, waits); err != nil {
 				return "", err
 			}
-			r.report.Environment.Kubernetes = r.cluster.Version
-			return "Kubernetes " + r.cluster.Version, nil
+			r.report.Environment.Kubernetes = on.Cluster().Version
+			return "Kubernetes " + on.Cluster().Version, nil
 		}},
 	}
 	errs := make([]error, len(steps))
@@ -383,10 +391,10 @@ func (r *run) prepare(ctx context.Context) (*submission.Manifests, error) {
 	wait.Wait()
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errAborted) {
-			return nil, err
+			return on, nil, err
 		}
 	}
-	return manifests, nil
+	return on, manifests, nil
 }
 
 const (

@@ -21,6 +21,7 @@ import (
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/stage/own"
 )
 
 func TestSubmissions(t *testing.T) {
@@ -248,7 +249,7 @@ func TestErrorsOfOurs(t *testing.T) {
 		score  int
 	}{
 		{"no cluster", func(_ *testing.T, o *Options) {
-			o.Start = Embedded(func(context.Context) (*embedded.Cluster, error) { return nil, errors.New("no port is free") })
+			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) { return nil, errors.New("no port is free") })
 		}, "^the grader itself failed: no port is free$", 0},
 		{"no controller-gen", func(_ *testing.T, o *Options) { o.ControllerGen = "/nowhere/controller-gen" }, "^the grader itself failed: /nowhere/controller-gen is needed", 0},
 		{"no folder for the log", func(_ *testing.T, o *Options) { o.OperatorLog = "/nowhere/operator.log" }, "^the grader itself failed: making the operator's log", 0},

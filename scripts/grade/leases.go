@@ -24,12 +24,12 @@ var released = []byte(`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1}}
 
 // releaseLeases releases the Leases of an operator that does not run. A killed leader can't do that itself, and the next one would
 // wait until the Lease expires: a quarter of a minute for each crash, in which nothing is checked.
-func (r *run) releaseLeases() error {
-	leases := heldLeases(r.injector.Log())
+func (s *subject) releaseLeases() error {
+	leases := heldLeases(s.injector.Log())
 	if len(leases) == 0 {
 		return nil
 	}
-	client, err := coordinationv1.NewForConfig(r.cluster.Config)
+	client, err := coordinationv1.NewForConfig(s.cluster.Config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}

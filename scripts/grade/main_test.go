@@ -28,6 +28,7 @@ import (
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
+	"lva.io/operators/scripts/stage/own"
 )
 
 // TestMain gives these tests a temporary folder of their own, so that they can say whether a run left anything behind.
@@ -168,12 +169,12 @@ type built struct {
 }
 
 // pool lends control planes to the runs of these tests.
-var pool = sync.OnceValues(func() (*Pool, error) {
+var pool = sync.OnceValues(func() (*own.Pool, error) {
 	have, err := tools()
 	if err != nil {
 		return nil, err
 	}
-	return NewPool(have.ControlPlane), nil
+	return own.NewPool(have.ControlPlane), nil
 })
 
 func closePool() error {
@@ -218,7 +219,7 @@ func alone(t *testing.T, options Options) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options.Start = Embedded(func(ctx context.Context) (*embedded.Cluster, error) {
+	options.Start = own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
 		cluster, err := embedded.StartServer(ctx, have.ControlPlane)
 		if err == nil {
 			t.Cleanup(func() { wantGone(t, cluster) })

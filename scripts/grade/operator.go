@@ -7,16 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/report"
-	"lva.io/operators/scripts/submission"
+	"lva.io/operators/scripts/stage"
 )
 
 const (
@@ -31,8 +29,8 @@ const (
 
 // operator is the submission's program while it is graded. It is stopped and started by the checks.
 type operator struct {
-	run   *run
-	begin func(log io.Writer) (instance, error)
+	*subject
+	place stage.Operator
 	log   *operatorLog
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
@@ -40,46 +38,24 @@ type operator struct {
 	// transition is held while the operator is started or ended: one such change begins when the one before is done.
 	transition sync.Mutex
 
-	mutex   sync.Mutex
-	process instance // nil when it should not run
+	mutex    sync.Mutex
+	instance stage.Instance // nil when it should not run
 	// logBegan is how much was in the log when it was started the last time, in bytes.
 	logBegan int64
 }
 
-// instance is the operator from a start to its end: a process of this machine, or a Pod.
-type instance interface {
-	// Done is closed when it has ended, and Err says then how.
-	Done() <-chan struct{}
-	Err() error
-	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended; an error says that
-	// it may not have.
-	Stop(grace time.Duration) error
-	Kill() error
-}
-
-// local is a process of this machine, which can always be ended.
-type local struct{ *process.Process }
-
-func (l local) Stop(grace time.Duration) error {
-	l.Process.Stop(grace)
-	return nil
-}
-
-func (l local) Kill() error {
-	l.Process.Kill()
-	return nil
-}
-
-func (r *run) newOperator(begin func(log io.Writer) (instance, error)) (*operator, error) {
-	file, err := os.Create(r.OperatorLog)
+// newOperator is an operator that does not run yet, and logs into a file. From now on a fault can crash it.
+func newOperator(s *subject, place stage.Operator, logFile string) (*operator, error) {
+	file, err := os.Create(logFile)
 	if err != nil {
 		return nil, fmt.Errorf("making the operator's log: %w", err)
 	}
-	o := &operator{run: r, begin: begin, gone: make(chan *verdict, 1)}
+	o := &operator{subject: s, place: place, gone: make(chan *verdict, 1)}
 	o.log = &operatorLog{file: file, flooded: func() {
 		o.report(&verdict{outcome: report.Flooded, reason: fmt.Sprintf(
 			"it wrote more than %d MB into its log: it does the same thing over and over", logLimit>>20)})
 	}}
+	s.crash = o.restart
 	return o, nil
 }
 
@@ -102,35 +78,35 @@ func (o *operator) start() error {
 func (o *operator) begun() error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if o.process != nil {
+	if o.instance != nil {
 		return nil
 	}
 	o.logBegan = o.log.size()
-	if err := o.run.releaseLeases(); err != nil {
+	if err := o.releaseLeases(); err != nil {
 		return err
 	}
-	p, err := o.begin(o.log)
+	started, err := o.place.Start(o.log)
 	if err != nil {
 		return err
 	}
-	o.process = p
-	o.run.injector.Note("started")
-	go o.watch(p)
+	o.instance = started
+	o.injector.Note("started")
+	go o.watch(started)
 	return nil
 }
 
 // watch reports an operator that ends without having been asked to.
-func (o *operator) watch(p instance) {
+func (o *operator) watch(p stage.Instance) {
 	<-p.Done()
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if o.process == p { // otherwise it was stopped, and another may run by now
-		o.process = nil
+	if o.instance == p { // otherwise it was stopped, and another may run by now
+		o.instance = nil
 		if taken := o.portTaken(); taken != nil { // a manager may have begun its work before it listens
 			o.report(taken)
 			return
 		}
-		o.report(&verdict{outcome: report.Crashed, reason: endedByItself + submission.Ending(p.Err())})
+		o.report(&verdict{outcome: report.Crashed, reason: endedByItself + stage.Ending(p.Err())})
 	}
 }
 
@@ -146,25 +122,25 @@ func (o *operator) stop(graceful bool) error {
 // end is stop for who holds the transition.
 func (o *operator) end(graceful bool) error {
 	o.mutex.Lock()
-	p := o.process
-	o.process = nil
+	p := o.instance
+	o.instance = nil
 	o.mutex.Unlock()
 	if p == nil {
 		return nil
 	}
 	end, ended := p.Kill, "killed"
 	if graceful {
-		end, ended = func() error { return p.Stop(submission.StopGrace) }, "stopped"
+		end, ended = func() error { return p.Stop(stage.StopGrace) }, "stopped"
 	}
 	if err := end(); err != nil {
 		return fmt.Errorf("the operator could not be %s: %w", ended, err)
 	}
-	o.run.injector.Note(ended)
+	o.injector.Note(ended)
 	return nil
 }
 
-// crash is a kill after which the operator is started again, as its Deployment would.
-func (o *operator) crash() error {
+// restart is a kill after which the operator is started again, as its Deployment would.
+func (o *operator) restart() error {
 	o.transition.Lock()
 	defer o.transition.Unlock()
 	if err := o.end(false); err != nil {
@@ -174,10 +150,10 @@ func (o *operator) crash() error {
 }
 
 // firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
-func (o *operator) firstStart(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.run.StartTimeout, errSilent)
+func (o *operator) firstStart(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
-	log, err := o.run.cluster.openAudit(ctx)
+	log, err := o.cluster.OpenAudit(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,19 +165,19 @@ func (o *operator) firstStart(ctx context.Context) error {
 		if err := log.Err(); err != nil {
 			return err
 		}
-		if !log.Last(log.By(o.run.user).And(begins)).IsZero() {
+		if !log.Last(log.By(o.installed.User()).And(begins)).IsZero() {
 			return nil
 		}
 		select {
 		case <-changed:
 		case v := <-o.gone:
 			if v.outcome == report.Crashed {
-				v = o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself))
+				v = o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself), patience)
 			}
 			return v
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errSilent) {
-				return o.notStarted(log, "")
+				return o.notStarted(log, "", patience)
 			}
 			return context.Cause(ctx)
 		}
@@ -219,8 +195,8 @@ func begins(e audit.Event) bool {
 func (o *operator) lastWords() []string { return o.log.last(lastLines) }
 
 func (o *operator) close() {
-	o.run.injector.Disarm() // a crash that is under way would start it again
-	_ = o.stop(false)       // one that is left is removed with all that the run has made
+	o.injector.Disarm() // a crash that is under way would start it again
+	_ = o.stop(false)   // one that is left is removed with all that the run has made
 	o.log.close()
 }
 

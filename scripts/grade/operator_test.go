@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/stage"
 )
 
 // census counts the operators that run, and how many that were at most.
@@ -49,23 +50,28 @@ func (s *slowToEnd) Stop(time.Duration) error {
 // newSlow is an operator whose instances are slow to end, or can't be ended.
 func newSlow(t *testing.T, fails error) (*operator, *census) {
 	t.Helper()
-	r := &run{Options: Options{OperatorLog: filepath.Join(t.TempDir(), "operator.log")}}
-	r.injector = faults.New(func() error { return r.operator.crash() })
-	t.Cleanup(func() {
-		if err := r.injector.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	links := &connection{injector: faults.New(nil)}
+	t.Cleanup(links.close)
 	all := &census{}
-	var err error
-	r.operator, err = r.newOperator(func(io.Writer) (instance, error) {
-		all.add(1)
-		return &slowToEnd{census: all, fails: fails, done: make(chan struct{})}, nil
-	})
+	// A cluster of others, whose Leases nobody touches.
+	s := &subject{connection: links, cluster: &stage.Cluster{Shared: true}}
+	o, err := newOperator(s, slowPlace{census: all, fails: fails}, filepath.Join(t.TempDir(), "operator.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.operator, all
+	return o, all
+}
+
+// slowPlace starts such instances.
+type slowPlace struct {
+	stage.Operator
+	*census
+	fails error
+}
+
+func (p slowPlace) Start(io.Writer) (stage.Instance, error) {
+	p.add(1)
+	return &slowToEnd{census: p.census, fails: p.fails, done: make(chan struct{})}, nil
 }
 
 // A fault kills the operator while a check stops it, and another check starts it: there is never more than one.
@@ -74,7 +80,7 @@ func TestOneOperatorAtATime(t *testing.T) {
 	o, all := newSlow(t, nil)
 	var group sync.WaitGroup
 	for range 20 {
-		for _, change := range []func() error{o.start, o.crash, func() error { return o.stop(true) }, func() error { return o.stop(false) }} {
+		for _, change := range []func() error{o.start, o.restart, func() error { return o.stop(true) }, func() error { return o.stop(false) }} {
 			group.Go(func() {
 				if err := change(); err != nil {
 					t.Error(err)
@@ -87,7 +93,7 @@ func TestOneOperatorAtATime(t *testing.T) {
 	if all.most != 1 {
 		t.Errorf("%d operators ran at the same time", all.most)
 	}
-	for _, entry := range o.run.injector.Log() {
+	for _, entry := range o.injector.Log() {
 		if entry.Verb != "started" && entry.Verb != "stopped" && entry.Verb != "killed" {
 			t.Errorf("the log says that the operator was %s", entry.Verb)
 		}
@@ -103,7 +109,7 @@ func TestAnOperatorThatCannotBeEndedIsNotCalledDead(t *testing.T) {
 	if err := o.stop(false); err == nil || err.Error() != "the operator could not be killed: no answer" {
 		t.Errorf("the error is %v", err)
 	}
-	for _, entry := range o.run.injector.Log() {
+	for _, entry := range o.injector.Log() {
 		if strings.Contains(entry.Verb, "killed") {
 			t.Error("the log says that the operator was killed")
 		}

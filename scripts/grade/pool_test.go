@@ -4,14 +4,15 @@
 package grade
 
 import (
+	"context"
 	"os"
-	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/own"
 )
 
 // TestAControlPlaneIsLentAgain lends one control plane three times, and then another, since what was there before was changed.
@@ -21,8 +22,8 @@ func TestAControlPlaneIsLentAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := NewPool(have.ControlPlane)
-	var lent []*embedded.Cluster
+	pool := own.NewPool(have.ControlPlane)
+	var lent []*stage.Cluster
 	for _, test := range []struct {
 		name, submission, lab string
 		change                func(*testing.T, kubernetes.Interface)
@@ -42,7 +43,14 @@ func TestAControlPlaneIsLentAgain(t *testing.T) {
 		lease := pool.Lease()
 		options := options(t, test.lab, lay(t, test.submission))
 		alone := alone(t, options)
-		options.Start = lease.Start
+		var borrowed *stage.Cluster
+		options.Start = func(ctx context.Context, waits func(string)) (stage.Stage, error) {
+			on, err := lease.Start(ctx, waits)
+			if err == nil {
+				borrowed = on.Cluster()
+			}
+			return on, err
+		}
 		got, want := grade(t.Context(), t, options), grade(t.Context(), t, alone)
 		if got.Outcome != want.Outcome || got.Reason != want.Reason || got.Score != want.Score {
 			t.Errorf("%s: the outcome is %s (%s, %d points), and in a control plane of its own %s (%s, %d points)",
@@ -53,26 +61,22 @@ func TestAControlPlaneIsLentAgain(t *testing.T) {
 				t.Errorf("%s: %s %s, and in a control plane of its own %s %s", test.name, check.ID, check.Status, other.ID, other.Status)
 			}
 		}
-		if last := len(lent) - 1; test.another == (last >= 0 && lent[last] == lease.lent.Cluster) {
+		if last := len(lent) - 1; test.another == (last >= 0 && lent[last].Kubeconfig == borrowed.Kubeconfig) {
 			t.Errorf("%s: another control plane: %t, and it must be %t", test.name, !test.another, test.another)
 		}
-		lent = append(lent, lease.lent.Cluster)
+		lent = append(lent, borrowed)
 		if test.change != nil {
-			test.change(t, kubernetes.NewForConfigOrDie(lease.lent.Config()))
+			test.change(t, kubernetes.NewForConfigOrDie(borrowed.Config))
 		}
 		lease.Return()
 	}
 	if err := pool.Close(); err != nil {
 		t.Error(err)
 	}
+	// That none of their processes is left is seen by TestMain.
 	for _, cluster := range lent {
-		for name, pid := range cluster.PIDs() {
-			if syscall.Kill(pid, 0) == nil {
-				t.Errorf("%s still runs", name)
-			}
-		}
-		if _, err := os.Stat(cluster.Dir); err == nil {
-			t.Errorf("%s is still there", cluster.Dir)
+		if _, err := os.Stat(cluster.Kubeconfig); err == nil {
+			t.Errorf("%s is still there", cluster.Kubeconfig)
 		}
 	}
 }

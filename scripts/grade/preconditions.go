@@ -20,7 +20,7 @@ var errUnmet = &verdict{outcome: report.Graded}
 // preconditions checks what must hold before the operator is started, and before anybody is asked by the API server: without
 // it, every check of the lab would wait for what can't come. What holds is not spoken of. What does not becomes a check of
 // the report, without points, of which all others are dependents.
-func (r *run) preconditions(ctx context.Context) error {
+func (r *run) preconditions(ctx context.Context, s *subject) error {
 	if !slices.ContainsFunc(r.Lab.Checks, manifest.Check.Precondition) {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (r *run) preconditions(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
 	defer cancel()
-	said, err := r.runChecks(ctx, protocol.Run{Preconditions: true}, nil, take)
+	said, err := r.runChecks(ctx, s, protocol.Run{Preconditions: true}, nil, take)
 	if err != nil {
 		return err
 	}

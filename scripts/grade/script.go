@@ -48,14 +48,28 @@ func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	}
 }
 
-// script runs a shell script of the submission in a folder of its own, with kubectl and the rescuer's access.
-func (r *run) script(ctx context.Context, path string, args []string) (*protocol.Output, error) {
-	content, err := r.workshop.ReadFile(path)
+// scripts run shell scripts of the submission.
+type scripts struct {
+	*subject
+	kubectl string
+	proxy   *faults.Injector // by which they get to the API server, where somebody has to record that
+}
+
+// close ends what the scripts used.
+func (s *scripts) close() {
+	if s.proxy != nil {
+		_ = s.proxy.Close()
+	}
+}
+
+// run runs a shell script of the submission in a folder of its own, with kubectl and the rescuer's access.
+func (s *scripts) run(ctx context.Context, path string, args []string) (*protocol.Output, error) {
+	content, err := s.workshop.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(r.workshop.Scope.Dir, "script")
-	if err := r.prepareScripts(ctx, dir); err != nil {
+	dir := filepath.Join(s.workshop.Scope.Dir, "script")
+	if err := s.prepare(ctx, dir); err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, "script.sh")
@@ -63,7 +77,7 @@ func (r *run) script(ctx context.Context, path string, args []string) (*protocol
 		return nil, fmt.Errorf("copying %s: %w", path, err)
 	}
 	output := &scriptOutput{}
-	p, err := r.workshop.Scope.Start(process.Spec{
+	p, err := s.workshop.Scope.Start(process.Spec{
 		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: dir, Stdout: output, Stderr: output, Contained: true,
 		Env: []string{
 			"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
@@ -88,24 +102,24 @@ func (r *run) script(ctx context.Context, path string, args []string) (*protocol
 	return result, nil
 }
 
-// prepareScripts makes the folder in which scripts run: kubectl, and the rescuer's kubeconfig.
-func (r *run) prepareScripts(ctx context.Context, dir string) error {
+// prepare makes the folder in which scripts run: kubectl, and the rescuer's kubeconfig.
+func (s *scripts) prepare(ctx context.Context, dir string) error {
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("making a folder for scripts: %w", err)
 	}
-	token, err := r.makeRescuer(ctx)
+	token, err := s.makeRescuer(ctx)
 	if err != nil {
 		return fmt.Errorf("making the rescuer's account: %w", err)
 	}
-	host, ca := r.cluster.Config.Host, r.cluster.Config.CAData
-	if recorder := r.cluster.Recorder; recorder != nil {
-		r.scripts = faults.New(nil)
-		r.scripts.API = func(next http.RoundTripper) http.RoundTripper {
-			return recorder.Transport(rescuerUser, r.Lab.Groups, next)
+	host, ca := s.cluster.Config.Host, s.cluster.Config.CAData
+	if recorder := s.cluster.Recorder; recorder != nil {
+		s.proxy = faults.New(nil)
+		s.proxy.API = func(next http.RoundTripper) http.RoundTripper {
+			return recorder.Transport(rescuerUser, s.groups, next)
 		}
-		if host, ca, err = r.scripts.ProxyAPI(r.cluster.Config); err != nil {
+		if host, ca, err = s.proxy.ProxyAPI(s.cluster.Config); err != nil {
 			return err
 		}
 	}
@@ -116,7 +130,7 @@ func (r *run) prepareScripts(ctx context.Context, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), kubeconfig, 0o600); err != nil {
 		return fmt.Errorf("writing the rescuer's kubeconfig: %w", err)
 	}
-	if err := os.Symlink(r.Kubectl, filepath.Join(dir, "kubectl")); err != nil {
+	if err := os.Symlink(s.kubectl, filepath.Join(dir, "kubectl")); err != nil {
 		return fmt.Errorf("laying out kubectl: %w", err)
 	}
 	return nil
@@ -124,14 +138,14 @@ func (r *run) prepareScripts(ctx context.Context, dir string) error {
 
 // makeRescuer makes an account of its own for scripts, and a token for it. An administrator's certificate that only
 // claims to be the rescuer would let them claim to be anybody.
-func (r *run) makeRescuer(ctx context.Context) (token string, err error) {
-	client, err := kubernetes.NewForConfig(r.cluster.Config)
+func (s *scripts) makeRescuer(ctx context.Context) (token string, err error) {
+	client, err := kubernetes.NewForConfig(s.cluster.Config)
 	if err != nil {
 		return "", err
 	}
 	name := metav1.ObjectMeta{Name: rescuer, Labels: map[string]string{existing.Label: "true"}}
 	accounts := client.CoreV1().ServiceAccounts(rescuerNamespace)
-	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules(r.Lab.Groups)}
+	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules(s.groups)}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rescuer},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: rescuerNamespace, Name: rescuer}},

@@ -18,12 +18,13 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/own"
 	"lva.io/operators/scripts/submission"
 )
 
-// scripted is a run of testdata/submissions/scripts.txtar that has a cluster with icecreams, and nothing else.
-func scripted(t *testing.T) *run {
+// scripted runs the scripts of testdata/submissions/scripts.txtar, in a cluster with icecreams and nothing else.
+func scripted(t *testing.T) *scripts {
 	t.Helper()
 	have, err := tools()
 	if err != nil {
@@ -57,24 +58,25 @@ func scripted(t *testing.T) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{Options: Options{Lab: &manifest.Lab{Groups: []string{"demo.lva.io"}}, Kubectl: have.ControlPlane.Path}, workshop: workshop, cluster: ofEmbedded(cluster)}
-	if err := manifests.Install(t.Context(), cluster.Config(), submission.Access{File: r.kubeconfig()}); err != nil {
+	on := own.New(cluster)
+	groups := []string{"demo.lva.io"}
+	if _, err := on.Install(t.Context(), stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups}, stage.Gateway{}); err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return &scripts{subject: &subject{workshop: workshop, cluster: on.Cluster(), groups: groups}, kubectl: have.ControlPlane.Path}
 }
 
 // administrator runs kubectl with all rights.
-func (r *run) administrator(t *testing.T, args ...string) string {
+func (s *scripts) administrator(t *testing.T, args ...string) string {
 	t.Helper()
 	output := &scriptOutput{}
 	// The program is one of several, and goes by the name that it is called by.
-	name := filepath.Join(r.workshop.Scope.Dir, "kubectl")
-	if err := os.Symlink(r.Kubectl, name); err != nil && !errors.Is(err, fs.ErrExist) {
+	name := filepath.Join(s.workshop.Scope.Dir, "kubectl")
+	if err := os.Symlink(s.kubectl, name); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
-	p, err := r.workshop.Scope.Start(process.Spec{
-		Path: name, Args: append([]string{"--kubeconfig=" + r.cluster.Kubeconfig}, args...), Stdout: output, Stderr: output,
+	p, err := s.workshop.Scope.Start(process.Spec{
+		Path: name, Args: append([]string{"--kubeconfig=" + s.cluster.Kubeconfig}, args...), Stdout: output, Stderr: output,
 	})
 	if err == nil {
 		err = p.Wait(t.Context())
@@ -87,7 +89,7 @@ func (r *run) administrator(t *testing.T, args ...string) string {
 
 func TestWhatTheRescuerMayDo(t *testing.T) {
 	t.Parallel()
-	r := scripted(t)
+	s := scripted(t)
 	write := func(name, content string) string {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), name)
@@ -99,8 +101,8 @@ func TestWhatTheRescuerMayDo(t *testing.T) {
 	sundae := write("sundae.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: sundae\n  finalizers: [a.example.com/b]\n")
 	split := write("split.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: split\n")
 	lease := write("lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  name: shop\n  namespace: default\n")
-	r.administrator(t, "create", "-f", sundae, "-f", lease)
-	before := digest(t, r.workshop.Dir)
+	s.administrator(t, "create", "-f", sundae, "-f", lease)
+	before := digest(t, s.workshop.Dir)
 	for _, test := range []struct {
 		line string
 		// want is what it prints. Forbidden: the API server refuses it.
@@ -124,7 +126,7 @@ func TestWhatTheRescuerMayDo(t *testing.T) {
 		{"kubectl get secrets -A --as=admin --as-group=system:masters", forbidden},
 		{"kubectl get icecreams --as=system:serviceaccount:operator-system:controller-manager", forbidden},
 	} {
-		got, err := r.script(t.Context(), "zombie/try.sh", strings.Fields(test.line))
+		got, err := s.run(t.Context(), "zombie/try.sh", strings.Fields(test.line))
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", test.line, err)
@@ -132,7 +134,7 @@ func TestWhatTheRescuerMayDo(t *testing.T) {
 			t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
 		}
 	}
-	if digest(t, r.workshop.Dir) != before {
+	if digest(t, s.workshop.Dir) != before {
 		t.Error("the submission's folder was changed")
 	}
 }
@@ -142,11 +144,11 @@ const forbidden = "forbidden"
 
 func TestHowScriptsAreRun(t *testing.T) {
 	t.Parallel()
-	r := scripted(t)
-	home := filepath.Join(r.workshop.Scope.Dir, "script")
+	s := scripted(t)
+	home := filepath.Join(s.workshop.Scope.Dir, "script")
 	do := func(ctx context.Context, t *testing.T, script string, args ...string) *protocol.Output {
 		t.Helper()
-		got, err := r.script(ctx, "zombie/"+script, args)
+		got, err := s.run(ctx, "zombie/"+script, args)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +180,7 @@ func TestHowScriptsAreRun(t *testing.T) {
 		}
 	})
 	t.Run("one that is missing does not exist", func(t *testing.T) {
-		if got, err := r.script(t.Context(), "zombie/none.sh", nil); !errors.Is(err, fs.ErrNotExist) {
+		if got, err := s.run(t.Context(), "zombie/none.sh", nil); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("it is %+v, %v", got, err)
 		}
 	})

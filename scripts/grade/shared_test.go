@@ -25,6 +25,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/stage/shared"
 )
 
 // elsewhere is an embedded cluster that is treated as one of others: nobody but them starts it, ends it, or reads its audit log.
@@ -63,7 +64,7 @@ func (e *elsewhere) options(t *testing.T, lab string) Options {
 		t.Fatal(err)
 	}
 	o := options(t, lab, have.SolutionDir(listed))
-	o.On, o.Start = "existing", Shared{File: e.Kubeconfig, Context: embedded.Context, Who: t.Name()}.Start
+	o.On, o.Start = "existing", shared.Cluster{File: e.Kubeconfig, Context: embedded.Context, Who: t.Name()}.Start
 	return o
 }
 

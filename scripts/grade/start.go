@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/report"
-	"lva.io/operators/scripts/submission"
 )
 
 // podOnly is what an operator says that wants to be a Pod, and what else helps. (k8s.io/client-go/rest,
@@ -31,8 +31,8 @@ var (
 )
 
 // notStarted is the verdict on an operator that ended, or did nothing, before it watched anything. ended is how it ended;
-// empty if it runs.
-func (o *operator) notStarted(log *audit.Log, ended string) *verdict {
+// empty if it still runs after its patience.
+func (o *operator) notStarted(log *audit.Log, ended string, patience time.Duration) *verdict {
 	said := strings.Join(o.log.last(allLines), "\n")
 	for _, only := range podOnly {
 		if line := only.said.FindString(said); line != "" {
@@ -50,7 +50,7 @@ func (o *operator) notStarted(log *audit.Log, ended string) *verdict {
 	switch {
 	case ended == "":
 		return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without listing or watching anything at the API server: "+
-			"does main start the manager, and is the controller set up with it?", o.run.StartTimeout)}
+			"does main start the manager, and is the controller set up with it?", patience)}
 	case commands.MatchString(said):
 		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager (args: [start]), or let the program start without"
 	case strings.TrimSpace(said) == "":
@@ -62,7 +62,7 @@ func (o *operator) notStarted(log *audit.Log, ended string) *verdict {
 // portTaken is the verdict on an operator that can't listen because another program of this machine does; nil: none does.
 func (o *operator) portTaken() *verdict {
 	taken := portTaken.FindStringSubmatch(strings.Join(o.log.last(allLines), "\n"))
-	if taken == nil || o.run.deployment != nil || !submission.Occupied(taken[1]) {
+	if taken == nil || !o.place.Occupied(taken[1]) {
 		return nil
 	}
 	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, at which the operator listens, is another program's on this machine: "+
@@ -71,7 +71,7 @@ func (o *operator) portTaken() *verdict {
 
 // awaitsLease reports whether all that the operator was forbidden is a Lease.
 func (o *operator) awaitsLease(log *audit.Log) bool {
-	rights := audit.ForbiddenRights(log.Since(0, log.By(o.run.user)))
+	rights := audit.ForbiddenRights(log.Since(0, log.By(o.installed.User())))
 	for _, right := range rights {
 		if right.Resource != "leases" {
 			return false

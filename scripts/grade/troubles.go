@@ -38,7 +38,7 @@ func (o *operator) served(check *report.Check) []string {
 }
 
 func (o *operator) findings(since int64) operatorlog.Findings {
-	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.run.workshop.Module, Dir: o.run.workshop.Dir})
+	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.workshop.Module, Dir: o.workshop.Dir})
 }
 
 // began is how much was in the log when the operator was started the last time, in bytes.

@@ -25,8 +25,8 @@ func logging(t *testing.T, lines ...string) *operator {
 	}
 	t.Cleanup(func() { file.Close() })
 	o := &operator{
-		run: &run{workshop: &submission.Workshop{Submission: &submission.Submission{Module: "example.com/icecream"}}},
-		log: &operatorLog{file: file, flooded: func() {}},
+		subject: &subject{workshop: &submission.Workshop{Submission: &submission.Submission{Module: "example.com/icecream"}}},
+		log:     &operatorLog{file: file, flooded: func() {}},
 	}
 	for _, line := range lines {
 		fmt.Fprintln(o.log, line)

@@ -21,7 +21,7 @@ import (
 func (o *operator) usage() protocol.Usage {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if p, ok := o.process.(interface{ PID() int }); ok {
+	if p, ok := o.instance.(interface{ PID() int }); ok {
 		return usageOf(p.PID())
 	}
 	return protocol.Usage{}

@@ -19,7 +19,11 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/kind"
+	"lva.io/operators/scripts/stage/pod"
+	"lva.io/operators/scripts/stage/shared"
 )
 
 // The kinds of clusters, as the flag and the report call them.
@@ -44,17 +48,17 @@ func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
 
 // parse splits the flag into a kind of cluster and a name.
 func (f *clusterFlags) parse() (on, name string, err error) {
-	kind, name, _ := strings.Cut(f.cluster, ":")
+	sort, name, _ := strings.Cut(f.cluster, ":")
 	switch {
 	case f.address != "" && net.ParseIP(f.address) == nil:
 		return "", "", fmt.Errorf("--address %s is not an IP address", f.address)
-	case (kind == "" || kind == onEmbedded) && (f.local || f.address != ""):
+	case (sort == "" || sort == onEmbedded) && (f.local || f.address != ""):
 		return "", "", errors.New("--local and --address are for --cluster kind and context:NAME: on the embedded cluster the operator always runs on this machine")
 	case f.cluster == "" || f.cluster == onEmbedded:
 		return onEmbedded, "", nil
-	case kind == onKind:
+	case sort == onKind:
 		return onKind, cmp.Or(name, docker.DefaultCluster), nil
-	case kind == "context" && name != "":
+	case sort == "context" && name != "":
 		return onExisting, name, nil
 	}
 	return "", "", fmt.Errorf("--cluster %s is none: write kind, kind:NAME, or context:NAME; `kubectl config get-contexts -o name` lists the contexts", f.cluster)
@@ -74,53 +78,57 @@ func (f *clusterFlags) system() string {
 	return ""
 }
 
-// start is how a run gets its cluster, and what kind of cluster that is.
-func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout) (start grade.Start, on string, err error) {
+// start is how a run of a lab gets its stage, and on what kind of cluster that is.
+func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
 	if f.embedded() {
 		return coldStart(here), onEmbedded, nil
 	}
-	shared, on, err := f.shared(ctx, here)
-	if err == nil {
-		// Whoever wrote the wrong name, or is not let in, hears it before anything is built.
-		_, err = existing.Open(ctx, shared.File, shared.Context)
+	there, on, err := f.there(ctx, here)
+	if err != nil {
+		return nil, on, err
 	}
-	return shared.Start, on, err
+	if on == onKind && !f.local && lab.Operator {
+		there.Pods = &pod.Place{
+			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(there.Context, kindContext), Store: images.StoreOf(here.Root)},
+			Address: there.Address, Kubectl: here.ControlPlane.Path,
+		}
+	}
+	// Whoever wrote the wrong name, or is not let in, hears it before anything is built.
+	_, err = existing.Open(ctx, there.File, there.Context)
+	return there.Start, on, err
 }
 
-// shared is a cluster that is there.
-func (f *clusterFlags) shared(ctx context.Context, here *checkout.Checkout) (shared grade.Shared, on string, err error) {
+// kindContext is how kind begins the name of a cluster's context.
+const kindContext = "kind-"
+
+// there is a cluster that is there. Operators run on this machine.
+func (f *clusterFlags) there(ctx context.Context, here *checkout.Checkout) (there shared.Cluster, on string, err error) {
 	on, name, err := f.parse()
 	if err != nil {
-		return shared, "", err
+		return there, "", err
 	}
-	shared.Address = f.address
+	there.Address = f.address
 	if on == onExisting {
-		shared.Context = name
+		there.Context = name
 		// That a kind cluster's API server is at 127.0.0.1 does not say where it reaches us.
-		if cluster, ok := strings.CutPrefix(name, "kind-"); ok && shared.Address == "" {
+		if cluster, ok := strings.CutPrefix(name, kindContext); ok && there.Address == "" {
 			if nodes, err := docker.Nodes(ctx, cluster); err == nil && len(nodes) > 0 {
-				shared.Address, err = docker.Gateway(ctx)
-				return shared, on, err
+				there.Address, err = docker.Gateway(ctx)
+				return there, on, err
 			}
 		}
-		return shared, on, nil
+		return there, on, nil
 	}
 	nodes, err := docker.Nodes(ctx, name)
 	if err != nil {
-		return shared, on, err
+		return there, on, err
 	}
-	shared.Context, shared.File, shared.Node = "kind-"+name, docker.Kubeconfig(here.Root, name), nodes[0]
-	if _, err := os.Stat(shared.File); errors.Is(err, fs.ErrNotExist) {
-		return shared, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, which would have left %s: "+
-			"use --cluster context:kind-%s", name, shared.File, name)
+	there.Context, there.File, there.Audit = kindContext+name, docker.Kubeconfig(here.Root, name), kind.AuditLog{Node: nodes[0]}
+	if _, err := os.Stat(there.File); errors.Is(err, fs.ErrNotExist) {
+		return there, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, which would have left %s: "+
+			"use --cluster context:kind-%s", name, there.File, name)
 	}
 	gateway, err := docker.Gateway(ctx)
-	if err != nil {
-		return shared, on, err
-	}
-	shared.Address = cmp.Or(shared.Address, gateway)
-	if !f.local {
-		shared.Pods = &grade.Pods{Cluster: name, Gateway: shared.Address, Store: images.StoreOf(here.Root)}
-	}
-	return shared, on, nil
+	there.Address = cmp.Or(there.Address, gateway)
+	return there, on, err
 }

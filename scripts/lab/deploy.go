@@ -20,7 +20,8 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
-	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/stage/kind"
+	"lva.io/operators/scripts/stage/pod"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -88,8 +89,8 @@ func imageCommand() *cobra.Command {
 				if err := w.Build(ctx); err != nil {
 					return err
 				}
-				pods := &grade.Pods{Cluster: name, Store: images.StoreOf(here.Root)}
-				if err := pods.Load(ctx, args[0], w.Program()); err != nil {
+				nodes := kind.Nodes{Cluster: name, Store: images.StoreOf(here.Root)}
+				if err := nodes.Load(ctx, args[0], w.Program()); err != nil {
 					return err
 				}
 				fmt.Printf("The nodes of %s have %s\n", name, args[0])
@@ -168,7 +169,7 @@ func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string)
 	if _, err := f.kind(); err != nil {
 		return err
 	}
-	shared, _, err := f.where.shared(ctx, here)
+	there, _, err := f.where.there(ctx, here)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string)
 		if err != nil {
 			return err
 		}
-		deployment, err := w.Render(ctx, here.ControlPlane.Path, manifests)
+		deployment, err := pod.Render(ctx, here.ControlPlane.Path, w, manifests)
 		if err != nil {
 			return err
 		}
@@ -196,7 +197,7 @@ func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string)
 		var mistakes bytes.Buffer
 		p, err := w.Scope.Start(process.Spec{
 			Name: "kubectl", Path: here.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
-			Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + shared.File, "KUBECACHEDIR=" + os.DevNull},
+			Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + there.File, "KUBECACHEDIR=" + os.DevNull},
 			Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &mistakes),
 		})
 		if err != nil {

@@ -24,6 +24,8 @@ import (
 	"lva.io/operators/scripts/report/gradescope"
 	"lva.io/operators/scripts/report/junit"
 	"lva.io/operators/scripts/report/terminal"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/own"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -61,7 +63,7 @@ func gradeCommand() *cobra.Command {
 				return err
 			}
 			chosen.where = where
-			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout); err != nil {
+			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
 				return err
 			}
 			result, err := gradeOne(command.Context(), chosen, how)
@@ -89,8 +91,8 @@ func verdict(result *report.Report, err error) error {
 }
 
 // coldStart starts a cluster when the run wants it.
-func coldStart(here *checkout.Checkout) grade.Start {
-	return grade.Embedded(func(ctx context.Context) (*embedded.Cluster, error) {
+func coldStart(here *checkout.Checkout) stage.Start {
+	return own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
 		return embedded.StartServer(ctx, here.ControlPlane)
 	})
 }
@@ -101,7 +103,7 @@ type how struct {
 	seed  uint32
 	// stories is as in grade.Options.
 	stories int
-	start   grade.Start
+	start   stage.Start
 	on      string
 	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
 	gradescope, visibility string
@@ -214,10 +216,6 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	if err := here.Prepare(ctx, all...); err != nil {
 		return err
 	}
-	start, on, err := where.start(ctx, here)
-	if err != nil {
-		return err
-	}
 	var reports []*report.Report
 	full := true
 	for _, lab := range all {
@@ -226,6 +224,10 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 			return err
 		}
 		chosen.where = where
+		start, on, err := where.start(ctx, here, lab)
+		if err != nil {
+			return err
+		}
 		result, err := gradeOne(ctx, chosen, how{start: start, on: on})
 		if err != nil {
 			return err

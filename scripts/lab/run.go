@@ -26,6 +26,8 @@ import (
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/local"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -108,42 +110,56 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 	if err != nil {
 		return err
 	}
-	kubeconfig := filepath.Join(scope.Dir, "operator.kubeconfig")
-	access := submission.Access{File: kubeconfig}
-	if err := manifests.Install(ctx, config, access); err != nil {
-		return err
-	}
-	closeWebhooks, err := workshop.ServeWebhooks(ctx, config, access, submission.ByEgress(playground.Egress()), manifests)
-	if errors.Is(err, egress.ErrTaken) {
-		err = errRuns
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeWebhooks()) }()
 	environment, closeServices, err := serveServices(lab, filepath.Join(playground.Dir, "freezer.json"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	if err := warnOfFinalizers(ctx, here, config, dir, os.Stderr); err != nil {
-		return err
+	on := local.New(&stage.Cluster{Config: config}, local.ByEgress(playground.Egress()))
+	registered := false
+	err = operate(ctx, on, stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true}, environment, func() error {
+		if err := warnOfFinalizers(ctx, here, config, dir, os.Stderr); err != nil {
+			return err
+		}
+		tell(here, manifests, environment)
+		registered = manifests.HasWebhooks()
+		return nil
+	})
+	if errors.Is(err, egress.ErrTaken) {
+		return errRuns
 	}
-	tell(here, manifests, environment)
-	operator, err := workshop.StartOperator(kubeconfig, os.Stdout, environment...)
+	if registered {
+		fmt.Fprintln(os.Stderr, "Its webhooks are still registered, and nothing answers them: with failurePolicy Fail, "+
+			"the requests that they match are refused until you run it again.")
+	}
+	return err
+}
+
+// operate installs an operator and runs it until somebody ends it or it ends itself. begins is called before it starts.
+func operate(ctx context.Context, on stage.Stage, what stage.Submission, environment []string, begins func() error) (err error) {
+	installed, err := on.Install(ctx, what, stage.Gateway{Environment: environment})
 	if err != nil {
 		return err
 	}
-	if manifests.HasWebhooks() {
-		defer fmt.Fprintln(os.Stderr, "Its webhooks are still registered, and nothing answers them: with failurePolicy Fail, "+
-			"the requests that they match are refused until you run it again.")
+	operator, err := installed.Prepare(ctx, waiting)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, operator.Close()) }()
+	if err := begins(); err != nil {
+		return err
+	}
+	started, err := operator.Start(os.Stdout)
+	if err != nil {
+		return err
 	}
 	select {
-	case <-operator.Done():
-		return fmt.Errorf("the operator ended by itself: %s", submission.Ending(operator.Err()))
+	case <-started.Done():
+		return fmt.Errorf("the operator ended by itself: %s", stage.Ending(started.Err()))
+	case <-on.Cluster().Lost:
+		return errors.Join(existing.ErrLost, started.Stop(stage.StopGrace))
 	case <-ctx.Done():
-		operator.Stop(submission.StopGrace)
-		return nil
+		return started.Stop(stage.StopGrace)
 	}
 }
 
@@ -165,7 +181,7 @@ func prepareRun(ctx context.Context, here *checkout.Checkout, dir, main string) 
 		return nil, nil, err
 	}
 	workshop := &submission.Workshop{
-		Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir), Waits: waiting,
+		Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir),
 	}
 	if err := workshop.Build(ctx); err != nil {
 		return nil, nil, errors.Join(err, scope.Close())
@@ -188,64 +204,36 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 		return err
 	}
 	defer func() { err = errors.Join(err, workshop.Scope.Close()) }()
-	where.local = true
-	shared, _, err := where.shared(ctx, here)
+	there, _, err := where.there(ctx, here)
 	if err != nil {
 		return err
 	}
-	cluster, err := shared.Open(ctx, waiting)
+	there.Audit = nil // nobody asks what it did
+	on, err := there.Start(ctx, waiting)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		fmt.Fprintln(os.Stderr, "Removing what was installed in the cluster for it.")
-		err = errors.Join(err, cluster.Close())
+		err = errors.Join(err, on.Close())
 	}()
-	way, noWay := cluster.Way()
-	if manifests.HasWebhooks() && noWay != nil {
-		return noWay
-	}
-	kubeconfig := filepath.Join(workshop.Scope.Dir, "operator.kubeconfig")
 	groups := manifests.Groups()
 	if lab != nil {
 		groups = lab.Groups
 	}
-	account, err := cluster.Installer(ctx, groups)
-	if err != nil {
-		return err
-	}
-	access := submission.Access{File: kubeconfig, Shared: true, Groups: groups, Made: account.Own}
-	if err := manifests.Install(ctx, account.Config, access); err != nil {
-		return err
-	}
-	closeWebhooks, err := workshop.ServeWebhooks(ctx, account.Config, access, way, manifests)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeWebhooks()) }()
 	environment, closeServices, err := serveServices(lab, filepath.Join(workshop.Scope.Dir, "freezer.json"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, under its own account; Ctrl-C stops it.\n", shared.Context)
-	if manifests.HasWebhooks() {
-		fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server calls it, here on this machine.")
-	}
-	operator, err := workshop.StartOperator(kubeconfig, os.Stdout, environment...)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-operator.Done():
-		return fmt.Errorf("the operator ended by itself: %s", submission.Ending(operator.Err()))
-	case <-cluster.Lost():
-		operator.Stop(submission.StopGrace)
-		return existing.ErrLost
-	case <-ctx.Done():
-		operator.Stop(submission.StopGrace)
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups, Webhooks: true}
+	return operate(ctx, on, what, environment, func() error {
+		fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, under its own account; Ctrl-C stops it.\n", there.Context)
+		if manifests.HasWebhooks() {
+			fmt.Fprintln(os.Stderr, "Its webhooks are registered: the API server calls it, here on this machine.")
+		}
 		return nil
-	}
+	})
 }
 
 // lockRun lets one operator at a time run at the playground. Two would have the account, its rights, the way to the

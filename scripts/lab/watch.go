@@ -18,7 +18,7 @@ import (
 
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/cli"
-	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/stage/own"
 )
 
 // saveWindow is how long the folder must be quiet before it is graded: editors write a file in several steps.
@@ -50,7 +50,7 @@ func watch(ctx context.Context, c *choice) error {
 	if err != nil {
 		return err
 	}
-	warm := grade.NewWarm(ctx, c.ControlPlane)
+	warm := own.NewWarm(ctx, c.ControlPlane)
 	defer func() { warm.Close() }()
 	for {
 		saved, err := gradeUntilSaved(ctx, c, warm, saves)
@@ -58,7 +58,7 @@ func watch(ctx context.Context, c *choice) error {
 			return err
 		}
 		warm.Close()
-		warm = grade.NewWarm(ctx, c.ControlPlane)
+		warm = own.NewWarm(ctx, c.ControlPlane)
 		if saved {
 			continue
 		}
@@ -76,7 +76,7 @@ func watch(ctx context.Context, c *choice) error {
 }
 
 // gradeUntilSaved grades once. It says whether a file was saved before there was a verdict.
-func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-chan save) (saved bool, err error) {
+func gradeUntilSaved(ctx context.Context, c *choice, warm *own.Warm, saves <-chan save) (saved bool, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
 	}
@@ -84,7 +84,7 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *grade.Warm, saves <-c
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() {
-		_, err := gradeOne(run, c, how{start: grade.Embedded(warm.Take)})
+		_, err := gradeOne(run, c, how{start: own.Start(warm.Take)})
 		done <- err
 	}()
 	select {

@@ -67,18 +67,13 @@ type Workshop struct {
 	// Generated is a folder that keeps the manifests of the last states of types and markers, so that controller-gen runs only
 	// when they have changed. Submissions may share it. Default: none.
 	Generated string
-	// Waits is told what a webhook's port is waited for, when another operator is run at it. Default: nobody is.
-	Waits func(reason string)
 	// System is the operating system that the program is for. Default: this one.
 	System string
 
-	generated        []*unstructured.Unstructured // what controller-gen made
-	flags            []string                     // with which the program is started
-	takesWebhookPort bool                         // it has a flag for the port of its webhooks
-	takesKubeconfig  bool                         // it has a flag for its kubeconfig
-	launch           launch                       // what else its own Deployment starts it with
-	webhookFlags     []string                     // what it is told of its webhooks
-	webhooks         *served
+	// Launch is how the program is started outside of a Pod. Build finds it out.
+	Launch Launch
+
+	generated []*unstructured.Unstructured // what controller-gen made
 }
 
 // Program is the file of the built program.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lva.io/operators/scripts/submission/samples"
 )
 
 // A submission that can't be built says why, and what helps, whether it is downloaded before or not.
@@ -25,37 +27,37 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 		fetch bool
 	}{
 		{
-			"a newer Go", strings.Replace(module, "1.26", "1.99", 1) + "-- cmd/main.go --\n" + program,
+			"a newer Go", strings.Replace(samples.Module, "1.26", "1.99", 1) + "-- cmd/main.go --\n" + samples.Program,
 			"its go.mod asks for a newer Go than the one that is installed: install that, or lower the go line",
 			[]string{"go: go.mod requires go >= 1.99"},
 			true,
 		},
 		{
-			"no go.sum", module + "\nrequire sigs.k8s.io/yaml v1.6.0\n-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
+			"no go.sum", samples.Module + "\nrequire sigs.k8s.io/yaml v1.6.0\n-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
 			"its go.sum lacks modules that it needs: run `go mod tidy` in its folder",
 			[]string{"cmd/main.go:3:8: missing go.sum entry"},
 			true,
 		},
 		{
-			"a module that go.mod does not name", module + "-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
+			"a module that go.mod does not name", samples.Module + "-- cmd/main.go --\npackage main\n\nimport _ \"sigs.k8s.io/yaml\"\n\nfunc main() {}\n",
 			"its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder",
 			[]string{"cmd/main.go:3:8: cannot find module"},
 			true,
 		},
 		{
-			"a file that needs a build tag", module + calls + makefile + "-- cmd/three.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n",
+			"a file that needs a build tag", samples.Module + calls + makefile + "-- cmd/three.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n",
 			"it does not compile",
 			[]string{"cmd/main.go:3:15: undefined: three", "cmd/three.go: this file is left out, because grading sets no build tags"},
 			false,
 		},
 		{
-			"a file that needs cgo", module + calls + makefile + "-- cmd/three.go --\npackage main\n\nimport \"C\"\n\nfunc three() {}\n",
+			"a file that needs cgo", samples.Module + calls + makefile + "-- cmd/three.go --\npackage main\n\nimport \"C\"\n\nfunc three() {}\n",
 			"it does not compile",
 			[]string{"cmd/main.go:3:15: undefined: three", "cmd/three.go: this file is left out, because grading builds without cgo"},
 			false,
 		},
 		{
-			"a file for another system, and one for tests", module + calls + makefile + "-- cmd/three_windows.go --\npackage main\n\nfunc three() {}\n" +
+			"a file for another system, and one for tests", samples.Module + calls + makefile + "-- cmd/three_windows.go --\npackage main\n\nfunc three() {}\n" +
 				"-- cmd/three_test.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n" +
 				"-- cmd/tool.go --\n//go:build ignore\n\npackage main\n\nfunc three() {}\n",
 			"it does not compile",
@@ -65,7 +67,7 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := workshop(t, lay(t, test.files))
+			w := workshop(t, samples.Lay(t, test.files))
 			err := w.Fetch(t.Context(), func(int, int) {})
 			if (err != nil) != test.fetch {
 				t.Fatalf("downloading found %v", err)
@@ -91,7 +93,7 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 // Where there are several programs, --main names the operator; the example is the one that looks like it.
 func TestSeveralPrograms(t *testing.T) {
 	t.Parallel()
-	two := module + "-- cmd/flavours/main.go --\n" + program + "-- cmd/operator/main.go --\npackage main\n\nimport _ \"k8s.io/client-go/rest\"\n\nfunc main() {}\n" +
+	two := samples.Module + "-- cmd/flavours/main.go --\n" + samples.Program + "-- cmd/operator/main.go --\npackage main\n\nimport _ \"k8s.io/client-go/rest\"\n\nfunc main() {}\n" +
 		"-- pkg/pkg.go --\npackage pkg\n"
 	for _, test := range []struct{ name, main, found, wrong string }{
 		{"nothing is named", "", "", "there are several programs (./cmd/flavours, ./cmd/operator): say which one is the operator, as in `--main ./cmd/operator`"},
@@ -103,7 +105,7 @@ func TestSeveralPrograms(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Open(lay(t, two), test.main)
+			got, err := Open(samples.Lay(t, two), test.main)
 			if test.wrong != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), test.wrong) {
 					t.Errorf("the error must begin %q and is %v", test.wrong, err)

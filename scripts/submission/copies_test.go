@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lva.io/operators/scripts/submission/samples"
 )
 
 const iceTypes = `// +kubebuilder:object:generate=true
@@ -35,7 +37,7 @@ type (
 // The code is controller-gen's, for these very types.
 func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
 	t.Parallel()
-	dir := lay(t, module+"-- cmd/main.go --\n"+program+"-- api/v1/types.go --\n"+iceTypes)
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+iceTypes)
 	w := workshop(t, dir)
 	copies := generateCopies(t, w)
 	if got := w.copyNotices(); len(got) > 0 {
@@ -58,7 +60,7 @@ func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
 			t.Fatalf("%s: %q is not there", test.name, test.find)
 		}
 		other := "package v1\n\ntype (\n\tstruct2 struct{ Tags []string }\n\tstruct3 struct{ Tag string }\n)\n\ntype Other struct{ Tags []string }\n\nfunc (in *Other) DeepCopyInto(out *Other) { out.Tags = append(in.Tags[:0:0], in.Tags...) }\n"
-		changed := workshop(t, lay(t, module+"-- cmd/main.go --\n"+program+"-- api/v1/types.go --\n"+types+"-- api/v1/other.go --\n"+other+
+		changed := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+types+"-- api/v1/other.go --\n"+other+
 			"-- api/v1/zz_generated.deepcopy.go --\n"+copies))
 		want := []string{"api/v1/zz_generated.deepcopy.go is older than the types, and leaves out " + test.want + ", which copies then share: run `make generate`"}
 		if test.want == "" {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lva.io/operators/scripts/submission/samples"
 )
 
 // special files can't be committed, so they are made here. Each would hang who opens it, or be read without an end.
@@ -63,7 +65,7 @@ func replace(t *testing.T, dir, name, kind string) {
 func TestReadFile(t *testing.T) {
 	for kind, file := range special {
 		t.Run(kind, func(t *testing.T) {
-			dir := lay(t, module+"-- zombie/answers.yaml --\n")
+			dir := samples.Lay(t, samples.Module+"-- zombie/answers.yaml --\n")
 			replace(t, dir, "zombie/answers.yaml", kind)
 			_, err := (&Submission{Dir: dir}).ReadFile("zombie/answers.yaml")
 			if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != file.what || wrong.Path != "zombie/answers.yaml" {
@@ -72,7 +74,7 @@ func TestReadFile(t *testing.T) {
 		})
 	}
 	t.Run("a link inside", func(t *testing.T) {
-		dir := lay(t, module+"-- zombie/mine.yaml --\nzombie: sundae\n")
+		dir := samples.Lay(t, samples.Module+"-- zombie/mine.yaml --\nzombie: sundae\n")
 		if err := os.Symlink("mine.yaml", filepath.Join(dir, "zombie", "answers.yaml")); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,7 @@ func TestOpenSpecialFiles(t *testing.T) {
 	for _, name := range []string{"go.mod", "go.sum", "cmd/main.go", "cmd/other.go", "api/v1/types.go", "cmd/fast.s"} {
 		for kind, file := range special {
 			t.Run(name+" is a "+kind, func(t *testing.T) {
-				dir := lay(t, module+"-- cmd/main.go --\n"+program+"-- api/v1/doc.go --\npackage v1\n")
+				dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/doc.go --\npackage v1\n")
 				replace(t, dir, name, kind)
 				_, err := Open(dir, "")
 				folder := kind == "folder" && strings.Contains(name, "/") // one whose name looks like a file's
@@ -117,7 +119,7 @@ func TestGenerateSpecialFiles(t *testing.T) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			dir := lay(t, module+"-- cmd/main.go --\n"+program+marker+roleFile+rule)
+			dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+marker+roleFile+rule)
 			replace(t, dir, "config/rbac/role.yaml", kind)
 			got, err := workshop(t, dir).Generate(t.Context())
 			if err != nil || !slices.ContainsFunc(got.Notices, func(notice string) bool { return strings.Contains(notice, file.what) }) {
@@ -130,7 +132,7 @@ func TestGenerateSpecialFiles(t *testing.T) {
 // Sources are those of this module, as the go command sees it.
 func TestSurvey(t *testing.T) {
 	t.Parallel()
-	dir := lay(t, module+"-- main.go --\n"+program+
+	dir := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
 		"-- api/v1/types.go --\npackage v1\n-- api/v1/types_test.go --\npackage v1\n-- test/e2e/e2e_test.go --\npackage e2e\n"+
 		"-- tools/only_plan9.go --\npackage tools\n-- tools/tagged.go --\n//go:build tools\n\npackage tools\n"+
 		"-- plugin/go.mod --\nmodule example.com/plugin\n-- plugin/plugin.go --\npackage plugin\n"+

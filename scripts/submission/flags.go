@@ -24,8 +24,8 @@ var portFlags = [][]string{
 	{"health-probe-bind-address"},
 }
 
-// webhookPortFlag is how scaffolds that have a flag for it call the port of the webhooks.
-const webhookPortFlag = "webhook-port"
+// WebhookPortFlag is how scaffolds that have a flag for it call the port of the webhooks.
+const WebhookPortFlag = "webhook-port"
 
 // kubeconfigFlag is how most programs call the flag for the file that leads to the cluster. Some of them look nowhere else.
 const kubeconfigFlag = "kubeconfig"
@@ -40,7 +40,7 @@ var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-
 // findFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. A program that
 // has none of the names in it is not asked.
 func (w *Workshop) findFlags(ctx context.Context) error {
-	w.launch, w.flags, w.takesWebhookPort, w.takesKubeconfig = w.Submission.launch(), nil, false, false
+	w.Launch = w.deployed()
 	if w.System != "" && w.System != runtime.GOOS {
 		return nil // it can't run here
 	}
@@ -49,7 +49,7 @@ func (w *Workshop) findFlags(ctx context.Context) error {
 		return fmt.Errorf("reading the built program: %w", err)
 	}
 	has := func(name string) bool { return bytes.Contains(content, []byte(name)) }
-	if !slices.ContainsFunc(slices.Concat(append(portFlags, []string{webhookPortFlag, kubeconfigFlag})...), has) {
+	if !slices.ContainsFunc(slices.Concat(append(portFlags, []string{WebhookPortFlag, kubeconfigFlag})...), has) {
 		return nil
 	}
 	known, err := w.help(ctx)
@@ -58,26 +58,30 @@ func (w *Workshop) findFlags(ctx context.Context) error {
 	}
 	for _, names := range portFlags {
 		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(known, name) }); i >= 0 {
-			w.flags = append(w.flags, "--"+names[i]+"=0")
+			w.Launch.Flags = append(w.Launch.Flags, "--"+names[i]+"=0")
 		}
 	}
-	w.takesWebhookPort, w.takesKubeconfig = slices.Contains(known, webhookPortFlag), slices.Contains(known, kubeconfigFlag)
+	for name, flag := range map[string]*string{WebhookPortFlag: &w.Launch.WebhookPort, kubeconfigFlag: &w.Launch.Kubeconfig} {
+		if slices.Contains(known, name) {
+			*flag = "--" + name
+		}
+	}
 	return nil
 }
 
 // help runs the program for its help, without a way to any cluster, and returns the flags that it names there. One that does
 // something else names none.
 func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
-	temporary := w.temporary()
-	if err := os.MkdirAll(temporary, 0o700); err != nil {
-		return nil, fmt.Errorf("making the operator's temporary folder: %w", err)
+	home := w.Home()
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, fmt.Errorf("making the operator's home: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, helpTimeout, errTooLong)
 	defer cancel()
 	output := &limitedBuffer{limit: outputLimit}
 	p, err := w.Scope.Start(process.Spec{
-		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.launch.command), "-h"), Dir: temporary, Stdout: output, Stderr: output,
-		Env: merged(w.launch.environment, operatorEnvironment(temporary, os.DevNull)), Background: true, Contained: true,
+		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
+		Env: w.Variables(os.DevNull), Background: true, Contained: true,
 	})
 	if err != nil {
 		return nil, err
@@ -89,9 +93,4 @@ func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
 		flags = append(flags, found[1])
 	}
 	return flags, nil
-}
-
-// Arguments are those with which the program is started, besides the flag for its kubeconfig.
-func (w *Workshop) Arguments() []string {
-	return slices.Concat(w.launch.command, w.flags, w.webhookFlags)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lva.io/operators/scripts/submission/samples"
 )
 
 // A program is passed the flags that it knows, and no others: what it only speaks of is none.
@@ -15,7 +17,7 @@ func TestFlagsOfAProgram(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, main string
-		arguments  []string
+		flags      []string
 		port       bool
 	}{
 		{
@@ -47,13 +49,13 @@ func TestFlagsOfAProgram(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := workshop(t, lay(t, module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\nvar _ = flag.Parse\nvar _ = os.Exit\n\nfunc main() {\n"+test.main+"\n}\n"))
+			w := workshop(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\nvar _ = flag.Parse\nvar _ = os.Exit\n\nfunc main() {\n"+test.main+"\n}\n"))
 			began := time.Now()
 			if err := w.Build(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(w.Arguments(), test.arguments) || w.takesWebhookPort != test.port {
-				t.Errorf("it is passed %q and must be passed %q; a port for webhooks: %t", w.Arguments(), test.arguments, w.takesWebhookPort)
+			if takes := w.Launch.WebhookPort != ""; !slices.Equal(w.Launch.Flags, test.flags) || takes != test.port {
+				t.Errorf("it is passed %q and must be passed %q; a port for webhooks: %t", w.Launch.Flags, test.flags, takes)
 			}
 			if took := time.Since(began); strings.Contains(test.name, "never ends") && took < helpTimeout {
 				t.Errorf("it was waited for %s", took)

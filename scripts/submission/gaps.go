@@ -19,18 +19,18 @@ import (
 // not: manifests that are not where they are read, and what is made of them by kustomize. operator says whether it runs;
 // otherwise only its API is graded.
 func (w *Workshop) Gaps(m *Manifests, operator bool) (notices []string) {
-	if len(m.definitions) == 0 {
+	if len(m.Definitions) == 0 {
 		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
-			w.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", definitionKind))
+			w.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", DefinitionKind))
 	}
-	for _, definition := range m.definitions {
+	for _, definition := range m.Definitions {
 		strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy")
 		if versions := servedVersions(definition); len(versions) > 1 && strategy != "Webhook" {
 			notices = append(notices, fmt.Sprintf("%s has the versions %s, and no webhook converts them here: the API server changes nothing but the apiVersion",
 				definition.GetName(), strings.Join(versions, ", ")))
 		}
 	}
-	if operator && len(m.clusterRoles)+len(m.roles) == 0 {
+	if operator && len(m.ClusterRoles)+len(m.Roles) == 0 {
 		notices = append(notices, "it may do nothing: there are neither +kubebuilder:rbac markers nor a config/rbac/role.yaml"+
 			w.elsewhere("; %s has a role: copy it to config/rbac/role.yaml to have it granted", "ClusterRole", "Role"))
 	}

@@ -4,6 +4,8 @@
 package submission
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,12 +15,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// launch is what the submission's own Deployment starts the program with, as far as it means something outside of a Pod.
-type launch struct {
-	// command names a command of the program, as in `manager start`. Flags are not taken: they name files and ports of a Pod.
-	command []string
-	// environment is NAME=value.
-	environment []string
+// Launch is how a program is started outside of a Pod: as the submission's own Deployment does, as far as that means something here,
+// and so that it listens at no port of this machine where another one may be graded at the same time.
+type Launch struct {
+	// Command names a command of the program, as in `manager start`. Flags of the Deployment are not taken: they name files and ports of
+	// a Pod.
+	Command []string
+	// Flags keep it from listening.
+	Flags []string
+	// Environment is NAME=value, as the Deployment sets it.
+	Environment []string
+	// WebhookPort and Kubeconfig are the flags by which it takes the port of its webhooks and the file that leads to the cluster; empty:
+	// it takes none.
+	WebhookPort, Kubeconfig string
 }
 
 // deploymentFiles are where kubebuilder and operator-sdk of old put the operator's Deployment.
@@ -29,11 +38,11 @@ var commandWord = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // podFields are the fields of its Pod by which a Deployment usually tells the operator where it runs.
 var podFields = map[string]string{
-	"metadata.namespace": operatorNamespace, "metadata.name": "controller-manager-0", "spec.serviceAccountName": operatorAccount,
+	"metadata.namespace": AccountNamespace, "metadata.name": "controller-manager-0", "spec.serviceAccountName": AccountName,
 }
 
-// launch reads the Deployment. One that is missing or can't be read says nothing.
-func (s *Submission) launch() (found launch) {
+// deployed reads the Deployment. One that is missing or can't be read says nothing.
+func (s *Submission) deployed() (found Launch) {
 	for _, pattern := range deploymentFiles {
 		objects, err := s.readYAML(pattern)
 		if err != nil {
@@ -44,7 +53,7 @@ func (s *Submission) launch() (found launch) {
 			if object.GetKind() != "Deployment" || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment) != nil {
 				continue
 			}
-			if container, err := operatorOf(&deployment.Spec.Template.Spec); err == nil {
+			if container, err := OperatorOf(&deployment.Spec.Template.Spec); err == nil {
 				return newLaunch(container)
 			}
 		}
@@ -52,7 +61,7 @@ func (s *Submission) launch() (found launch) {
 	return found
 }
 
-func newLaunch(container *corev1.Container) (found launch) {
+func newLaunch(container *corev1.Container) (found Launch) {
 	words := container.Args
 	if len(container.Command) > 0 { // otherwise the image names the program
 		words = slices.Concat(container.Command[1:], container.Args)
@@ -61,7 +70,7 @@ func newLaunch(container *corev1.Container) (found launch) {
 		if !commandWord.MatchString(word) {
 			break
 		}
-		found.command = append(found.command, word)
+		found.Command = append(found.Command, word)
 	}
 	for _, variable := range container.Env {
 		value := variable.Value
@@ -72,16 +81,36 @@ func newLaunch(container *corev1.Container) (found launch) {
 		if value == "" || strings.Contains(value, "$(") || strings.HasPrefix(variable.Name, "KUBERNETES_") {
 			continue
 		}
-		found.environment = append(found.environment, variable.Name+"="+value)
+		found.Environment = append(found.Environment, variable.Name+"="+value)
 	}
 	return found
 }
 
-// merged is an environment in which later variables replace earlier ones of the same name.
-func merged(environments ...[]string) (all []string) {
-	for _, variable := range slices.Concat(environments...) {
+// OperatorOf finds the container that is the operator: scaffolds call it manager.
+func OperatorOf(pod *corev1.PodSpec) (*corev1.Container, error) {
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "manager" })
+	switch {
+	case i >= 0:
+	case len(pod.Containers) == 1:
+		i = 0
+	default:
+		return nil, &Problem{Reason: "none of the containers in config/manager is called manager: which one is the operator?"}
+	}
+	return &pod.Containers[i], nil
+}
+
+// Variables is the environment of the program as a process of this machine: what its Deployment sets, what an operator gets in any case,
+// and more, as NAME=value; later ones replace earlier ones of the same name. Of the user's environment it gets nothing but the PATH: no
+// home folder, no other kubeconfig, no proxy.
+func (w *Workshop) Variables(kubeconfig string, more ...string) (all []string) {
+	home := w.Home()
+	for _, variable := range slices.Concat(w.Launch.Environment,
+		[]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KUBECONFIG=" + kubeconfig}, more) {
 		name, _, _ := strings.Cut(variable, "=")
 		all = append(slices.DeleteFunc(all, func(other string) bool { return strings.HasPrefix(other, name+"=") }), variable)
 	}
 	return all
 }
+
+// Home is the operator's home, which is its folder for temporary files as well.
+func (w *Workshop) Home() string { return filepath.Join(w.Scope.Dir, "tmp") }

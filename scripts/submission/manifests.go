@@ -39,13 +39,14 @@ type Manifests struct {
 	// Notices say where what is committed in config/ differs from what the markers say.
 	Notices []string
 
-	definitions  []*unstructured.Unstructured // CustomResourceDefinitions
-	fallback     []*unstructured.Unstructured // those that are committed, where the generated ones are taken
-	clusterRoles []rbacv1.ClusterRole
-	roles        []rbacv1.Role
-	webhooks     []*unstructured.Unstructured // configurations, of both kinds
-	services     []*unstructured.Unstructured // by which webhooks are reached
-	namePrefix   string                       // which kustomize would put before all names
+	// Definitions are CustomResourceDefinitions; Committed are those of config/crd/bases, where the generated ones are taken.
+	Definitions, Committed []*unstructured.Unstructured
+	ClusterRoles           []rbacv1.ClusterRole
+	Roles                  []rbacv1.Role // one without a namespace is for the operator's own
+	// Webhooks are configurations, of both kinds, and Services those by which they are reached.
+	Webhooks, Services []*unstructured.Unstructured
+
+	namePrefix string // which kustomize would put before all names
 }
 
 // Generate makes the manifests from the submission's markers. What it committed below config/ is used only where the
@@ -63,7 +64,7 @@ func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
 		}
 	} else if err == nil {
 		if committedErr != nil {
-			generated.notice("config/ holds YAML that can't be read: %v", committedErr)
+			generated.Notice("config/ holds YAML that can't be read: %v", committedErr)
 		} else {
 			generated.compare(committed)
 		}
@@ -145,21 +146,21 @@ func (w *Workshop) packages() (packages []string) {
 // in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is there, or a marker
 // in today's language is wrong, of which what is committed knows nothing.
 func (w *Workshop) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
-	if len(committed.webhooks) > 0 && message != "" {
+	if len(committed.Webhooks) > 0 && message != "" {
 		if generated, _, err := w.generate(ctx, "rbac", "crd"); err == nil {
 			if !lacksArguments(message) {
 				return nil
 			}
-			generated.notice("controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: %s", message)
+			generated.Notice("controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: %s", message)
 			generated.compare(committed)
 			generated.completeWebhooks()
 			return generated
 		}
 	}
-	if len(committed.definitions) == 0 {
+	if len(committed.Definitions) == 0 {
 		return nil
 	}
-	committed.notice("controller-gen fails on the markers, so what is committed in config/ was used: %s", message)
+	committed.Notice("controller-gen fails on the markers, so what is committed in config/ was used: %s", message)
 	committed.completeWebhooks()
 	return committed
 }
@@ -172,7 +173,7 @@ func lacksArguments(message string) bool {
 
 // Groups are the API groups of the kinds that the submission defines.
 func (m *Manifests) Groups() (groups []string) {
-	for _, definition := range m.definitions {
+	for _, definition := range m.Definitions {
 		group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 		groups = append(groups, group)
 	}
@@ -180,33 +181,35 @@ func (m *Manifests) Groups() (groups []string) {
 	return slices.Compact(groups)
 }
 
-func (m *Manifests) notice(format string, args ...any) {
+// Notice adds a notice.
+func (m *Manifests) Notice(format string, args ...any) {
 	m.Notices = append(m.Notices, fmt.Sprintf(format, args...))
 }
 
 // compare fills what the markers do not give from what is committed, and says where the two differ.
 func (m *Manifests) compare(committed *Manifests) {
-	if len(m.definitions) == 0 {
-		m.definitions = committed.definitions
+	if len(m.Definitions) == 0 {
+		m.Definitions = committed.Definitions
 	} else {
-		m.fallback = committed.definitions
+		m.Committed = committed.Definitions
 	}
-	for _, definition := range m.definitions {
-		old := find(committed.definitions, definition.GetName())
+	for _, definition := range m.Definitions {
+		old := Find(committed.Definitions, definition.GetName())
 		if old != nil && old.GetAnnotations()[versionAnnotation] == definition.GetAnnotations()[versionAnnotation] &&
 			!reflect.DeepEqual(old.Object["spec"], definition.Object["spec"]) {
-			m.notice("config/crd/bases is older than the types: run `make manifests` (the types were graded)")
+			m.Notice("config/crd/bases is older than the types: run `make manifests` (the types were graded)")
 		}
 	}
 	if m.rights() == nil {
-		m.clusterRoles, m.roles = committed.clusterRoles, committed.roles
+		m.ClusterRoles, m.Roles = committed.ClusterRoles, committed.Roles
 	} else if committed.rights() != nil && !slices.Equal(m.rights(), committed.rights()) {
-		m.notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
+		m.Notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
 	}
 	m.compareWebhooks(committed)
 }
 
-func find(objects []*unstructured.Unstructured, name string) *unstructured.Unstructured {
+// Find is the object of a name; nil: there is none.
+func Find(objects []*unstructured.Unstructured, name string) *unstructured.Unstructured {
 	for _, object := range objects {
 		if object.GetName() == name {
 			return object
@@ -218,11 +221,11 @@ func find(objects []*unstructured.Unstructured, name string) *unstructured.Unstr
 // Rules are what the roles allow. A role that names no namespace is for the operator's own.
 func (m *Manifests) Rules() audit.Rules {
 	rules := audit.Rules{}
-	for _, role := range m.clusterRoles {
+	for _, role := range m.ClusterRoles {
 		rules[""] = append(rules[""], role.Rules...)
 	}
-	for _, role := range m.roles {
-		namespace := cmp.Or(role.Namespace, operatorNamespace)
+	for _, role := range m.Roles {
+		namespace := cmp.Or(role.Namespace, AccountNamespace)
 		rules[namespace] = append(rules[namespace], role.Rules...)
 	}
 	return rules
@@ -245,10 +248,10 @@ func (m *Manifests) rights() []string {
 			}
 		}
 	}
-	for _, role := range m.clusterRoles {
+	for _, role := range m.ClusterRoles {
 		add("", role.Rules)
 	}
-	for _, role := range m.roles {
+	for _, role := range m.Roles {
 		add(role.Namespace, role.Rules)
 	}
 	slices.Sort(all)
@@ -270,29 +273,30 @@ func (s *Submission) committed() (*Manifests, error) {
 	if err != nil {
 		return nil, err
 	}
-	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != definitionKind })
+	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != DefinitionKind })
 	return m, m.take(append(definitions, roles...))
 }
 
-const definitionKind = "CustomResourceDefinition"
+// DefinitionKind is the kind of what defines kinds.
+const DefinitionKind = "CustomResourceDefinition"
 
 // take adds definitions, roles and webhooks to the manifests.
 func (m *Manifests) take(objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		var err error
 		switch object.GetKind() {
-		case definitionKind:
-			m.definitions = append(m.definitions, object)
+		case DefinitionKind:
+			m.Definitions = append(m.Definitions, object)
 		case "ClusterRole":
 			var role rbacv1.ClusterRole
 			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
-			m.clusterRoles = append(m.clusterRoles, role)
+			m.ClusterRoles = append(m.ClusterRoles, role)
 		case "Role":
 			var role rbacv1.Role
 			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
-			m.roles = append(m.roles, role)
+			m.Roles = append(m.Roles, role)
 		default:
-			if _, ok := configurations[object.GetKind()]; ok {
+			if _, ok := Configurations[object.GetKind()]; ok {
 				m.addWebhook(object)
 			}
 		}

@@ -6,11 +6,13 @@ package submission
 import (
 	"strings"
 	"testing"
+
+	"lva.io/operators/scripts/submission/samples"
 )
 
 func TestMarkerNotices(t *testing.T) {
 	t.Parallel()
-	known, err := workshop(t, lay(t, module+"-- cmd/main.go --\n"+program)).knownMarkers(t.Context())
+	known, err := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)).knownMarkers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func TestMarkerNotices(t *testing.T) {
 
 func TestMarkerNoticesNameThePlace(t *testing.T) {
 	t.Parallel()
-	dir := lay(t, module+"-- cmd/main.go --\n"+program+"-- api/v1/types.go --\npackage v1\n\ntype Spec struct {\n"+
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\npackage v1\n\ntype Spec struct {\n"+
 		"\t// flavour is what it tastes of.\n\t// +kubebuilder:validation:MaxItem=3\n\tFlavour []string\n}\n"+
 		"-- api/v1/types_test.go --\npackage v1\n\n// +kubebuilder:validation:MaxItem=3\n")
 	got, err := workshop(t, dir).Generate(t.Context())

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/submission/samples"
 )
 
 // The module that these submissions need is one that this program is made of, so a machine that runs the test has it.
@@ -24,7 +25,7 @@ const needed = "github.com/go-logr/logr"
 // needing makes a submission that needs a module, and names a second one that it does not need.
 func needing(t *testing.T) string {
 	t.Helper()
-	dir := lay(t, module+"-- cmd/main.go --\npackage main\n\nimport \""+needed+"\"\n\nfunc main() { logr.Discard().Info(\"hello\") }\n")
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\npackage main\n\nimport \""+needed+"\"\n\nfunc main() { logr.Discard().Info(\"hello\") }\n")
 	requirements, sums := "", ""
 	ours, err := os.ReadFile(filepath.Join("..", "go.sum"))
 	if err != nil {
@@ -39,7 +40,7 @@ func needing(t *testing.T) string {
 			}
 		}
 	}
-	mod := strings.TrimPrefix(module, "-- go.mod --\n") + requirements
+	mod := strings.TrimPrefix(samples.Module, "-- go.mod --\n") + requirements
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600), os.WriteFile(filepath.Join(dir, "go.sum"), []byte(sums), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/scripts/submission/samples"
 )
 
 func TestGeneratorOptions(t *testing.T) {
@@ -43,7 +45,7 @@ func TestGeneratorOptions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			opened, err := Open(lay(t, module+"-- cmd/main.go --\n"+program+test.files), "")
+			opened, err := Open(samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+test.files), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,8 +67,8 @@ func TestGroupNameThatLeavesTheFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.definitions) != 1 || group(got.definitions[0]) != "../../../escaped" {
-		t.Errorf("the definition is for the API server to refuse: %+v", got.definitions)
+	if len(got.Definitions) != 1 || group(got.Definitions[0]) != "../../../escaped" {
+		t.Errorf("the definition is for the API server to refuse: %+v", got.Definitions)
 	}
 	if problem := problemOf(t, w.layOut(filepath.Join(t.TempDir(), "config"))); !strings.Contains(problem.Reason, "look at +groupName") {
 		t.Error(problem)
@@ -89,8 +91,8 @@ func TestGenerateWithOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := workshop(t, dir).Generate(t.Context())
-	if err != nil || len(got.definitions) != 1 || strings.Contains(fmt.Sprint(got.definitions[0].Object), "description") {
-		t.Fatalf("no field has a description: %+v, %v", got.definitions, err)
+	if err != nil || len(got.Definitions) != 1 || strings.Contains(fmt.Sprint(got.Definitions[0].Object), "description") {
+		t.Fatalf("no field has a description: %+v, %v", got.Definitions, err)
 	}
 }
 

@@ -7,62 +7,45 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/report"
-)
-
-// lay makes a folder of files: each begins with a line "-- name --".
-func lay(t *testing.T, files string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, file := range txtar.Parse([]byte(files)).Files {
-		path := filepath.Join(dir, filepath.FromSlash(file.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, file.Data, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-const (
-	module  = "-- go.mod --\nmodule example.com/icecream\n\ngo 1.26\n"
-	program = "package main\n\nfunc main() {}\n"
+	"lva.io/operators/scripts/submission/samples"
 )
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, files, main, wrong string }{
-		{"of kubebuilder v4", module + "-- cmd/main.go --\n" + program, "./cmd", ""},
-		{"of kubebuilder v3", module + "-- main.go --\n" + program, "./", ""},
-		{"with a library in the root", module + "-- cmd/main.go --\n" + program + "-- icecream.go --\npackage icecream\n", "./cmd", ""},
-		{"with a library in cmd", module + "-- cmd/cmd.go --\npackage cmd\n-- main.go --\n" + program, "./", ""},
-		{"with a mistake in a function: for the compiler to say", module + "-- cmd/main.go --\npackage main\n\nfunc main() { return 1 + }\n", "./cmd", ""},
-		{"with tests and another system's files beside main", module + "-- cmd/main.go --\n" + program + "-- cmd/main_test.go --\npackage main_test\n-- cmd/x_plan9.go --\npackage nine\n", "./cmd", ""},
-		{"with a mistake in the package clause", module + "-- cmd/main.go --\nmain\n", "", "the program can't be read: "},
-		{"with two packages in one folder", module + "-- cmd/main.go --\n" + program + "-- cmd/shop.go --\npackage shop\n", "", "the program can't be read: found packages main (main.go) and shop (shop.go)"},
-		{"without a program", module + "-- shop/shop.go --\npackage shop\n", "", "there is no program: package main must be in cmd/ or in the module's root"},
+		{"of kubebuilder v4", samples.Module + "-- cmd/main.go --\n" + samples.Program, "./cmd", ""},
+		{"of kubebuilder v3", samples.Module + "-- main.go --\n" + samples.Program, "./", ""},
+		{"with a library in the root", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- icecream.go --\npackage icecream\n", "./cmd", ""},
+		{"with a library in cmd", samples.Module + "-- cmd/cmd.go --\npackage cmd\n-- main.go --\n" + samples.Program, "./", ""},
+		{"with a mistake in a function: for the compiler to say", samples.Module + "-- cmd/main.go --\npackage main\n\nfunc main() { return 1 + }\n", "./cmd", ""},
+		{"with tests and another system's files beside main", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- cmd/main_test.go --\npackage main_test\n-- cmd/x_plan9.go --\npackage nine\n", "./cmd", ""},
+		{"with a mistake in the package clause", samples.Module + "-- cmd/main.go --\nmain\n", "", "the program can't be read: "},
+		{"with two packages in one folder", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- cmd/shop.go --\npackage shop\n", "", "the program can't be read: found packages main (main.go) and shop (shop.go)"},
+		{"without a program", samples.Module + "-- shop/shop.go --\npackage shop\n", "", "there is no program: package main must be in cmd/ or in the module's root"},
 		{
 			"with a build tag before main",
-			module + "-- cmd/main.go --\n//go:build production\n\n" + program + "-- Makefile --\nbuild:\n\tgo build --tags='production' ./cmd\n", "",
+			samples.Module + "-- cmd/main.go --\n//go:build production\n\n" + samples.Program + "-- Makefile --\nbuild:\n\tgo build --tags='production' ./cmd\n", "",
 			"there is no program: package main must be in cmd/ or in the module's root, as kubebuilder lays it out; where it is elsewhere, name its folder, " +
 				"as in `--main ./cmd/manager`; cmd/main.go: this file is left out, because grading sets no build tags: remove its //go:build line",
 		},
-		{"without a go.mod", "-- main.go --\n" + program, "", "has no go.mod: name the folder of a Go module of kubebuilder's layout"},
+		{"without a go.mod", "-- main.go --\n" + samples.Program, "", "has no go.mod: name the folder of a Go module of kubebuilder's layout"},
 		{"with a go.mod that is none", "-- go.mod --\nmodule x\nrequire (\n", "", "the submission's go.mod can't be read: go.mod:"},
 		{"with a go.mod without a name", "-- go.mod --\ngo 1.26\n", "", "the submission's go.mod names no module"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Open(lay(t, test.files), "")
+			got, err := Open(samples.Lay(t, test.files), "")
 			switch {
 			case test.wrong != "":
 				if err == nil || !strings.Contains(err.Error(), test.wrong) {
@@ -131,62 +114,21 @@ func TestBuildTakesNothingFromTheUser(t *testing.T) {
 	t.Setenv("GOARCH", "386")
 	t.Setenv("CGO_ENABLED", "1")
 	t.Setenv("GOPROXY", "https://127.0.0.1:1")
-	w := workshop(t, lay(t, module+"-- cmd/main.go --\n"+program+
+	w := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+
 		"-- cmd/tagged.go --\n//go:build broken\n\npackage main\n\nvar x int = \"\"\n"+
 		"-- cmd/c.go --\n//go:build cgo\n\npackage main\n\nvar y int = \"\"\n"))
 	if err := w.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	operator, err := w.StartOperator("/nowhere/kubeconfig", os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-operator.Done()
-	if operator.Err() != nil {
-		t.Errorf("it ended with %v", operator.Err())
-	}
-}
-
-func TestTheOperatorGetsNothingOfTheUser(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/somewhere/.kube/config")
-	t.Setenv("HTTPS_PROXY", "http://proxy.example")
-	w := workshop(t, lay(t, module+`-- cmd/main.go --
-package main
-
-import (
-	"fmt"
-	"os"
-	"strings"
-)
-
-func main() {
-	for _, variable := range os.Environ() {
-		fmt.Println(strings.SplitN(variable, "=", 2)[0])
-	}
-	fmt.Println(os.Getenv("KUBECONFIG"))
-	here, err := os.Getwd()
-	fmt.Println(here == os.Getenv("HOME"), err)
-}
-`))
-	if err := w.Build(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var output strings.Builder
-	operator, err := w.StartOperator("/run/kubeconfig", &output)
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-operator.Done()
-	want := "PATH\nHOME\nTMPDIR\nKUBECONFIG\nOPERATOR_LABS_SCOPE\n/run/kubeconfig\ntrue <nil>\n"
-	if output.String() != want {
-		t.Errorf("it saw\n%s\nand must see\n%s", output.String(), want)
+	if output, err := exec.CommandContext(t.Context(), w.Program()).CombinedOutput(); err != nil {
+		t.Errorf("it ended with %v: %s", err, output)
 	}
 }
 
 // A submission in a repository that git refuses to look at (another user's, a broken one) builds all the same.
 func TestBuildDoesNotAskGit(t *testing.T) {
 	t.Parallel()
-	w := workshop(t, lay(t, module+"-- cmd/main.go --\n"+program+"-- .git/HEAD --\nnonsense\n"))
+	w := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- .git/HEAD --\nnonsense\n"))
 	if err := w.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +155,7 @@ func TestBuildDownloadsNothing(t *testing.T) {
 
 func TestBuildAgainFromTheCache(t *testing.T) {
 	t.Parallel()
-	dir := lay(t, module+"-- cmd/main.go --\n"+program)
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)
 	cache := filepath.Join(t.TempDir(), "cache")
 	for _, change := range []string{"", "", "\nvar changed = 1\n"} {
 		if err := os.WriteFile(filepath.Join(dir, "cmd", "changed.go"), []byte("package main\n"+change), 0o600); err != nil {
@@ -250,7 +192,7 @@ const (
 
 func TestGenerateRoles(t *testing.T) {
 	t.Parallel()
-	main := module + "-- cmd/main.go --\n" + program
+	main := samples.Module + "-- cmd/main.go --\n" + samples.Program
 	const stale = "config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)"
 	for _, test := range []struct{ name, files, notice, rights string }{
 		{"markers alone", main + marker, "", "list demo.lva.io icecreams , watch demo.lva.io icecreams "},
@@ -277,7 +219,7 @@ func TestGenerateRoles(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := workshop(t, lay(t, test.files)).Generate(t.Context())
+			got, err := workshop(t, samples.Lay(t, test.files)).Generate(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,27 +273,27 @@ func TestGenerateDefinitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if notices := strings.Join(got.Notices, "\n"); notices != test.notice || len(got.definitions) != 1 {
-				t.Errorf("there are %d definitions, and the notices are %q", len(got.definitions), notices)
+			if notices := strings.Join(got.Notices, "\n"); notices != test.notice || len(got.Definitions) != 1 {
+				t.Errorf("there are %d definitions, and the notices are %q", len(got.Definitions), notices)
 			}
 		})
 	}
 	t.Run("markers that give nothing", func(t *testing.T) {
 		t.Parallel()
-		got, err := workshop(t, lay(t, module+"-- cmd/main.go --\n"+program+crdFile)).Generate(t.Context())
-		if err != nil || len(got.definitions) != 1 || got.definitions[0].GetName() != "committed" || len(got.Notices) != 0 {
+		got, err := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+crdFile)).Generate(t.Context())
+		if err != nil || len(got.Definitions) != 1 || got.Definitions[0].GetName() != "committed" || len(got.Notices) != 0 {
 			t.Errorf("what is committed must be used: %+v, %v", got, err)
 		}
 	})
 	t.Run("markers that can't be read", func(t *testing.T) {
 		t.Parallel()
-		wrong := module + "-- cmd/main.go --\n" + program + "\n// +kubebuilder:rbac:verb=list\n"
-		got, err := workshop(t, lay(t, wrong+crdFile)).Generate(t.Context())
-		if err != nil || len(got.definitions) != 1 || len(got.Notices) != 1 ||
+		wrong := samples.Module + "-- cmd/main.go --\n" + samples.Program + "\n// +kubebuilder:rbac:verb=list\n"
+		got, err := workshop(t, samples.Lay(t, wrong+crdFile)).Generate(t.Context())
+		if err != nil || len(got.Definitions) != 1 || len(got.Notices) != 1 ||
 			!strings.HasPrefix(got.Notices[0], `controller-gen fails on the markers, so what is committed in config/ was used: cmd/main.go:5:1: unknown argument "verb"`) {
 			t.Errorf("what is committed must be used, and a notice say so: %+v, %v", got, err)
 		}
-		_, err = workshop(t, lay(t, wrong)).Generate(t.Context())
+		_, err = workshop(t, samples.Lay(t, wrong)).Generate(t.Context())
 		problem := problemOf(t, err)
 		if !slices.ContainsFunc(problem.Diagnostics, func(d report.Diagnostic) bool {
 			return d.File == "cmd/main.go" && d.Line == 5 && strings.HasPrefix(d.Message, `unknown argument "verb"`)
@@ -366,10 +308,10 @@ func TestGenerateDefinitions(t *testing.T) {
 		edit(t, filepath.Join(dir, types), "type IcecreamSpec struct {", "type IcecreamSpec struct {\n"+
 			strings.Repeat("\t// "+strings.Repeat("icecream ", 10)+"\n", 15_000)+"\tAlphabet string `json:\"alphabet,omitempty\"`\n")
 		got, err := workshop(t, dir).Generate(t.Context())
-		if err != nil || len(got.definitions) != 1 {
+		if err != nil || len(got.Definitions) != 1 {
 			t.Fatalf("there are %+v, %v", got, err)
 		}
-		versions, _, _ := unstructured.NestedSlice(got.definitions[0].Object, "spec", "versions")
+		versions, _, _ := unstructured.NestedSlice(got.Definitions[0].Object, "spec", "versions")
 		version := versions[0].(map[string]any)
 		_, read, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "alphabet")
 		if _, whole, _ := unstructured.NestedMap(version, "subresources", "status"); !read || !whole {

@@ -5,36 +5,35 @@ package submission
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // What kubebuilder's scaffolds of all years have.
 const (
-	defaultService     = "webhook-service"
+	DefaultService     = "webhook-service"
 	defaultServicePort = 443
-	defaultWebhookPort = 9443
+	// DefaultWebhookPort is where controller-runtime's webhooks listen unless they are told another port.
+	DefaultWebhookPort = 9443
+	// CertificateFolder is where controller-runtime looks for a serving certificate, below the folder for temporary files.
+	CertificateFolder = "k8s-webhook-server/serving-certs"
 )
 
 const admissionGroup = "admissionregistration.k8s.io"
 
-// configurations are the kinds that register webhooks.
-var configurations = map[string]schema.GroupVersionResource{
+// Configurations are the kinds that register webhooks, by name.
+var Configurations = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   {Group: admissionGroup, Version: "v1", Resource: "mutatingwebhookconfigurations"},
 	"ValidatingWebhookConfiguration": {Group: admissionGroup, Version: "v1", Resource: "validatingwebhookconfigurations"},
 }
 
 // HasWebhooks reports whether the submission brings admission webhooks.
-func (m *Manifests) HasWebhooks() bool { return len(m.webhooks) > 0 }
+func (m *Manifests) HasWebhooks() bool { return len(m.Webhooks) > 0 }
 
 // readWebhooks reads the configurations of webhooks, the Services by which they are reached, and how kustomize would call
 // them.
@@ -45,7 +44,7 @@ func (m *Manifests) readWebhooks(from *Submission) error {
 		return err
 	}
 	for _, object := range objects {
-		if _, ok := configurations[object.GetKind()]; ok {
+		if _, ok := Configurations[object.GetKind()]; ok {
 			m.addWebhook(object)
 		}
 	}
@@ -55,7 +54,7 @@ func (m *Manifests) readWebhooks(from *Submission) error {
 	}
 	for _, object := range services {
 		if object.GetKind() == "Service" {
-			m.services = append(m.services, object)
+			m.Services = append(m.Services, object)
 		}
 	}
 	// Whatever else is in this file, or wrong with it, is for kustomize.
@@ -67,39 +66,16 @@ func (m *Manifests) readWebhooks(from *Submission) error {
 
 // addWebhook adds a configuration. Of two with the same name, the one of today's version stays.
 func (m *Manifests) addWebhook(object *unstructured.Unstructured) {
-	same := func(other *unstructured.Unstructured) bool { return nameOf(other) == nameOf(object) }
-	if i := slices.IndexFunc(m.webhooks, same); i < 0 {
-		m.webhooks = append(m.webhooks, object)
-	} else if isOld(m.webhooks[i]) {
-		m.webhooks[i] = object
+	same := func(other *unstructured.Unstructured) bool { return NameOf(other) == NameOf(object) }
+	if i := slices.IndexFunc(m.Webhooks, same); i < 0 {
+		m.Webhooks = append(m.Webhooks, object)
+	} else if isOld(m.Webhooks[i]) {
+		m.Webhooks[i] = object
 	}
 }
 
-// mayDecide finds webhooks that would be asked about what is somebody else's: with the operator gone, nobody could change that
-// any more.
-func (a Access) mayDecide(configurations []*unstructured.Unstructured) error {
-	if !a.Shared {
-		return nil
-	}
-	for _, configuration := range configurations {
-		for _, webhook := range webhooksOf(configuration) {
-			rules, _ := webhook["rules"].([]any)
-			for _, rule := range rules {
-				rule, _ := rule.(map[string]any)
-				groups, _ := rule["apiGroups"].([]any)
-				for _, group := range groups {
-					if name, _ := group.(string); !slices.Contains(a.Groups, name) {
-						return &Problem{Reason: fmt.Sprintf("the webhook %v wants to be asked about the API group %q, and on a cluster which others use, too, "+
-							"it may decide on %s alone: name that in its rules, or grade it on the embedded cluster", webhook["name"], name, strings.Join(a.Groups, ", "))}
-					}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func nameOf(object *unstructured.Unstructured) string {
+// NameOf is an object's kind and name, as messages have it.
+func NameOf(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetName()
 }
 
@@ -109,34 +85,34 @@ func isOld(configuration *unstructured.Unstructured) bool {
 
 // compareWebhooks does for webhooks what compare does for the others.
 func (m *Manifests) compareWebhooks(committed *Manifests) {
-	m.services, m.namePrefix = committed.services, committed.namePrefix
+	m.Services, m.namePrefix = committed.Services, committed.namePrefix
 	switch {
-	case len(m.webhooks) == 0:
-		m.webhooks = committed.webhooks
-	case len(committed.webhooks) > 0 && !slices.ContainsFunc(committed.webhooks, isOld) &&
+	case len(m.Webhooks) == 0:
+		m.Webhooks = committed.Webhooks
+	case len(committed.Webhooks) > 0 && !slices.ContainsFunc(committed.Webhooks, isOld) &&
 		!reflect.DeepEqual(m.registered(), committed.registered()):
-		m.notice("config/webhook/manifests.yaml is older than the markers: run `make manifests` (the markers were graded)")
+		m.Notice("config/webhook/manifests.yaml is older than the markers: run `make manifests` (the markers were graded)")
 	}
 }
 
 // registered is what the configurations say, in whatever order they say it.
 func (m *Manifests) registered() map[string]any {
 	all := map[string]any{}
-	for _, configuration := range m.webhooks {
-		for _, webhook := range webhooksOf(configuration) {
+	for _, configuration := range m.Webhooks {
+		for _, webhook := range WebhooksOf(configuration) {
 			said := maps.Clone(webhook)
 			// Generators before 2020 had to put something there.
 			if client, ok := said["clientConfig"].(map[string]any); ok {
 				said["clientConfig"] = client["service"]
 			}
-			all[fmt.Sprint(nameOf(configuration), " ", webhook["name"])] = said
+			all[fmt.Sprint(NameOf(configuration), " ", webhook["name"])] = said
 		}
 	}
 	return all
 }
 
-// webhooksOf are the webhooks of a configuration. What they are is for the API server to judge.
-func webhooksOf(configuration *unstructured.Unstructured) (webhooks []map[string]any) {
+// WebhooksOf are the webhooks of a configuration. What they are is for the API server to judge.
+func WebhooksOf(configuration *unstructured.Unstructured) (webhooks []map[string]any) {
 	list, _ := configuration.Object["webhooks"].([]any)
 	for _, one := range list {
 		if webhook, ok := one.(map[string]any); ok {
@@ -146,8 +122,8 @@ func webhooksOf(configuration *unstructured.Unstructured) (webhooks []map[string
 	return webhooks
 }
 
-// serviceOf is the Service by which a webhook is reached, or nil if it is reached by a URL.
-func serviceOf(webhook map[string]any) (client, service map[string]any) {
+// ServiceOf is the Service by which a webhook is reached, or nil if it is reached by a URL.
+func ServiceOf(webhook map[string]any) (client, service map[string]any) {
 	client, _ = webhook["clientConfig"].(map[string]any)
 	service, _ = client["service"].(map[string]any)
 	return client, service
@@ -156,26 +132,26 @@ func serviceOf(webhook map[string]any) (client, service map[string]any) {
 // completeWebhooks brings the configurations to what this API server takes, finds the Service of each, and says what does
 // not fit.
 func (m *Manifests) completeWebhooks() {
-	if slices.ContainsFunc(m.webhooks, isOld) {
-		m.notice("config/webhook/manifests.yaml is for a Kubernetes before 1.22 (%s/v1beta1): it was used as if it were v1", admissionGroup)
+	if slices.ContainsFunc(m.Webhooks, isOld) {
+		m.Notice("config/webhook/manifests.yaml is for a Kubernetes before 1.22 (%s/v1beta1): it was used as if it were v1", admissionGroup)
 	}
-	for _, configuration := range m.webhooks {
+	for _, configuration := range m.Webhooks {
 		if isOld(configuration) {
 			modernise(configuration)
 		}
 	}
 	if !m.HasWebhooks() {
-		m.services = nil // what nobody names is for other things
+		m.Services = nil // what nobody names is for other things
 		return
 	}
-	if len(m.services) == 0 {
-		m.services = m.assumedServices()
+	if len(m.Services) == 0 {
+		m.Services = m.assumedServices()
 		return
 	}
-	for _, configuration := range m.webhooks {
-		for _, webhook := range webhooksOf(configuration) {
-			if _, service := serviceOf(webhook); service != nil && m.service(service["name"]) == nil {
-				m.notice("the webhook %v is to be reached at the Service %v, which config/webhook/service.yaml does not make: "+
+	for _, configuration := range m.Webhooks {
+		for _, webhook := range WebhooksOf(configuration) {
+			if _, service := ServiceOf(webhook); service != nil && m.Service(service["name"]) == nil {
+				m.Notice("the webhook %v is to be reached at the Service %v, which config/webhook/service.yaml does not make: "+
 					"the API server will not find it", webhook["name"], service["name"])
 			}
 		}
@@ -185,7 +161,7 @@ func (m *Manifests) completeWebhooks() {
 // modernise writes out what v1beta1 took for granted, as far as v1 can say it.
 func modernise(configuration *unstructured.Unstructured) {
 	configuration.SetAPIVersion(admissionGroup + "/v1")
-	for _, webhook := range webhooksOf(configuration) {
+	for _, webhook := range WebhooksOf(configuration) {
 		for field, value := range map[string]any{
 			"admissionReviewVersions": []any{"v1beta1"}, "failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": int64(30),
 		} {
@@ -199,9 +175,9 @@ func modernise(configuration *unstructured.Unstructured) {
 	}
 }
 
-// service finds the Service that a webhook names, as it is called in its file or as kustomize would call it.
-func (m *Manifests) service(name any) *unstructured.Unstructured {
-	for _, service := range m.services {
+// Service finds the Service that a webhook names, as it is called in its file or as kustomize would call it.
+func (m *Manifests) Service(name any) *unstructured.Unstructured {
+	for _, service := range m.Services {
 		if own := service.GetName(); name == own || name == m.namePrefix+own {
 			return service
 		}
@@ -212,11 +188,11 @@ func (m *Manifests) service(name any) *unstructured.Unstructured {
 // assumedServices are those that the webhooks name, as kubebuilder would have made them.
 func (m *Manifests) assumedServices() (services []*unstructured.Unstructured) {
 	named := []string{}
-	for _, configuration := range m.webhooks {
-		for _, webhook := range webhooksOf(configuration) {
-			if _, service := serviceOf(webhook); service != nil {
+	for _, configuration := range m.Webhooks {
+		for _, webhook := range WebhooksOf(configuration) {
+			if _, service := ServiceOf(webhook); service != nil {
 				name, _ := service["name"].(string)
-				named = append(named, cmp.Or(name, defaultService))
+				named = append(named, cmp.Or(name, DefaultService))
 			}
 		}
 	}
@@ -225,33 +201,9 @@ func (m *Manifests) assumedServices() (services []*unstructured.Unstructured) {
 		services = append(services, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": name},
 			"spec": map[string]any{"ports": []any{map[string]any{
-				"port": int64(defaultServicePort), "protocol": "TCP", "targetPort": int64(defaultWebhookPort),
+				"port": int64(defaultServicePort), "protocol": "TCP", "targetPort": int64(DefaultWebhookPort),
 			}}},
 		}})
 	}
 	return services
-}
-
-// portsOf are the ports of a Service: each with the one at which the operator listens, unless it is told another.
-func portsOf(service *unstructured.Unstructured) (map[int32]int, error) {
-	content, err := json.Marshal(service.Object)
-	if err != nil {
-		return nil, err
-	}
-	var typed corev1.Service
-	if err := json.Unmarshal(content, &typed); err != nil {
-		return nil, &Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
-	}
-	ports := map[int32]int{}
-	for _, port := range typed.Spec.Ports {
-		switch {
-		case port.TargetPort.Type == intstr.String: // a port of the Deployment, which no scaffold ever changed
-			ports[port.Port] = defaultWebhookPort
-		case port.TargetPort.IntVal == 0:
-			ports[port.Port] = int(port.Port)
-		default:
-			ports[port.Port] = int(port.TargetPort.IntVal)
-		}
-	}
-	return ports, nil
 }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/egress"
+	"lva.io/operators/scripts/stage/install"
+)
+
+// Way is how an API server that asks at a Service gets to the operator on this machine.
+type Way interface {
+	open(into install.Into) (leader, error)
+}
+
+// leader leads Services to this machine, until it is closed.
+type leader interface {
+	// adapt changes a Service before it is made.
+	adapt(service *unstructured.Unstructured)
+	// lead leads the ports of a Service that was made to those of this machine.
+	lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error
+	Close() error
+}
+
+// ByEgress is the way of an embedded cluster: its API server goes out to Services by the socket.
+func ByEgress(socket string) Way { return byEgress(socket) }
+
+type byEgress string
+
+func (w byEgress) open(install.Into) (leader, error) {
+	router, err := egress.Listen(string(w))
+	if err != nil {
+		return nil, err
+	}
+	return routed{router}, nil
+}
+
+type routed struct{ *egress.Router }
+
+func (routed) adapt(*unstructured.Unstructured) {}
+
+func (r routed) lead(_ context.Context, _ dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
+	if net.ParseIP(ip) == nil {
+		return nil // a Service without an address: the API server will say what it can't reach
+	}
+	for port, local := range ports {
+		r.Route(net.JoinHostPort(ip, strconv.Itoa(int(port))), localAddress(local))
+	}
+	return nil
+}
+
+// ByAddress is the way of a shared cluster that reaches this machine at an IP address: the Services select no Pods, and their
+// only endpoint is here.
+func ByAddress(ip string) Way { return byAddress(ip) }
+
+type byAddress string
+
+func (w byAddress) open(into install.Into) (leader, error) { return &addressed{string(w), into}, nil }
+
+// addressed leads Services to an IP address of this machine.
+type addressed struct {
+	ip   string
+	into install.Into
+}
+
+func (*addressed) Close() error { return nil }
+
+func (*addressed) adapt(service *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(service.Object, "spec", "selector")
+}
+
+// Unknown is the way of a cluster from which none is known, for this reason: a submission with webhooks can't be prepared there.
+func Unknown(reason error) Way { return unknown{reason} }
+
+type unknown struct{ reason error }
+
+func (w unknown) open(install.Into) (leader, error) { return nil, w.reason }
+
+var slicesResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+
+func (a *addressed) lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: slicesResource.GroupVersion().String(), Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: made.GetName() + "-operator-labs", Namespace: made.GetNamespace(),
+			Labels: map[string]string{discoveryv1.LabelServiceName: made.GetName(), discoveryv1.LabelManagedBy: install.FieldManager},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{a.ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+	}
+	if ip := net.ParseIP(a.ip); ip != nil && ip.To4() == nil {
+		slice.AddressType = discoveryv1.AddressTypeIPv6
+	}
+	declared, _, _ := unstructured.NestedSlice(made.Object, "spec", "ports")
+	for _, one := range declared {
+		port, ok := one.(map[string]any)
+		if !ok {
+			continue
+		}
+		number, _ := port["port"].(int64)
+		name, _ := port["name"].(string)
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Port: new(int32(ports[int32(number)]))})
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(slice)
+	if err != nil {
+		return err
+	}
+	_, err = a.into.Apply(ctx, client.Resource(slicesResource).Namespace(made.GetNamespace()), &unstructured.Unstructured{Object: object})
+	return err
+}

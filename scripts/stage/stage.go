@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package stage
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"lva.io/operators/scripts/submission"
+)
+
+// Start makes a stage, or opens one that is there, and may wait for its turn: waits is told for what. Whoever starts it closes it.
+type Start func(ctx context.Context, waits func(reason string)) (Stage, error)
+
+// Stage is a cluster, and a place where operators of it run, for as long as somebody has both. One submission is on it at a time.
+//
+// What has to be done comes in one order, since each step returns what the next one needs: Install, Prepare, Start.
+type Stage interface {
+	// Cluster is the cluster.
+	Cluster() *Cluster
+	// Address is the IP address of this machine at which an operator that runs there reaches it.
+	Address() string
+	// Installing is what Install does in a word or two, for who is told how a run goes on.
+	Installing() string
+	// Patience is how long an operator may take there from its start to its first request; 0: no longer than anywhere.
+	Patience() time.Duration
+	// Install brings a submission's API and its operator's account into the cluster: kinds, and the rights of its roles and no
+	// others. The operator does not run yet, and nobody asks its webhooks. What is wrong with the submission is a
+	// *submission.Problem, and what is in the way a *install.InTheWayError.
+	Install(ctx context.Context, what Submission, gateway Gateway) (Installed, error)
+	// Close ends the cluster, or removes from it what was installed. The operator has ended.
+	Close() error
+}
+
+// Submission is what is installed.
+type Submission struct {
+	*submission.Workshop
+	Manifests *submission.Manifests
+	// Name is what its image is called, if it gets one.
+	Name string
+	// Groups are the API groups of its kinds: in a cluster of others it may decide about them, and about no others.
+	Groups []string
+	// APIOnly says that its operator will not be started.
+	APIOnly bool
+	// Webhooks says that its webhooks are registered. Otherwise it is enough that they can listen.
+	Webhooks bool
+}
+
+// Gateway is how the operator gets to the API server and to what else it talks to. Default: to the API server itself.
+type Gateway struct {
+	// Host is the URL that it finds for the API server, and CA whose certificates it trusts there, in PEM.
+	Host string
+	CA   []byte
+	// Exchange is told the account's token, and returns the one that the operator gets in its place.
+	Exchange func(token string) (shown string)
+	// Refuse lets nothing through any more, and Admit lets through again: what an operator sends that is being killed must do nothing.
+	Refuse, Admit func()
+	// Environment is what the operator gets besides, as NAME=value.
+	Environment []string
+}
+
+// Shown is the token that the operator gets.
+func (g Gateway) Shown(token string) string {
+	if g.Exchange == nil {
+		return token
+	}
+	return g.Exchange(token)
+}
+
+// Installed is a submission that was installed.
+type Installed interface {
+	// User is the name by which the API server, and so the audit log, knows its operator.
+	User() string
+	// Prepare makes what the operator needs besides, and lets the API server ask its webhooks. It may wait for its turn: waits is told
+	// for what. The errors are as those of Install.
+	Prepare(ctx context.Context, waits func(reason string)) (Operator, error)
+}
+
+// Operator is an operator that can be started. Only one of it runs at a time.
+type Operator interface {
+	// Arguments are those with which it is started, where that is our doing.
+	Arguments() []string
+	// Start starts it, and returns when it runs. What it prints goes into the log.
+	Start(log io.Writer) (Instance, error)
+	// Listening waits until the API server finds its webhooks, for as long as an operator may reasonably take: that they never
+	// listen is no error. There is nothing to wait for if there are none.
+	Listening(ctx context.Context) error
+	// Occupied reports whether another program listens at a port at which the operator wants to.
+	Occupied(port string) bool
+	// Close gives back what Prepare has taken. The operator has ended.
+	Close() error
+}
+
+// Instance is an operator from a start to its end.
+type Instance interface {
+	// Done is closed when it has ended, and Err says then how: nil for an exit code of zero.
+	Done() <-chan struct{}
+	Err() error
+	// Stop asks it to end, and ends it after the grace period. Kill ends it at once. Both return when it has ended; an error says that
+	// it may not have.
+	Stop(grace time.Duration) error
+	Kill() error
+}
+
+// StopGrace is how long an operator may take to end when it is asked to. Kubernetes gives 30 s; nobody waits that long here.
+const StopGrace = 5 * time.Second
+
+// Ending says how a program ended.
+func Ending(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}

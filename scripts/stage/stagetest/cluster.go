@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package stagetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/checkout"
+)
+
+// shared is the cluster of a package's tests. They use it one after the other, since its way out has one end.
+var shared struct {
+	mutex   sync.Mutex
+	cluster *embedded.Cluster
+}
+
+// Cluster is an embedded cluster that the tests of a package share: this one's until it ends. What the tests before have made is there.
+// The package's TestMain is Main.
+func Cluster(t testing.TB) *embedded.Cluster {
+	t.Helper()
+	shared.mutex.Lock()
+	t.Cleanup(shared.mutex.Unlock)
+	if shared.cluster == nil {
+		here, err := checkout.Find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := here.EnsureControlPlane(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// Not the test's context: the cluster outlives it.
+		if shared.cluster, err = embedded.Start(context.Background(), here.ControlPlane); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return shared.cluster
+}
+
+// Main runs the tests, ends the cluster, and returns the exit code.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if shared.cluster != nil {
+		if err := shared.cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}

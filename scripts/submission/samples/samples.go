@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package samples holds what tests make submissions of.
+package samples
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// Lay makes a folder of files: each begins with a line "-- name --". It goes with the test.
+func Lay(t testing.TB, files string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, file := range txtar.Parse([]byte(files)).Files {
+		path := filepath.Join(dir, filepath.FromSlash(file.Name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, file.Data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	// Module is a go.mod, for Lay.
+	Module = "-- go.mod --\nmodule example.com/icecream\n\ngo 1.26\n"
+	// Program is the source of a program that ends at once.
+	Program = "package main\n\nfunc main() {}\n"
+)
+
+// The manifests of a webhook as kubebuilder lays them out, for Lay.
+const (
+	// Webhook is its configuration, and OldWebhook the one that kubebuilder v2 made.
+	Webhook = `-- config/webhook/manifests.yaml --
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata:
+  name: validating-webhook-configuration
+webhooks:
+- admissionReviewVersions:
+  - v1
+  clientConfig:
+    service:
+      name: webhook-service
+      namespace: system
+      path: /validate-icecream
+  failurePolicy: Fail
+  name: vicecream.kb.io
+  rules:
+  - apiGroups: [demo.lva.io]
+    apiVersions: [v1]
+    operations: [CREATE, UPDATE]
+    resources: [icecreams]
+  sideEffects: None
+`
+	OldWebhook = `-- config/webhook/manifests.yaml --
+
+---
+apiVersion: admissionregistration.k8s.io/v1beta1
+kind: ValidatingWebhookConfiguration
+metadata:
+  creationTimestamp: null
+  name: validating-webhook-configuration
+webhooks:
+- clientConfig:
+    caBundle: Cg==
+    service:
+      name: webhook-service
+      namespace: system
+      path: /validate-icecream
+  failurePolicy: Fail
+  name: vicecream.kb.io
+  rules:
+  - apiGroups: [demo.lva.io]
+    apiVersions: [v1]
+    operations: [CREATE, UPDATE]
+    resources: [icecreams]
+`
+	// Service is what the API server asks it at.
+	Service = `-- config/webhook/service.yaml --
+apiVersion: v1
+kind: Service
+metadata:
+  name: webhook-service
+  namespace: system
+spec:
+  ports:
+  - port: 443
+    protocol: TCP
+    targetPort: 9443
+  selector:
+    control-plane: controller-manager
+`
+	// Prefix is a kustomization that gives names a prefix.
+	Prefix = "-- config/default/kustomization.yaml --\nnamespace: shop-system\nnamePrefix: shop-\nresources: [../webhook]\n"
+)
+
+// Sorbets is a CustomResourceDefinition, as YAML.
+const Sorbets = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sorbets.demo.lva.io}
+spec:
+  group: demo.lva.io
+  names: {kind: Sorbet, listKind: SorbetList, plural: sorbets, singular: sorbet}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object}}
+`
