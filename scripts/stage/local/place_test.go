@@ -109,7 +109,10 @@ type place struct {
 	*testing.T
 }
 
-func newPlace(t *testing.T) place { return place{Cluster: stagetest.Cluster(t), T: t} }
+func newPlace(t *testing.T) place {
+	t.Helper()
+	return place{Cluster: stagetest.Cluster(t), T: t}
+}
 
 // operate builds a submission, brings it into the cluster and registers its webhooks. end ends what serves them.
 func (p place) operate(files string) (o *operator, end func()) {

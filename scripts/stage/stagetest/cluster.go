@@ -22,21 +22,21 @@ var shared struct {
 
 // Cluster is an embedded cluster that the tests of a package share: this one's until it ends. What the tests before have made is there.
 // The package's TestMain is Main.
-func Cluster(t testing.TB) *embedded.Cluster {
-	t.Helper()
+func Cluster(tb testing.TB) *embedded.Cluster {
+	tb.Helper()
 	shared.mutex.Lock()
-	t.Cleanup(shared.mutex.Unlock)
+	tb.Cleanup(shared.mutex.Unlock)
 	if shared.cluster == nil {
 		here, err := checkout.Find()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
-		if err := here.EnsureControlPlane(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := here.EnsureControlPlane(tb.Context()); err != nil {
+			tb.Fatal(err)
 		}
 		// Not the test's context: the cluster outlives it.
 		if shared.cluster, err = embedded.Start(context.Background(), here.ControlPlane); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return shared.cluster

@@ -19,52 +19,52 @@ import (
 )
 
 // Workshop opens the submission in a folder, to be built and brought onto a stage. It goes with the test.
-func Workshop(t testing.TB, dir string) *submission.Workshop {
-	t.Helper()
+func Workshop(tb testing.TB, dir string) *submission.Workshop {
+	tb.Helper()
 	opened, err := submission.Open(dir, "")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := scope.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	here, err := checkout.Find()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w := &submission.Workshop{Submission: opened, Scope: scope}
-	if w.ControllerGen, err = here.ControllerGen(t.Context()); err != nil {
-		t.Fatal(err)
+	if w.ControllerGen, err = here.ControllerGen(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	return w
 }
 
 // ProblemOf is what is wrong with a submission: the error must say so.
-func ProblemOf(t testing.TB, err error) *submission.Problem {
-	t.Helper()
+func ProblemOf(tb testing.TB, err error) *submission.Problem {
+	tb.Helper()
 	problem, ok := errors.AsType[*submission.Problem](err)
 	if !ok {
-		t.Fatalf("it must be a problem of the submission, and is %v", err)
+		tb.Fatalf("it must be a problem of the submission, and is %v", err)
 	}
 	return problem
 }
 
 // Objects are those that stand in YAML.
-func Objects(t testing.TB, content string) (objects []*unstructured.Unstructured) {
-	t.Helper()
+func Objects(tb testing.TB, content string) (objects []*unstructured.Unstructured) {
+	tb.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(content), 4096)
 	for {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
 			return objects
 		} else if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if len(object.Object) > 0 {
 			objects = append(objects, object)

@@ -14,13 +14,13 @@ import (
 )
 
 // Lay makes a folder of files: each begins with a line "-- name --". It goes with the test.
-func Lay(t testing.TB, files string) string {
-	t.Helper()
-	dir := t.TempDir()
+func Lay(tb testing.TB, files string) string {
+	tb.Helper()
+	dir := tb.TempDir()
 	for _, file := range txtar.Parse([]byte(files)).Files {
 		path := filepath.Join(dir, filepath.FromSlash(file.Name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, file.Data, 0o600)); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return dir
