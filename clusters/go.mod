@@ -102,6 +102,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.44.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/crypto v0.54.0 // indirect
+	golang.org/x/mod v0.39.0
 	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/term v0.45.0 // indirect
@@ -127,4 +128,11 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.21.1 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3 // indirect
+)
+
+// go-containerregistry asks for newer ones. They would draw newer golang.org/x/net and golang.org/x/text with them than the control
+// plane has, and what is shared would be compiled twice.
+replace (
+	golang.org/x/mod => golang.org/x/mod v0.37.0
+	golang.org/x/tools => golang.org/x/tools v0.47.0
 )

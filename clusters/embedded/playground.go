@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/process"
 )
@@ -213,13 +214,15 @@ func (p *Playground) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the playground's folder: %w", err)
 	}
-	file, err := os.OpenFile(p.Dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	// A command that was killed while it started a program leaves its lock to that for a moment.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	unlock, err = filelock.Wait(ctx, p.Dir+".lock")
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, errors.New("another command is starting or ending the playground: wait for it")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the playground: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		file.Close()
-		return nil, errors.New("another command is starting or ending the playground: wait for it")
-	}
-	return func() { file.Close() }, nil
+	return unlock, nil
 }

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/process"
 )
@@ -61,7 +61,7 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	unlock, err := gobuild.Lock(ctx, filepath.Join(beside, preparedPrefix+"stores.lock"))
+	unlock, err := filelock.Wait(ctx, filepath.Join(beside, preparedPrefix+"stores.lock"))
 	if err != nil {
 		return "", ifNotHindered(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/debian"
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/gobuild"
 )
 
@@ -104,7 +105,7 @@ func Start(ctx context.Context, root string, say func(string)) (string, error) {
 	if err := os.MkdirAll(folder(root), 0o711); err != nil {
 		return "", fmt.Errorf("making the folder of Docker's engine: %w", err)
 	}
-	unlock, err := gobuild.Lock(ctx, folder(root)+".lock")
+	unlock, err := filelock.Wait(ctx, folder(root)+".lock")
 	if err != nil {
 		return "", fmt.Errorf("waiting for another command that starts Docker's engine: %w", err)
 	}

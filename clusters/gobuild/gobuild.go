@@ -18,8 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/process"
 )
 
@@ -64,7 +64,7 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	if err := os.MkdirAll(filepath.Dir(t.Output), 0o755); err != nil {
 		return fmt.Errorf("making the folder for %s: %w", filepath.Base(t.Output), err)
 	}
-	unlock, err := Lock(ctx, t.Output+".lock")
+	unlock, err := filelock.Wait(ctx, t.Output+".lock")
 	if err != nil {
 		return fmt.Errorf("waiting for another build of %s: %w", filepath.Base(t.Output), err)
 	}
@@ -304,33 +304,4 @@ func Install(from, to string) error {
 		return fmt.Errorf("writing %s: %w", to, err)
 	}
 	return os.Rename(beside, to)
-}
-
-// Lock waits until it holds the file's lock alone. A lock dies with its holder, so a killed build blocks nobody.
-func Lock(ctx context.Context, name string) (unlock func(), err error) {
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	held := make(chan struct{})
-	var failed error
-	go func() {
-		defer close(held)
-		failed = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
-	}()
-	select {
-	case <-held:
-	case <-ctx.Done():
-		// The system call goes on waiting; when it gets the lock, nobody wants it any more.
-		go func() {
-			<-held
-			file.Close()
-		}()
-		return nil, context.Cause(ctx)
-	}
-	if failed != nil {
-		file.Close()
-		return nil, failed
-	}
-	return func() { file.Close() }, nil
 }

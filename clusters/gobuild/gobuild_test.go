@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lva.io/operators/clusters/filelock"
 )
 
 const (
@@ -226,7 +228,7 @@ func TestWhoeverWaitsForABuildCanGiveUp(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(target.Output), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := Lock(t.Context(), target.Output+".lock")
+	unlock, err := filelock.Wait(t.Context(), target.Output+".lock")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/filelock"
 )
 
 // A store's folder holds
@@ -59,7 +59,7 @@ func (s *Store) lock(ctx context.Context, name string) (func(), error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of the images: %w", err)
 	}
-	unlock, err := gobuild.Lock(ctx, filepath.Join(folder, name+".lock"))
+	unlock, err := filelock.Wait(ctx, filepath.Join(folder, name+".lock"))
 	if err != nil {
 		return nil, fmt.Errorf("waiting for another command that makes the same image: %w", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lva.io/operators/clusters/gobuild"
 )
 
 func TestTheCatalogueIsRight(t *testing.T) {
@@ -38,7 +40,7 @@ func TestEveryProgramHasItsModule(t *testing.T) {
 		}
 	}
 	for name, m := range c.Modules {
-		if _, err := required(s.path(m.RequiredBy), m.Path); err != nil {
+		if _, err := gobuild.Required(s.path(m.RequiredBy), m.Path); err != nil {
 			t.Errorf("module %s: %v", name, err)
 		}
 	}
@@ -52,7 +54,7 @@ func TestReferencesAreThoseThatKubeadmAndKindAskFor(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if own, err := required(s.path("node"), "k8s.io/kubernetes"); err != nil || own != version {
+	if own, err := gobuild.Required(s.path("node"), "k8s.io/kubernetes"); err != nil || own != version {
 		t.Errorf("the node's programs are of %s (%v), the control plane of %s", own, err, version)
 	}
 	wanted := []string{"operator-labs/node:" + version}
@@ -85,7 +87,7 @@ func TestReferencesAreThoseThatKubeadmAndKindAskFor(t *testing.T) {
 			}
 		}
 	}
-	if coredns, err := required(s.path("coredns"), "github.com/coredns/coredns"); err != nil || !slices.Contains(wanted, "registry.k8s.io/coredns/coredns:"+coredns) {
+	if coredns, err := gobuild.Required(s.path("coredns"), "github.com/coredns/coredns"); err != nil || !slices.Contains(wanted, "registry.k8s.io/coredns/coredns:"+coredns) {
 		t.Errorf("CoreDNS is built from %s (%v), and kubeadm asks for another", coredns, err)
 	}
 }

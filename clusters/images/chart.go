@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"lva.io/operators/clusters/gobuild"
 )
 
 // Chart is a Helm chart, as it came.
@@ -30,7 +32,7 @@ func (s *Store) chartFile(c *Catalogue, name string) (file, version string, err 
 		return "", "", fmt.Errorf("clusters/images/catalogue.yaml has no chart %s", name)
 	}
 	module := c.Modules[source.Module]
-	if version, err = required(s.path(module.RequiredBy), module.Path); err != nil {
+	if version, err = gobuild.Required(s.path(module.RequiredBy), module.Path); err != nil {
 		return "", "", err
 	}
 	key, err := keyOf("chart", []any{source, module.Path, version})

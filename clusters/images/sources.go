@@ -106,7 +106,7 @@ func (s *Store) target(c *Catalogue, name string) (gobuild.Target, error) {
 	}
 	var words []string
 	if p.VersionOf != "" {
-		version, err := required(t.Module, p.VersionOf)
+		version, err := gobuild.Required(t.Module, p.VersionOf)
 		if err != nil {
 			return t, err
 		}
@@ -155,22 +155,6 @@ func (s *Store) ensureProgram(ctx context.Context, c *Catalogue, name string, pr
 		s.made(what, started, info.Size())
 	}
 	return target.Output, nil
-}
-
-// required reads which version of a module another requires.
-func required(folder, module string) (string, error) {
-	name := filepath.Join(folder, "go.mod")
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return "", fmt.Errorf("reading the version of %s: %w", module, err)
-	}
-	for line := range strings.Lines(string(content)) {
-		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
-		if len(fields) >= 2 && fields[0] == module {
-			return fields[1], nil
-		}
-	}
-	return "", fmt.Errorf("%s does not require %s", name, module)
 }
 
 // moduleFolder downloads a module unless it is there, and returns its folder.

@@ -244,7 +244,7 @@ func (s *Store) layerKey(c *Catalogue, l Layer) (string, error) {
 		}
 		if file.Module != "" {
 			module := c.Modules[file.Module]
-			version, err := required(s.path(module.RequiredBy), module.Path)
+			version, err := gobuild.Required(s.path(module.RequiredBy), module.Path)
 			if err != nil {
 				return "", err
 			}

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -25,7 +26,7 @@ import (
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/config"
 	"lva.io/operators/clusters/docker"
-	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/process"
 )
 
@@ -83,7 +84,7 @@ func (c *Cluster) Lock(ctx context.Context, waits func()) (unlock func(), err er
 	}
 	late := time.AfterFunc(time.Second, waits)
 	defer late.Stop()
-	unlock, err = gobuild.Lock(ctx, c.Folder+".lock")
+	unlock, err = filelock.Wait(ctx, c.Folder+".lock")
 	if err != nil {
 		return nil, fmt.Errorf("waiting until no other command works on the cluster %s: %w", c.Name, err)
 	}
@@ -350,7 +351,8 @@ func (c *Cluster) finished() error {
 	return nil
 }
 
-// guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when ctx does.
+// guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when ctx does. say is
+// told what kind says of it; nil: nobody is.
 func (c *Cluster) guarded(ctx context.Context, say func(string), work func() error) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -447,23 +449,24 @@ func (c *Cluster) removeNodes(ctx context.Context) error {
 	_ = os.Remove(c.Kubeconfig() + ".lock")
 	ctx, cancel := context.WithTimeoutCause(ctx, removalTime, fmt.Errorf("Docker did not remove them within %s", removalTime)) //nolint:staticcheck // Docker is a name
 	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		failed := c.provider.Delete(c.Name, c.Kubeconfig())
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		failed := c.guarded(ctx, nil, func() error { return c.provider.Delete(c.Name, c.Kubeconfig()) })
 		nodes, err := docker.Containers(ctx, c.Name)
 		if err == nil && len(nodes) == 0 {
-			return nil
+			return true, nil
 		}
 		if failed != nil && !strings.Contains(words(failed), "already in progress") {
-			return fmt.Errorf("deleting the cluster %s: %w: %s", c.Name, failed, words(failed))
+			return false, fmt.Errorf("%w: %s", failed, words(failed))
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("deleting the cluster %s: %w", c.Name, context.Cause(ctx))
-		}
+		return false, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
 	}
+	return fmt.Errorf("deleting the cluster %s: %w", c.Name, err)
 }
 
 // Remove removes the containers of a cluster that was left half-made.

@@ -6,9 +6,7 @@
 package multicall
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -28,7 +26,7 @@ type Program struct {
 // clusters/controlplane/go.mod, and nowhere else.
 func New(root string) (*Program, error) {
 	module := filepath.Join(root, "clusters", "controlplane")
-	version, err := requiredVersion(filepath.Join(module, "go.mod"), "k8s.io/kubernetes")
+	version, err := gobuild.Required(module, "k8s.io/kubernetes")
 	if err != nil {
 		return nil, err
 	}
@@ -46,21 +44,4 @@ func New(root string) (*Program, error) {
 			"-X", variables + "gitMinor=" + parts[1],
 		},
 	}}, nil
-}
-
-// requiredVersion reads one requirement of a go.mod.
-func requiredVersion(file, module string) (string, error) {
-	mod, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("reading the version of %s: %w", module, err)
-	}
-	defer mod.Close()
-	lines := bufio.NewScanner(mod)
-	for lines.Scan() {
-		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
-		if len(fields) >= 2 && fields[0] == module {
-			return fields[1], nil
-		}
-	}
-	return "", fmt.Errorf("%s does not require %s", file, module)
 }

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lva.io/operators/clusters/embedded"
-	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/own"
@@ -184,7 +184,7 @@ func occupy(t *testing.T, address string) {
 func endless(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	unlock, err := gobuild.Lock(t.Context(), filepath.Join(dir, "operator.lock"))
+	unlock, err := filelock.Wait(t.Context(), filepath.Join(dir, "operator.lock"))
 	if err != nil {
 		t.Fatal(err)
 	}

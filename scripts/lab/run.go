@@ -21,6 +21,7 @@ import (
 	"lva.io/operators/clusters/egress"
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
@@ -239,15 +240,14 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 // lockRun lets one operator at a time run at the playground. Two would have the account, its rights, the way to the
 // webhooks and the freezer's file in common.
 func lockRun(playground *embedded.Playground) (unlock func(), err error) {
-	lock, err := os.OpenFile(filepath.Join(playground.Dir, "run.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err = filelock.Try(filepath.Join(playground.Dir, "run.lock"))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, errRuns
+	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the playground: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		lock.Close()
-		return nil, errRuns
-	}
-	return func() { lock.Close() }, nil
+	return unlock, nil
 }
 
 var errRuns = errors.New("another operator is running against the playground: stop it first, with Ctrl-C in its terminal")

@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/report"
@@ -97,7 +98,7 @@ func (w *Workshop) buildKept(ctx context.Context) error {
 		return hindrance(fmt.Errorf("making the folder for built submissions: %w", err))
 	}
 	kept := filepath.Join(w.Cache, "operator")
-	unlock, err := gobuild.Lock(ctx, kept+".lock")
+	unlock, err := filelock.Wait(ctx, kept+".lock")
 	if err != nil {
 		return fmt.Errorf("waiting for another build of the submission: %w", err)
 	}

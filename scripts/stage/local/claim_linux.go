@@ -23,7 +23,7 @@ func tryClaim(port int) (*claim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("claiming port %d: %w", port, err)
 	}
-	return &claim{port: port, Closer: listener}, nil
+	return &claim{port: port, Close: func() { listener.Close() }}, nil
 }
 
 // claimant names the process that has claimed a port, if it can be seen from here.

@@ -8,10 +8,9 @@ package local
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"syscall"
 
+	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/process"
 )
 
@@ -21,18 +20,14 @@ func tryClaim(port int) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(root, fmt.Sprintf("port-%d.lock", port)), os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := filelock.Try(filepath.Join(root, fmt.Sprintf("port-%d.lock", port)))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, errClaimed
+	}
 	if err != nil {
 		return nil, fmt.Errorf("claiming port %d: %w", port, err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errClaimed
-		}
-		return nil, fmt.Errorf("claiming port %d: %w", port, err)
-	}
-	return &claim{port: port, Closer: lock}, nil
+	return &claim{port: port, Close: unlock}, nil
 }
 
 // claimant would name the process that has claimed a port.

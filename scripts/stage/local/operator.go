@@ -161,7 +161,7 @@ func (o *operator) Close() (err error) {
 		err = o.leader.Close()
 	}
 	for _, c := range o.claims {
-		err = errors.Join(err, c.Close())
+		c.Close()
 	}
 	return err
 }

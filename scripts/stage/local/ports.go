@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -36,8 +35,8 @@ const (
 
 // claim is a port of this machine at which no other run starts its operator. It goes with its process, whatever ends that.
 type claim struct {
-	port int
-	io.Closer
+	port  int
+	Close func()
 }
 
 var errClaimed = errors.New("somebody has claimed it")

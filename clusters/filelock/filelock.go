@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package filelock lets one command at a time do something: with a lock on a file (flock(2)), which the kernel takes back when its
+// holder ends, however it ends. The file stays, since one that is removed while others wait for it would be locked twice.
+//
+// github.com/gofrs/flock does this, too, but asks again and again where others wait; here the kernel wakes the one whose turn it is.
+package filelock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+)
+
+// ErrHeld says that somebody else has the lock.
+var ErrHeld = errors.New("somebody else holds the lock")
+
+// Wait waits until it alone holds the lock of a file, which is made if need be. The error is the cause of a context that ends before,
+// or says why the file can't be locked.
+func Wait(ctx context.Context, name string) (unlock func(), err error) {
+	file, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	held := make(chan error, 1)
+	go func() { held <- flock(file, syscall.LOCK_EX) }()
+	select {
+	case err = <-held:
+	case <-ctx.Done():
+		// The system call goes on waiting; when it gets the lock, nobody wants it any more.
+		go func() {
+			<-held //nolint:errcheck // either way it is given back
+			file.Close()
+		}()
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// Try takes the lock of a file, which is made if need be. The error is ErrHeld if somebody has it.
+func Try(name string) (unlock func(), err error) {
+	file, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, ErrHeld
+		}
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+func open(name string) (*os.File, error) { return os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600) }
+
+func flock(file *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(file.Fd()), how)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return &os.PathError{Op: "lock", Path: file.Name(), Err: err}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package filelock_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/filelock"
+)
+
+func TestOneHolder(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	unlock, err := filelock.Wait(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := filelock.Try(name); !errors.Is(err, filelock.ErrHeld) {
+		t.Fatalf("a lock that is held was tried: %v", err)
+	}
+	enough := errors.New("enough waited")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, enough)
+	defer cancel()
+	if _, err := filelock.Wait(ctx, name); !errors.Is(err, enough) {
+		t.Fatalf("a lock that is held was waited for: %v", err)
+	}
+	turn := make(chan error, 1)
+	go func() {
+		unlock, err := filelock.Wait(t.Context(), name)
+		if err == nil {
+			unlock()
+		}
+		turn <- err
+	}()
+	unlock()
+	if err := <-turn; err != nil {
+		t.Fatalf("the lock is free, and the next one got: %v", err)
+	}
+	// Whoever gave up waiting must have given the lock back, too, when its system call got it.
+	unlock, err = filelock.Wait(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+func TestNoFolder(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "nowhere", "lock")
+	if _, err := filelock.Wait(t.Context(), name); err == nil {
+		t.Error("a file in a folder that is not there was waited for")
+	}
+	if _, err := filelock.Try(name); err == nil || errors.Is(err, filelock.ErrHeld) {
+		t.Errorf("a file in a folder that is not there was tried: %v", err)
+	}
+}
