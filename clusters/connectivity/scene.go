@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -267,24 +268,20 @@ func (s *scene) get(ctx context.Context, pod corev1.Pod, url string) (string, er
 
 // eventually tries until something holds, and repeats at the end why it did not.
 func eventually(ctx context.Context, patience time.Duration, what string, holds func(context.Context) error) error {
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticks := time.NewTicker(300 * time.Millisecond)
-	defer ticks.Stop()
-	for {
-		err := holds(ctx)
-		if err == nil {
-			return nil
+	var last error
+	// The last try is not cut short: holds has time limits of its own, and says more than that the time was up.
+	err := wait.PollUntilContextTimeout(ctx, 300*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = holds(ctx)
+		if _, skipped := errors.AsType[*skipError](last); skipped {
+			return false, last
 		}
-		if _, skipped := errors.AsType[*skipError](err); skipped {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-		case <-deadline.C:
-			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
-		case <-ticks.C:
-		}
+		return last == nil, nil
+	})
+	switch {
+	case err == nil || errors.Is(err, last):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 	}
+	return fmt.Errorf("%s: not within %s: %w", what, patience, last)
 }

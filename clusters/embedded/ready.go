@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -85,27 +86,23 @@ func found(err error) (bool, error) {
 
 // poll repeats the question until the answer is yes, an error, or too late. A program of the cluster that ends, ends it.
 func (c *Cluster) poll(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		yes, err := ask(ctx)
-		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for %s: %w%s", what, context.Cause(ctx), c.lastWords("kube-apiserver"))
-		}
-		if err != nil {
-			return fmt.Errorf("waiting for %s: %w", what, err)
-		}
-		if yes {
-			return nil
+		if yes || err != nil {
+			return yes, err
 		}
 		if name, dead := c.died(); dead {
-			return fmt.Errorf("waiting for %s: %s has ended%s", what, name, c.lastWords(name))
+			return false, fmt.Errorf("%s has ended%s", name, c.lastWords(name))
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-		}
+		return false, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("waiting for %s: %w%s", what, context.Cause(ctx), c.lastWords("kube-apiserver"))
 	}
+	return fmt.Errorf("waiting for %s: %w", what, err)
 }
 
 // lastWords are the last lines of a program's log, for an error message.

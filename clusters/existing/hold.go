@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
@@ -59,21 +60,13 @@ func (c *Cluster) Hold(ctx context.Context, who string, waits func(reason string
 
 // take takes the Lease when it is free. Whether it is renewed is judged by our clock alone: theirs may be another.
 func (h *Hold) take(ctx context.Context, who string, waits func(string)) error {
-	tick := time.NewTicker(leasePoll)
-	defer tick.Stop()
 	var seen string
 	var since time.Time
 	reason := ""
-	for {
+	err := wait.PollUntilContextCancel(ctx, leasePoll, true, func(ctx context.Context) (bool, error) {
 		held, err := h.try(ctx, who, seen, since)
-		if err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			return fmt.Errorf("taking the Lease %s/%s: %w", leaseNamespace, leaseName, err)
-		}
-		if h.lease != nil {
-			return nil
+		if err != nil || h.lease != nil {
+			return true, err
 		}
 		if held.ResourceVersion != seen {
 			seen, since = held.ResourceVersion, time.Now()
@@ -82,12 +75,18 @@ func (h *Hold) take(ctx context.Context, who string, waits func(string)) error {
 			reason = now
 			waits(reason)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", reason, context.Cause(ctx))
-		}
+		return false, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil:
+	case reason != "":
+		return fmt.Errorf("%s: %w", reason, context.Cause(ctx))
+	default:
+		err = context.Cause(ctx)
 	}
+	return fmt.Errorf("taking the Lease %s/%s: %w", leaseNamespace, leaseName, err)
 }
 
 func describe(lease *coordinationv1.Lease) string {

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Revoked is what became of a student's access.
@@ -198,13 +199,11 @@ const goneTimeout = time.Minute
 // waitGone waits until namespaces of ours that are being deleted are gone. The time is up when nothing has changed for
 // long, and the error then says what they wait for.
 func (c *clients) waitGone(ctx context.Context, names []string, tell func(left int)) error {
-	tick := time.NewTicker(300 * time.Millisecond)
-	defer tick.Stop()
 	last, since := "", time.Now()
-	for {
+	err := wait.PollUntilContextCancel(ctx, 300*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		list, err := c.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: classLabel})
 		if err != nil {
-			return fmt.Errorf("waiting for the end of namespaces: %w", err)
+			return false, err
 		}
 		var left []corev1.Namespace
 		var state strings.Builder
@@ -216,20 +215,23 @@ func (c *clients) waitGone(ctx context.Context, names []string, tell func(left i
 		}
 		tell(len(left))
 		if len(left) == 0 {
-			return nil
+			return true, nil
 		}
 		if state.String() != last {
 			last, since = state.String(), time.Now()
 		}
 		if time.Since(since) > goneTimeout {
-			return fmt.Errorf("the namespace %s does not go: %s", left[0].Name, whyStuck(&left[0]))
+			return false, fmt.Errorf("%s does not go: %s", left[0].Name, whyStuck(&left[0]))
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the end of the namespace %s: %w", left[0].Name, context.Cause(ctx))
-		}
+		return false, nil
+	})
+	if ctx.Err() != nil && err != nil {
+		err = context.Cause(ctx)
 	}
+	if err != nil {
+		return fmt.Errorf("waiting for the end of namespaces: %w", err)
+	}
+	return nil
 }
 
 // whyStuck is what the namespace controller says.

@@ -242,21 +242,16 @@ func exited(how *corev1.ContainerStateTerminated) error {
 
 // follow copies the operator's output.
 func (p *pod) follow(ctx context.Context, log io.Writer) {
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
+	// A container that is not there yet has no log yet.
+	_ = wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		stream, err := p.pods().GetLogs(p.name, &corev1.PodLogOptions{Container: p.Container, Follow: true}).Stream(ctx)
-		if err == nil {
-			_, _ = io.Copy(log, stream) // it ends with the container
-			stream.Close()
-			return
+		if err != nil {
+			return false, nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+		defer stream.Close()
+		_, _ = io.Copy(log, stream) // it ends with the container
+		return true, nil
+	})
 }
 
 // Stop asks the operator to end, as a scaled Deployment does.
