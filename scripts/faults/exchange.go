@@ -40,7 +40,8 @@ type exchange struct {
 	logged     *Entry
 	fault      *Fault // nil: none
 	plan       *plan  // that the fault is of
-	// doomed are the connections of the operator that is killed before the request is done.
+	// kills says that the operator is killed before the request is done, and doomed are its connections.
+	kills  bool
 	doomed []*connection
 	dead   bool // the request came from an operator that is being killed
 }
@@ -69,9 +70,7 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 		case KillBefore:
 			entry.Injected = true
 			// From this moment nothing else of this operator is done: that is what makes the crash the same every time.
-			if doomed, ok := i.doom(x.plan, from); ok {
-				x.doomed = doomed
-			}
+			x.doomed, x.kills = i.doom(x.plan, from)
 		case Stale, Behind:
 			x.plan.stale = x.fault.For.Duration
 		}
@@ -127,7 +126,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		cutOff()
 	case KillBefore:
 		swallow(r)
-		if x.doomed != nil {
+		if x.kills {
 			x.injector.killOperator(x.plan, x.doomed)
 		}
 		cutOff()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"sync"
@@ -289,5 +290,32 @@ func TestNothingIsDoneForAnOperatorThatIsRefused(t *testing.T) {
 	}
 	if got := done.Load(); got != 2 {
 		t.Errorf("%d requests were done, and must be the first and the last", got)
+	}
+}
+
+// Whoever asks may be gone before the request is looked at. The operator is killed all the same, and Disarm waits for that alone.
+func TestAKillWhoseAskerIsGone(t *testing.T) {
+	t.Parallel()
+	kills := 0
+	i := New(func() error { kills++; return nil })
+	if err := i.Arm(Schedule{Faults: []Fault{{Kind: KillBefore, Class: Write, At: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	x := i.enter(request{entry: Entry{Service: "api", Verb: "update", Write: true}, counts: true}, &connection{ended: make(chan struct{})})
+	func() {
+		defer func() {
+			cut := recover()
+			if err, ok := cut.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				t.Errorf("the request ended with %v", cut)
+			}
+		}()
+		x.serve(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", http.NoBody), nil)
+	}()
+	i.Disarm()
+	if kills != 1 {
+		t.Errorf("it was killed %d times", kills)
+	}
+	if err := i.Close(); err != nil {
+		t.Error(err)
 	}
 }
