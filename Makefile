@@ -132,7 +132,7 @@ bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
 	@$(LAB) bench
 
 clean: ## Remove what was built, except images, which take long to build; your work is kept
-	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions
+	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions .cache/proven
 	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
 # The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,

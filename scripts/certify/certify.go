@@ -49,6 +49,9 @@ type Options struct {
 	Parallel int
 	// Busy keeps all cores busy meanwhile: a solution must pass on a slow machine, too.
 	Busy bool
+	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that decides it.
+	// With Repeat or Busy all are graded. Default: what is proven is not graded again.
+	All bool
 	// Out gets a line for each.
 	Out io.Writer
 
@@ -57,6 +60,8 @@ type Options struct {
 	pool      *own.Pool
 	generated string
 	origin    string
+	// proven is what need not be graded again; nil: nothing.
+	proven *proven
 }
 
 // share makes what all of a run share, in its folder. The pool is for the caller to close.
@@ -67,6 +72,19 @@ func (o *Options) share(dir string) (err error) {
 	o.generated = filepath.Join(dir, "generated")
 	o.pool = own.NewPool(o.ControlPlane)
 	return nil
+}
+
+// remember opens what is proven, unless it is luck that is looked for.
+func (o *Options) remember() error {
+	if o.Busy || o.Repeat > 1 {
+		return nil
+	}
+	harness, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.proven, err = newProven(filepath.Join(o.Root, ".cache", "proven"), o.Lab, harness, o.ControlPlane.Path, o.ControllerGen, o.Checks)
+	return err
 }
 
 // sameOrigin reports whether the manifests of the submission in a folder come from the same as the solution's. If nobody knows, they
@@ -97,8 +115,9 @@ type candidate struct {
 	torture  bool
 	falls    string
 	ungraded bool // only tortured
-	// lay puts the submission into an empty folder.
-	lay func(ctx context.Context, dir string) error
+	// lay puts the submission into an empty folder. changed says that its manifests may have to be made anew.
+	lay     func(ctx context.Context, dir string) error
+	changed bool
 }
 
 // Lab certifies the graders of one lab. The error names the submissions that were not graded as they must be; each was
@@ -113,7 +132,7 @@ func Lab(ctx context.Context, options Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	if err := options.share(scope.Dir); err != nil {
+	if err := errors.Join(options.share(scope.Dir), options.remember()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, options.pool.Close()) }()
@@ -136,9 +155,7 @@ func Lab(ctx context.Context, options Options) (err error) {
 			group.Go(func() {
 				defer func() { <-slots }()
 				started := time.Now()
-				deviations, before, err := candidate.attempt(func(attempt int) ([]string, error) {
-					return options.grade(ctx, candidate, filepath.Join(scope.Dir, fmt.Sprintf("%s-%d-%d", candidate.name, n, attempt)))
-				})
+				result, err := options.certify(ctx, candidate, filepath.Join(scope.Dir, fmt.Sprintf("%s-%d", candidate.name, n)))
 				mutex.Lock()
 				defer mutex.Unlock()
 				graded++
@@ -146,9 +163,9 @@ func Lab(ctx context.Context, options Options) (err error) {
 					problems = append(problems, err)
 					return
 				}
-				verdict := options.verdict(candidate, time.Since(started), deviations, before)
+				verdict := options.verdict(candidate, time.Since(started), result)
 				fmt.Fprint(options.Out, verdict)
-				if len(deviations) > 0 {
+				if len(result.deviations) > 0 {
 					wrong, explained = append(wrong, candidate.name), append(explained, verdict)
 				}
 			})
@@ -170,6 +187,38 @@ func Lab(ctx context.Context, options Options) (err error) {
 	return nil
 }
 
+// result is how a candidate was graded.
+type result struct {
+	// deviations say how the grade deviates from what it must be, and before how it did so at the first of two attempts.
+	deviations, before []string
+	// proven says that it was not graded, as it is known that it is graded as it must be.
+	proven bool
+}
+
+// certify lays out a candidate, in folders whose names begin with dir, and grades it unless it is proven.
+func (o *Options) certify(ctx context.Context, c candidate, dir string) (r result, err error) {
+	known := ""
+	r.deviations, r.before, err = c.attempt(func(attempt int) ([]string, error) {
+		dir := fmt.Sprintf("%s-%d", dir, attempt)
+		if err := c.lay(ctx, dir); err != nil {
+			return nil, fmt.Errorf("laying out %s: %w", c.name, err)
+		}
+		if o.proven != nil {
+			if known, err = o.proven.file(c, dir); err != nil {
+				return nil, err
+			}
+		}
+		if r.proven = !o.All && known != "" && o.proven.has(known); r.proven {
+			return nil, os.RemoveAll(dir)
+		}
+		return o.grade(ctx, c, dir)
+	})
+	if err == nil && len(r.deviations) == 0 && len(r.before) == 0 && !r.proven && known != "" {
+		err = o.proven.keep(known)
+	}
+	return r, err
+}
+
 // attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how the first
 // one deviated: some mistakes are races, a certification is two hundred grades, and that it is found is what counts. What is
 // right gets none: a student has none.
@@ -183,14 +232,16 @@ func (c candidate) attempt(grade func(attempt int) ([]string, error)) (deviation
 }
 
 // verdict is the line of a submission, and below it how it deviates from what it must be, or did so at the first attempt.
-func (o *Options) verdict(c candidate, took time.Duration, deviations, before []string) string {
+func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 	var out strings.Builder
-	result := "ok  "
+	word, deviations := "ok  ", r.deviations
 	switch {
 	case len(deviations) > 0:
-		result = "FAIL"
-	case len(before) > 0:
-		result, deviations = "2nd ", before
+		word = "FAIL"
+	case len(r.before) > 0:
+		word, deviations = "2nd ", r.before
+	case r.proven:
+		word = "kept"
 	}
 	expected := "full marks"
 	switch {
@@ -203,7 +254,7 @@ func (o *Options) verdict(c candidate, took time.Duration, deviations, before []
 	case c.torture:
 		expected = "full marks, and survives the torture"
 	}
-	fmt.Fprintf(&out, "%s %5.1fs  %s %s: %s\n", result, took.Seconds(), o.Lab.Name, c.name, expected)
+	fmt.Fprintf(&out, "%s %5.1fs  %s %s: %s\n", word, took.Seconds(), o.Lab.Name, c.name, expected)
 	for _, deviation := range deviations {
 		fmt.Fprintf(&out, "             %s\n", strings.ReplaceAll(deviation, "\n", "\n             "))
 	}
@@ -245,22 +296,15 @@ func (o *Options) candidates() ([]candidate, error) {
 		return nil, err
 	}
 	for _, d := range right {
-		candidates = append(candidates, candidate{name: d.name, design: d.Design, torture: d.Torture, lay: func(ctx context.Context, dir string) error {
-			if err := errors.Join(copySolution(ctx, dir), d.apply(dir)); err != nil {
-				return err
-			}
-			return o.regenerate(ctx, dir)
-		}})
+		candidates = append(candidates, candidate{
+			name: d.name, design: d.Design, torture: d.Torture, changed: true,
+			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), d.apply(dir)) },
+		})
 	}
 	for _, m := range list.Mutants {
 		candidates = append(candidates, candidate{
-			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", falls: m.Torture,
-			lay: func(ctx context.Context, dir string) error {
-				if err := errors.Join(copySolution(ctx, dir), m.Apply(dir)); err != nil {
-					return err
-				}
-				return o.regenerate(ctx, dir)
-			},
+			name: m.Name, misconception: m.Misconception, expectation: m.Expectation, torture: m.Torture != "", falls: m.Torture, changed: true,
+			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), m.Apply(dir)) },
 		})
 	}
 	if len(o.Only) == 0 {
@@ -278,10 +322,12 @@ func (o *Options) candidates() ([]candidate, error) {
 	return slices.DeleteFunc(candidates, func(c candidate) bool { return !slices.Contains(o.Only, c.name) }), nil
 }
 
-// grade grades one and says how the report deviates from what it must be.
+// grade grades one that is laid out, removes it, and says how the report deviates from what it must be.
 func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string, error) {
-	if err := c.lay(ctx, dir); err != nil {
-		return nil, fmt.Errorf("laying out %s: %w", c.name, err)
+	if c.changed {
+		if err := o.regenerate(ctx, dir); err != nil {
+			return nil, fmt.Errorf("generating the manifests of %s: %w", c.name, err)
+		}
 	}
 	run := o.run(dir)
 	if c.misconception != "" {

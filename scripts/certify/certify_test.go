@@ -179,7 +179,7 @@ func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
 				return test.come[attempt-1], nil
 			})
 			options := Options{Lab: &manifest.Lab{Name: "02-reconciler"}}
-			verdict := options.verdict(test.candidate, time.Second, deviations, before)
+			verdict := options.verdict(test.candidate, time.Second, result{deviations: deviations, before: before})
 			if err != nil || !strings.HasPrefix(verdict, test.want+" ") || attempts != len(test.come) {
 				t.Errorf("after %d attempts it is told as (%v)\n%s", attempts, err, verdict)
 			}

@@ -68,6 +68,7 @@ func certifyCommand() *cobra.Command {
 	options.Repeat, options.Parallel = 1, 1
 	command.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
 	command.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
+	command.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
 	command.Flags().BoolVar(&options.Busy, "busy", false, "keep all cores busy meanwhile")
 	return command
 }

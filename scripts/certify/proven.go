@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certify
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/manifest"
+)
+
+// proven knows which submissions were graded as they must be on this machine, by all that decides it: what they are, what must come of
+// them, the checks, the harness, the control plane, controller-gen and the Go that compiles them.
+type proven struct {
+	// dir is the folder of a lab, as its grader is now. What was proven with another grader is not kept.
+	dir string
+}
+
+// newProven opens what is known, in a folder, of a lab that is graded by these programs.
+func newProven(folder string, lab *manifest.Lab, programs ...string) (*proven, error) {
+	says, err := json.Marshal(lab)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %s\n", runtime.Version(), says)
+	for _, program := range programs {
+		digest, err := gobuild.Digest(program)
+		if err != nil {
+			return nil, fmt.Errorf("reading what grades: %w", err)
+		}
+		fmt.Fprintln(sum, digest)
+	}
+	all := filepath.Join(folder, lab.Name)
+	dir := filepath.Join(all, fmt.Sprintf("%x", sum.Sum(nil)))
+	others, err := os.ReadDir(all)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading what is proven: %w", err)
+	}
+	for _, other := range others {
+		if other.Name() == filepath.Base(dir) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(all, other.Name())); err != nil {
+			return nil, fmt.Errorf("removing what another grader has proven: %w", err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("keeping what is proven: %w", err)
+	}
+	return &proven{dir: dir}, nil
+}
+
+// file stands for a candidate as it is laid out in a folder, and for what must come of it.
+func (p *proven) file(c candidate, dir string) (string, error) {
+	content, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", c.name, err)
+	}
+	must := fmt.Sprintf("%+v %t %q %t %t", c.expectation, c.torture, c.falls, c.ungraded, c.misconception != "")
+	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
+}
+
+// has reports whether it is proven.
+func (p *proven) has(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// keep notes that it is.
+func (p *proven) keep(file string) error {
+	if err := renameio.WriteFile(file, nil, 0o644); err != nil {
+		return fmt.Errorf("keeping what is proven: %w", err)
+	}
+	return nil
+}
