@@ -5,8 +5,10 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -146,12 +148,53 @@ func BenchmarkGradeAll(b *testing.B) {
 
 // BenchmarkWatch saves a file of the reconciler and waits for the verdict: compiling, linking and all checks.
 func BenchmarkWatch(b *testing.B) {
+	w := startWatch(b)
+	var took samples
+	for b.Loop() {
+		took = append(took, w.save(func() { change(b, w.source) }, " points;"))
+	}
+	took.report(b, "s")
+}
+
+// BenchmarkWatchFailure saves a mistake, and waits until the check that fails because of it is told.
+func BenchmarkWatchFailure(b *testing.B) {
+	w := startWatch(b)
+	right, err := os.ReadFile(w.source)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const counted = "len(icecream.Spec.Topping)"
+	if !bytes.Contains(right, []byte(counted)) {
+		b.Fatalf("%s does not count toppings by %s any more", w.source, counted)
+	}
+	var took samples
+	for n := 1; b.Loop(); n++ {
+		wrong := bytes.Replace(right, []byte(counted), fmt.Appendf(nil, "%s+%d", counted, n), 1)
+		took = append(took, w.save(func() {
+			if err := os.WriteFile(w.source, wrong, 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}, "FAIL toppings-count"))
+	}
+	took.report(b, "s")
+}
+
+// watched is a folder that lab watch grades.
+type watched struct {
+	*testing.B
+	// source is the file of the reconciler, and lines is what is told.
+	source string
+	lines  *bufio.Scanner
+}
+
+// startWatch watches a copy of the solution of lab 2 until the benchmark ends.
+func startWatch(b *testing.B) *watched {
+	b.Helper()
 	dir := filepath.Join(b.TempDir(), "submission")
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "solutions", "02-reconciler"))); err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(root, ".cache", "bin", "lab"), "watch", "2", "--dir", dir)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	output, err := command.StdoutPipe()
@@ -161,25 +204,29 @@ func BenchmarkWatch(b *testing.B) {
 	if err := command.Start(); err != nil {
 		b.Fatal(err)
 	}
-	lines := bufio.NewScanner(output)
-	waitFor(b, lines, "Watching ")
-	var took samples
-	source := filepath.Join(dir, "internal", "controller", "icecream_controller.go")
-	for b.Loop() {
-		b.StopTimer()
-		// A student takes longer than the next cluster.
-		waitUntilWarm(b)
-		b.StartTimer()
-		change(b, source)
-		began := time.Now()
-		waitFor(b, lines, " points;")
-		took = append(took, time.Since(began).Seconds())
-		waitFor(b, lines, "Watching ")
-	}
-	cancel()
-	_, _ = io.Copy(io.Discard, output)
-	_ = command.Wait() // interrupted
-	took.report(b, "s")
+	b.Cleanup(func() {
+		cancel()
+		_, _ = io.Copy(io.Discard, output)
+		_ = command.Wait() // interrupted
+	})
+	w := &watched{B: b, source: filepath.Join(dir, "internal", "controller", "icecream_controller.go"), lines: bufio.NewScanner(output)}
+	waitFor(b, w.lines, "Watching ")
+	return w
+}
+
+// save is how many seconds pass from a change until the watch tells of something. It returns when the watch waits for the next one.
+func (w *watched) save(change func(), until string) float64 {
+	w.Helper()
+	w.StopTimer()
+	// A student takes longer than the next cluster.
+	waitUntilWarm(w.B)
+	w.StartTimer()
+	change()
+	began := time.Now()
+	waitFor(w.B, w.lines, until)
+	took := time.Since(began).Seconds()
+	waitFor(w.B, w.lines, "Watching ")
+	return took
 }
 
 // waitUntilWarm gives the next cluster the time to start that typing takes.
