@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package await waits for what nobody tells of, by looking again and again. The loop is apimachinery's; what this adds is that who
-// waits learns, when the time is up, why it was in vain. What has a watch is not waited for here.
+// Package await waits: for what a watch tells of, and by looking again and again for what nobody tells of. The loops are client-go's and
+// apimachinery's; what this adds is that who waits learns, when the time is up, why it was in vain.
 package await
 
 import (

@@ -18,11 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -156,28 +158,17 @@ func (in Into) Definition(
 
 // WaitEstablished watches a definition until its kind is served, or never will be: then it is for the checks to say why.
 func WaitEstablished(ctx context.Context, definitions dynamic.ResourceInterface, name string) error {
-	changes, err := definitions.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	if err != nil {
-		return fmt.Errorf("watching the CustomResourceDefinition %s: %w", name, err)
-	}
-	defer changes.Stop()
-	for {
-		select {
-		case change, ok := <-changes.ResultChan():
-			if !ok {
-				return fmt.Errorf("watching the CustomResourceDefinition %s: the watch ended", name)
-			}
-			definition, ok := change.Object.(*unstructured.Unstructured)
-			if !ok {
-				return fmt.Errorf("watching the CustomResourceDefinition %s: %w", name, apierrors.FromObject(change.Object))
-			}
-			if conditionIs(definition, "Established", "True") || conditionIs(definition, "NamesAccepted", "False") {
-				return nil
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the CustomResourceDefinition %s: %w", name, context.Cause(ctx))
+	err := await.Change(ctx, definitions, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+		definition, ok := change.Object.(*unstructured.Unstructured)
+		if !ok {
+			return false, apierrors.FromObject(change.Object)
 		}
+		return conditionIs(definition, "Established", "True") || conditionIs(definition, "NamesAccepted", "False"), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the CustomResourceDefinition %s: %w", name, err)
 	}
+	return nil
 }
 
 // backdate makes a definition look as if it had been established for a minute. For the first two seconds the API server

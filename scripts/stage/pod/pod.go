@@ -20,9 +20,11 @@ import (
 	apilabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/stage"
 )
 
@@ -99,30 +101,35 @@ func (o *operator) Start(log io.Writer) (stage.Instance, error) {
 }
 
 // await waits until a new Pod of the operator runs.
-func (o *operator) await(ctx context.Context) (*corev1.Pod, error) {
-	changes, err := o.pods().Watch(ctx, o.list())
-	if err != nil {
-		return nil, err
-	}
-	defer changes.Stop()
+func (o *operator) await(ctx context.Context) (running *corev1.Pod, err error) {
 	said := "none was made"
-	for {
-		select {
-		case change, ok := <-changes.ResultChan():
-			if !ok {
-				return nil, errors.New("the watch of Pods ended")
-			}
-			found, ok := change.Object.(*corev1.Pod)
-			if !ok || found.DeletionTimestamp != nil || slices.Contains(o.old, found.UID) {
-				continue
-			}
-			var ready bool
-			if ready, said = o.look(found); ready {
-				return found, nil
-			}
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %s", context.Cause(ctx), said)
+	err = o.until(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) (ready bool) {
+		if found.DeletionTimestamp != nil || slices.Contains(o.old, found.UID) {
+			return false
 		}
+		ready, said = o.look(found)
+		running = found
+		return ready
+	})
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %s", err, said)
+	}
+	return running, err
+}
+
+// until watches Pods until done is true of one.
+func (o *operator) until(ctx context.Context, which metav1.ListOptions, done func(watch.EventType, *corev1.Pod) bool) error {
+	return await.Change(ctx, o.pods(), which, told(done))
+}
+
+// told tells done of Pods, and of nothing else that a watch may tell of.
+func told(done func(watch.EventType, *corev1.Pod) bool) func(watch.Event) (bool, error) {
+	return func(change watch.Event) (bool, error) {
+		found, ok := change.Object.(*corev1.Pod)
+		if !ok {
+			return false, apierrors.FromObject(change.Object)
+		}
+		return done(change.Type, found), nil
 	}
 }
 
@@ -157,27 +164,16 @@ func (o *operator) look(at *corev1.Pod) (begun bool, said string) {
 func (o *operator) Listening(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNotReady)
 	defer cancel()
-	changes, err := o.pods().Watch(ctx, o.list())
-	if err != nil {
+	err := o.until(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) bool {
+		return found.DeletionTimestamp == nil && o.status(found).Ready
+	})
+	switch {
+	case errors.Is(err, errNotReady):
+		return nil // that is for the checks to find
+	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("watching the operator's Pod: %w", err)
 	}
-	defer changes.Stop()
-	for {
-		select {
-		case change, ok := <-changes.ResultChan():
-			if !ok {
-				return nil
-			}
-			if found, ok := change.Object.(*corev1.Pod); ok && found.DeletionTimestamp == nil && o.status(found).Ready {
-				return nil
-			}
-		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errNotReady) {
-				return nil // that is for the checks to find
-			}
-			return context.Cause(ctx)
-		}
-	}
+	return err
 }
 
 var errNotReady = errors.New("the operator's Pod is not ready")
@@ -207,26 +203,23 @@ func (p *pod) ended(err error) {
 	})
 }
 
-// watch finds out when the operator ends by itself.
+// watch finds out when the operator ends by itself. An error means that we are being stopped, or will learn of it by the next request.
 func (p *pod) watch(ctx context.Context) {
-	for ctx.Err() == nil {
-		changes, err := p.pods().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + p.name})
-		if err != nil {
-			return // we are being stopped, or will learn of it by the next request
-		}
-		for change := range changes.ResultChan() {
-			now, ok := change.Object.(*corev1.Pod)
-			if !ok {
-				continue
-			}
-			status := p.status(now)
-			for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
-				if state.Terminated != nil && now.DeletionTimestamp == nil {
-					p.ended(exited(state.Terminated))
-				}
+	_ = p.until(ctx, p.itself(), func(_ watch.EventType, now *corev1.Pod) bool {
+		status := p.status(now)
+		for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
+			if state.Terminated != nil && now.DeletionTimestamp == nil {
+				p.ended(exited(state.Terminated))
+				return true
 			}
 		}
-	}
+		return false
+	})
+}
+
+// itself selects the Pod alone.
+func (p *pod) itself() metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: "metadata.name=" + p.name}
 }
 
 func exited(how *corev1.ContainerStateTerminated) error {
@@ -257,26 +250,31 @@ func (p *pod) follow(ctx context.Context, log io.Writer) {
 // Stop asks the operator to end, as a scaled Deployment does.
 func (p *pod) Stop(grace time.Duration) error {
 	defer p.end()
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout+grace)
+	ctx, cancel := context.WithTimeout(context.Background(), grace+requestTimeout/2)
 	defer cancel()
 	p.old = append(p.old, p.uid)
-	changes, err := p.pods().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + p.name})
-	if err != nil || p.scale(ctx, 0) != nil {
+	if err := p.leave(ctx); err != nil {
 		return p.Kill()
 	}
-	defer changes.Stop()
-	giveUp := time.After(grace + requestTimeout/2)
-	for {
-		select {
-		case change, ok := <-changes.ResultChan():
-			if !ok || change.Type == "DELETED" {
-				p.ended(nil)
-				return nil
-			}
-		case <-giveUp:
-			return p.Kill()
-		}
+	p.ended(nil)
+	return nil
+}
+
+// leave scales the Deployment to nothing, and waits until the Pod is gone.
+func (p *pod) leave(ctx context.Context) error {
+	now, err := p.pods().Get(ctx, p.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return p.scale(ctx, 0)
 	}
+	if err != nil {
+		return err
+	}
+	if err := p.scale(ctx, 0); err != nil {
+		return err
+	}
+	return await.ChangeSince(ctx, now.ResourceVersion, p.pods(), p.itself(), told(func(change watch.EventType, _ *corev1.Pod) bool {
+		return change == watch.Deleted
+	}))
 }
 
 // Kill ends the operator at once. The kubelet would first ask it to end: what the operator still does because of that must not

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package await
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// Lister lists and watches objects of one kind: any client of client-go does, for its kind.
+type Lister[List runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (List, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// Change lists the objects that the options select, and then watches them, until done is true of one. Those that are listed are told of
+// as added. A watch that ends is begun again by client-go's RetryWatcher; an error of the list, of done, or of the API server ends the
+// wait. Client-go's own UntilWithSync would go on for ever where the list is forbidden.
+//
+// When the context has ended, the error is its cause.
+func Change[List runtime.Object](
+	ctx context.Context, objects Lister[List], options metav1.ListOptions, done func(watch.Event) (bool, error),
+) error {
+	list, err := objects.List(ctx, options)
+	if err != nil {
+		return err
+	}
+	finished := false
+	err = meta.EachListItem(list, func(object runtime.Object) (err error) {
+		if !finished {
+			finished, err = done(watch.Event{Type: watch.Added, Object: object})
+		}
+		return err
+	})
+	if finished || err != nil {
+		return err
+	}
+	listed, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("reading the version of a list: %w", err)
+	}
+	return ChangeSince(ctx, listed.GetResourceVersion(), objects, options, done)
+}
+
+// ChangeSince is Change where what was at a resource version is known already.
+func ChangeSince[List runtime.Object](
+	ctx context.Context, version string, objects Lister[List], options metav1.ListOptions, done func(watch.Event) (bool, error),
+) error {
+	changes := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, next metav1.ListOptions) (watch.Interface, error) {
+		next.LabelSelector, next.FieldSelector = options.LabelSelector, options.FieldSelector
+		return objects.Watch(ctx, next)
+	}}
+	_, err := watchtools.Until(ctx, version, changes, done)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package await
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// script is an API server that answers as a test says: what ends a watch can't be had from a real one at will.
+type script struct {
+	listed  []corev1.Pod
+	refused error
+	// watches are what the watches tell of, one after the other. Each ends then; after the last nothing happens.
+	watches [][]watch.Event
+	asked   []metav1.ListOptions
+}
+
+func (s *script) List(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
+	return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: s.listed}, s.refused
+}
+
+func (s *script) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	s.asked = append(s.asked, options)
+	if len(s.watches) == 0 {
+		return watch.NewFake(), nil
+	}
+	next := s.watches[0]
+	s.watches = s.watches[1:]
+	told := watch.NewFakeWithChanSize(len(next), false)
+	for _, event := range next {
+		told.Action(event.Type, event.Object)
+	}
+	told.Stop()
+	return told, nil
+}
+
+func pod(name, version string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+}
+
+func TestChange(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no such right"))
+	late, broken := errors.New("it was not done in time"), errors.New("it is broken")
+	for _, test := range []struct {
+		name string
+		*script
+		told     []string
+		versions []string // of which the watches were asked for
+		err      error
+	}{
+		{name: "it is there", script: &script{listed: []corev1.Pod{*pod("other", "5"), *pod("wanted", "6"), *pod("third", "7")}}, told: []string{"other", "wanted"}},
+		{name: "the list is refused", script: &script{refused: forbidden}, err: forbidden},
+		{
+			name: "it comes", script: &script{watches: [][]watch.Event{{{Type: watch.Added, Object: pod("wanted", "8")}}}},
+			told: []string{"wanted"}, versions: []string{"7"},
+		},
+		{
+			name: "a watch ends before", script: &script{watches: [][]watch.Event{{{Type: watch.Added, Object: pod("other", "8")}}, {{Type: watch.Added, Object: pod("wanted", "9")}}}},
+			told: []string{"other", "wanted"}, versions: []string{"7", "8"},
+		},
+		{name: "it never comes", script: &script{listed: []corev1.Pod{*pod("other", "5")}}, told: []string{"other"}, versions: []string{"7"}, err: late},
+		{name: "who looks finds an error", script: &script{listed: []corev1.Pod{*pod("broken", "5")}}, told: []string{"broken"}, err: broken},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, late)
+			defer cancel()
+			var told []string
+			err := Change(ctx, test.script, metav1.ListOptions{LabelSelector: "app=web"}, func(change watch.Event) (bool, error) {
+				pod := change.Object.(*corev1.Pod)
+				told = append(told, pod.Name)
+				if pod.Name == "broken" {
+					return false, broken
+				}
+				return pod.Name == "wanted", nil
+			})
+			if !errors.Is(err, test.err) || !slices.Equal(told, test.told) {
+				t.Errorf("it was told of %v and ended with %v; want %v and %v", told, err, test.told, test.err)
+			}
+			var versions []string
+			for _, options := range test.asked {
+				versions = append(versions, options.ResourceVersion)
+				if options.LabelSelector != "app=web" {
+					t.Errorf("it watched %q", options.LabelSelector)
+				}
+			}
+			if !slices.Equal(versions, test.versions) {
+				t.Errorf("it watched from the versions %v; want %v", versions, test.versions)
+			}
+		})
+	}
+}
+
+// An API server that no longer knows what came after a version says so, and the wait ends.
+func TestChangeSinceAVersionThatIsGone(t *testing.T) {
+	t.Parallel()
+	gone := apierrors.NewResourceExpired("too old resource version")
+	asked := &script{watches: [][]watch.Event{{{Type: watch.Error, Object: new(gone.Status())}}}}
+	err := ChangeSince(t.Context(), "3", asked, metav1.ListOptions{}, func(change watch.Event) (bool, error) {
+		return false, apierrors.FromObject(change.Object)
+	})
+	if !apierrors.IsResourceExpired(err) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+var _ Lister[*corev1.PodList] = &script{}
