@@ -4,7 +4,6 @@
 package submission
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,20 +36,12 @@ const helpTimeout = 5 * time.Second
 // flag that is only spoken of is not taken for one.
 var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-9.-]*)(?:[ =]|$)`)
 
-// findFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. A program that
-// has none of the names in it is not asked.
+// findFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. What came of it stands in
+// the report, as the arguments with which the operator was started.
 func (w *Workshop) findFlags(ctx context.Context) error {
 	w.Launch = w.deployed()
 	if w.System != "" && w.System != runtime.GOOS {
 		return nil // it can't run here
-	}
-	content, err := os.ReadFile(w.Program())
-	if err != nil {
-		return fmt.Errorf("reading the built program: %w", err)
-	}
-	has := func(name string) bool { return bytes.Contains(content, []byte(name)) }
-	if !slices.ContainsFunc(slices.Concat(append(portFlags, []string{WebhookPortFlag, kubeconfigFlag})...), has) {
-		return nil
 	}
 	known, err := w.help(ctx)
 	if err != nil {
