@@ -2,14 +2,15 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command controlplane is Kubernetes' control plane in one multi-call program: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler and kubectl. It is those programs' own code, from Go modules; this file only
+// kube-controller-manager, kube-scheduler and kubectl, and the kubelet of its node. It is those programs' own code, from Go modules; this file only
 // chooses one by the name it is called by (a symbolic link) or by its first argument.
 //
-// One program instead of five is smaller on disk, is linked once, and lets the processes of a cluster share the memory
+// One program instead of six is smaller on disk, is linked once, and lets the processes of a cluster share the memory
 // that their code takes.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
@@ -47,9 +49,11 @@ func main() {
 		command = controllermanager.NewControllerManagerCommand()
 	case "kube-scheduler":
 		command = scheduler.NewSchedulerCommand()
+	case "kubelet":
+		command = kubelet.NewKubeletCommand(context.Background())
 	default:
 		fmt.Fprintf(os.Stderr, "controlplane: %q is not a program of it: "+
-			"call it as etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl\n", name)
+			"call it as etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet or kubectl\n", name)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(command))
