@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package namespace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Crossing makes sockets in another network namespace. Whoever serves the other end makes the socket there and passes its
+// descriptor (SCM_RIGHTS, unix(7)); from then on no byte of a connection takes a detour. Several processes may hold the same
+// end: each question brings the socket for its answer.
+type Crossing struct{ connection *net.UnixConn }
+
+// question asks for a socket: how is "dial", "listen" or "packet".
+type question struct {
+	How, Network, Address string
+}
+
+// refusal is the answer without a socket. The number lets who asked tell a port that is taken from one that is forbidden.
+type refusal struct {
+	Message string
+	Number  syscall.Errno
+}
+
+func (r *refusal) Error() string { return r.Message }
+
+func (r *refusal) Unwrap() error {
+	if r.Number == 0 {
+		return nil
+	}
+	return r.Number
+}
+
+const (
+	// dialTimeout is how long the other side may try to connect.
+	dialTimeout = 10 * time.Second
+	// answerLimit bounds a message: a question, or an error.
+	answerLimit = 4096
+)
+
+// CrossingPair makes the two ends of a crossing: who asks holds one, who serves the other.
+func CrossingPair() (asks, serves *os.File, err error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a crossing between two networks: %w", err)
+	}
+	return os.NewFile(uintptr(ends[0]), "crossing"), os.NewFile(uintptr(ends[1]), "crossing"), nil
+}
+
+// NewCrossing is the end of a crossing that asks. It takes the file over.
+func NewCrossing(end *os.File) (*Crossing, error) {
+	connection, err := packets(end)
+	if err != nil {
+		return nil, fmt.Errorf("opening a crossing between two networks: %w", err)
+	}
+	return &Crossing{connection}, nil
+}
+
+func packets(end *os.File) (*net.UnixConn, error) {
+	defer end.Close()
+	connection, err := net.FileConn(end)
+	if err != nil {
+		return nil, err
+	}
+	unixConnection, ok := connection.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("it is no Unix socket"), connection.Close())
+	}
+	return unixConnection, nil
+}
+
+// Close closes our end.
+func (c *Crossing) Close() error { return c.connection.Close() }
+
+// DialContext connects from the other network. Network and address are those of net.Dial.
+func (c *Crossing) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	file, err := c.ask(ctx, question{"dial", network, address})
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return net.FileConn(file)
+}
+
+// Listen listens in the other network.
+func (c *Crossing) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	file, err := c.ask(ctx, question{"listen", network, address})
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return net.FileListener(file)
+}
+
+// ListenPacket receives datagrams in the other network.
+func (c *Crossing) ListenPacket(ctx context.Context, network, address string) (net.PacketConn, error) {
+	file, err := c.ask(ctx, question{"packet", network, address})
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return net.FilePacketConn(file)
+}
+
+func (c *Crossing) ask(ctx context.Context, q question) (*os.File, error) {
+	file, err := c.exchange(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s %s in the other network: %w", q.How, q.Network, q.Address, err)
+	}
+	return file, nil
+}
+
+func (c *Crossing) exchange(ctx context.Context, q question) (*os.File, error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs, err := CrossingPair()
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = c.connection.WriteMsgUnix(text, unix.UnixRights(int(theirs.Fd())), nil)
+	theirs.Close()
+	answer, openErr := packets(ours)
+	if err := errors.Join(err, openErr); err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	stop := context.AfterFunc(ctx, func() { _ = answer.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	message, file, err := receive(answer)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	case file != nil:
+		return file, nil
+	}
+	var refused refusal
+	if err := json.Unmarshal(message, &refused); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil, &refused
+}
+
+// receive reads one message and the descriptor that may have come with it.
+func receive(connection *net.UnixConn) (message []byte, file *os.File, err error) {
+	message, rights := make([]byte, answerLimit), make([]byte, unix.CmsgSpace(4))
+	read, control, _, _, err := connection.ReadMsgUnix(message, rights)
+	if err != nil {
+		return nil, nil, err
+	}
+	if read == 0 && control == 0 {
+		return nil, nil, io.EOF
+	}
+	files, err := Descriptors(rights[:control])
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range files {
+		file = f // there is room for one
+	}
+	return message[:read], file, nil
+}
+
+// Descriptors are the files that came with a message.
+func Descriptors(rights []byte) ([]*os.File, error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for i := range messages {
+		descriptors, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // a message of another kind
+		}
+		for _, descriptor := range descriptors {
+			unix.CloseOnExec(descriptor)
+			files = append(files, os.NewFile(uintptr(descriptor), "passed"))
+		}
+	}
+	return files, nil
+}
+
+// ServeCrossing makes the sockets that the other side asks for, until nobody holds the other end any more. It takes the file
+// over.
+func ServeCrossing(end *os.File) error {
+	connection, err := packets(end)
+	if err != nil {
+		return fmt.Errorf("serving a crossing between two networks: %w", err)
+	}
+	defer connection.Close()
+	for {
+		message, reply, err := receive(connection)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("serving a crossing between two networks: %w", err)
+		case reply == nil:
+			continue // nobody waits for an answer
+		}
+		go answer(message, reply)
+	}
+}
+
+func answer(message []byte, reply *os.File) {
+	connection, err := packets(reply)
+	if err != nil {
+		return
+	}
+	defer connection.Close()
+	var q question
+	var file *os.File
+	if err = json.Unmarshal(message, &q); err == nil {
+		file, err = q.socket()
+	}
+	if err != nil {
+		refused := refusal{Message: err.Error()}
+		_ = errors.As(err, &refused.Number)
+		text, _ := json.Marshal(refused) // strings and a number
+		_, _ = connection.Write(text)    // who asked may have gone
+		return
+	}
+	defer file.Close()
+	_, _, _ = connection.WriteMsgUnix([]byte{'\n'}, unix.UnixRights(int(file.Fd())), nil)
+}
+
+// socket makes the socket here.
+func (q question) socket() (*os.File, error) {
+	var made io.Closer
+	var err error
+	switch q.How {
+	case "dial":
+		made, err = net.DialTimeout(q.Network, q.Address, dialTimeout)
+	case "listen":
+		made, err = net.Listen(q.Network, q.Address)
+	case "packet":
+		made, err = net.ListenPacket(q.Network, q.Address)
+	default:
+		err = fmt.Errorf("%q is not known", q.How)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if listener, ok := made.(*net.UnixListener); ok {
+		listener.SetUnlinkOnClose(false) // the one that is passed on goes on listening
+	}
+	defer made.Close()
+	socket, ok := made.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("a socket of network %q can't be passed on", strings.ToLower(q.Network))
+	}
+	return socket.File()
+}
