@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package nodetest runs a package's tests in a network namespace of their own, so that they meet a kernel and not a fake of it, and
+// change nothing of the machine. It tests nothing itself.
+//
+// They run as whoever started them. Root's run once more as an ordinary user, who gets there by a user namespace.
+package nodetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+const (
+	inside = "OPERATOR_LABS_NODETEST"
+	nobody = 65534
+)
+
+// Main is to be called by TestMain, and does not return.
+func Main(m *testing.M) {
+	if os.Getenv(inside) != "" {
+		os.Exit(m.Run())
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func run() error {
+	runtime.LockOSThread() // Pdeathsig comes when the thread ends that started the process
+	if os.Getuid() != 0 {
+		fmt.Println("# as an ordinary user, in a user namespace")
+		return again(&syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		}, inside+"=yes")
+	}
+	fmt.Println("# as root")
+	if err := again(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, inside+"=yes"); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "nodetest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		return err
+	}
+	return again(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir)
+}
+
+func again(how *syscall.SysProcAttr, environment ...string) error {
+	how.Pdeathsig = syscall.SIGKILL
+	tests := exec.Command("/proc/self/exe", os.Args[1:]...)
+	tests.Env = append(os.Environ(), environment...)
+	tests.Stdin, tests.Stdout, tests.Stderr = os.Stdin, os.Stdout, os.Stderr
+	tests.SysProcAttr = how
+	err := tests.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return fmt.Errorf("running the tests in a network namespace: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package podnet
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The addresses of a cluster. They are kubeadm's, and those that the embedded API server hands out.
+var (
+	// PodNetwork has the addresses of Pods.
+	PodNetwork = netip.MustParsePrefix("10.244.0.0/16")
+	// NodeAddress is the node's own.
+	NodeAddress = netip.MustParseAddr("10.244.0.1")
+	// ServiceNetwork has the addresses of Services.
+	ServiceNetwork = netip.MustParsePrefix("10.96.0.0/16")
+)
+
+// Network is the network of a node's Pods. All methods are safe for concurrent use.
+type Network struct {
+	node *os.File // the namespace
+
+	mutex sync.Mutex
+	pods  map[string]netip.Addr // by ID
+	taken map[netip.Addr]bool
+	last  netip.Addr // the address that was given away last
+}
+
+// Open brings the node's own side up, in the network namespace of the caller, and finds the Pods that are attached already.
+func Open() (*Network, error) {
+	if err := setUpNode(); err != nil {
+		return nil, fmt.Errorf("setting up the node's network: %w", err)
+	}
+	node, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, fmt.Errorf("setting up the node's network: %w", err)
+	}
+	pods, err := attached()
+	if err != nil {
+		node.Close()
+		return nil, fmt.Errorf("looking for the interfaces of Pods: %w", err)
+	}
+	n := newNetwork(pods)
+	n.node = node
+	return n, nil
+}
+
+func newNetwork(pods map[string]netip.Addr) *Network {
+	n := &Network{pods: pods, taken: map[netip.Addr]bool{}, last: NodeAddress}
+	for _, reserved := range []netip.Addr{PodNetwork.Addr(), NodeAddress, broadcast} {
+		n.taken[reserved] = true
+	}
+	for _, address := range pods {
+		n.taken[address] = true
+		if n.last.Less(address) {
+			n.last = address
+		}
+	}
+	return n
+}
+
+// Close forgets the network. What is attached stays so.
+func (n *Network) Close() error { return n.node.Close() }
+
+func setUpNode() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("lo: %w", err)
+	}
+	if err := netlink.AddrReplace(lo, &netlink.Addr{IPNet: host(NodeAddress)}); err != nil {
+		return fmt.Errorf("the node's address: %w", err)
+	}
+	// An address that no Pod has is unreachable at once, not after a time-out.
+	if err := netlink.RouteReplace(&netlink.Route{Dst: Prefix(PodNetwork), Type: unix.RTN_UNREACHABLE}); err != nil {
+		return fmt.Errorf("the route of addresses that no Pod has: %w", err)
+	}
+	for _, setting := range []setting{
+		{"net/ipv4/ip_forward", "1"}, // a node is a router
+		// Whoever sends by another's address is not heard. The kernel asks whether the answer would go where the packet came from.
+		{"net/ipv4/conf/all/rp_filter", "1"},
+		// "There is a shorter way" is never right here.
+		{"net/ipv4/conf/all/send_redirects", "0"}, {"net/ipv4/conf/default/send_redirects", "0"},
+	} {
+		if err := setting.write(); err != nil {
+			return err
+		}
+	}
+	allowUnprivileged()
+	return nil
+}
+
+// allowUnprivileged lets programs in the caller's namespace do what containerd and Docker let them do as well: listen on ports below
+// 1024, and ping. A kernel that doesn't know one of these does without.
+func allowUnprivileged() {
+	_ = setting{"net/ipv4/ip_unprivileged_port_start", "0"}.write()
+	// Groups that the user namespace doesn't map can't be written: then it is for root alone.
+	if err := (setting{"net/ipv4/ping_group_range", "0 2147483647"}).write(); err != nil {
+		_ = setting{"net/ipv4/ping_group_range", "0 0"}.write()
+	}
+}
+
+// setting is one of the kernel's, in the network namespace of the thread that writes it.
+type setting struct{ name, value string }
+
+func (s setting) write() error {
+	if err := os.WriteFile(filepath.Join("/proc/sys", s.name), []byte(s.value), 0); err != nil {
+		return fmt.Errorf("setting %s to %q: %w", s.name, s.value, err)
+	}
+	return nil
+}
+
+// attached finds the Pods of an earlier agent: an interface's name says the address, its alias whose it is.
+func attached() (map[string]netip.Addr, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, err
+	}
+	pods := map[string]netip.Addr{}
+	for _, link := range links {
+		address, ok := addressOf(link.Attrs().Name)
+		if !ok {
+			continue
+		}
+		if link.Attrs().Alias == "" { // whoever made it was killed before it was anybody's
+			if err := removeLink(link.Attrs().Name); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		pods[link.Attrs().Alias] = address
+	}
+	return pods, nil
+}
+
+// Pods are the addresses of what is attached, by ID.
+func (n *Network) Pods() map[string]netip.Addr {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return maps.Clone(n.pods)
+}
+
+// interfaceName is that of the node's end of a Pod's cable.
+func interfaceName(address netip.Addr) string {
+	bytes := address.As4()
+	return fmt.Sprintf("pod%d-%d", bytes[2], bytes[3])
+}
+
+func addressOf(name string) (netip.Addr, bool) {
+	bytes := PodNetwork.Addr().As4()
+	if n, err := fmt.Sscanf(name, "pod%d-%d", &bytes[2], &bytes[3]); err != nil || n != 2 {
+		return netip.Addr{}, false
+	}
+	address := netip.AddrFrom4(bytes)
+	return address, interfaceName(address) == name
+}
+
+// reserve gives an address away. It takes the next one, not the first that is free: whoever still has the address of a Pod that has
+// gone shall not meet another one there.
+func (n *Network) reserve(id string) (netip.Addr, error) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if _, ok := n.pods[id]; ok {
+		return netip.Addr{}, fmt.Errorf("it is attached already")
+	}
+	for address := following(n.last); address != n.last; address = following(address) {
+		if !n.taken[address] {
+			n.pods[id], n.taken[address], n.last = address, true, address
+			return address, nil
+		}
+	}
+	return netip.Addr{}, errors.New("all addresses are taken")
+}
+
+var broadcast = netip.MustParseAddr("10.244.255.255")
+
+func following(address netip.Addr) netip.Addr {
+	if next := address.Next(); PodNetwork.Contains(next) {
+		return next
+	}
+	return PodNetwork.Addr()
+}
+
+func (n *Network) release(id string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	delete(n.taken, n.pods[id])
+	delete(n.pods, id)
+}
+
+// Prefix is a netip.Prefix as netlink writes it.
+func Prefix(prefix netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
+}
+
+// host is the network of one address.
+func host(address netip.Addr) *net.IPNet {
+	return Prefix(netip.PrefixFrom(address, address.BitLen()))
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package podnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// mtu is how large a packet may be. There is no wire, so only the kernel's own limit counts; large ones are cheaper.
+const mtu = 65000
+
+// Pod is a Pod's network.
+type Pod struct {
+	// ID is what it was attached by.
+	ID string
+	// Address is that of eth0.
+	Address netip.Addr
+	// Namespace is the network namespace. It lives as long as this file is open or a process is in it; the caller closes it.
+	Namespace *os.File
+}
+
+// Attach makes the network of a Pod. The ID is kept by the kernel, 255 bytes of it at most.
+func (n *Network) Attach(id string) (*Pod, error) {
+	address, err := n.reserve(id)
+	if err != nil {
+		return nil, fmt.Errorf("giving the Pod %s an address: %w", id, err)
+	}
+	namespace, err := n.newNamespace(address)
+	if err == nil {
+		if err = n.connect(id, address); err == nil {
+			return &Pod{ID: id, Address: address, Namespace: namespace}, nil
+		}
+		namespace.Close()
+	}
+	_ = removeLink(interfaceName(address))
+	n.release(id)
+	return nil, fmt.Errorf("making the network of the Pod %s: %w", id, err)
+}
+
+// newNamespace makes a namespace with its end of the cable. The other end is in the node's namespace, and down.
+func (n *Network) newNamespace(address netip.Addr) (namespace *os.File, err error) {
+	err = onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("making a network namespace: %w", err)
+		}
+		if namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+			return err
+		}
+		// Made on this side, and its other end put there: in this namespace nothing else can have the name eth0.
+		cable := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: "eth0", MTU: mtu, HardwareAddr: podHardware(address)},
+			PeerName:  interfaceName(address), PeerHardwareAddr: nodeHardware(address), PeerMTU: mtu,
+			PeerNamespace: netlink.NsFd(n.node.Fd()),
+		}
+		if err := netlink.LinkAdd(cable); err != nil {
+			return fmt.Errorf("making a veth pair: %w", err)
+		}
+		return setUpPod(address)
+	})
+	if err != nil && namespace != nil {
+		namespace.Close()
+	}
+	return namespace, err
+}
+
+// setUpPod is called in the Pod's namespace.
+func setUpPod(address netip.Addr) error {
+	allowUnprivileged()
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	eth0, err := netlink.LinkByName("eth0")
+	if err != nil {
+		return err
+	}
+	silence("eth0")
+	index := eth0.Attrs().Index
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"lo", func() error { return netlink.LinkSetUp(lo) }},
+		{"eth0", func() error { return netlink.LinkSetUp(eth0) }},
+		{"its address", func() error { return netlink.AddrAdd(eth0, &netlink.Addr{IPNet: host(address)}) }},
+		// The node is at the other end, and known: nobody has to ask who has its address.
+		{"its neighbour", func() error {
+			return netlink.NeighAdd(&netlink.Neigh{
+				LinkIndex: index, State: netlink.NUD_PERMANENT, IP: NodeAddress.AsSlice(), HardwareAddr: nodeHardware(address),
+			})
+		}},
+		{"the route to the node", func() error {
+			return netlink.RouteAdd(&netlink.Route{LinkIndex: index, Dst: host(NodeAddress), Scope: netlink.SCOPE_LINK})
+		}},
+		{"its default route", func() error {
+			return netlink.RouteAdd(&netlink.Route{LinkIndex: index, Gw: NodeAddress.AsSlice()})
+		}},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("setting up %s: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+// connect sets up the node's end. The alias comes last: what has one is complete.
+func (n *Network) connect(id string, address netip.Addr) error {
+	link, err := netlink.LinkByName(interfaceName(address))
+	if err != nil {
+		return err
+	}
+	silence(interfaceName(address))
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting up %s: %w", link.Attrs().Name, err)
+	}
+	index := link.Attrs().Index
+	if err := netlink.NeighSet(&netlink.Neigh{
+		LinkIndex: index, State: netlink.NUD_PERMANENT, IP: address.AsSlice(), HardwareAddr: podHardware(address),
+	}); err != nil {
+		return fmt.Errorf("the node's neighbour: %w", err)
+	}
+	// Without a source of its own the route would take the first address of any interface.
+	route := &netlink.Route{LinkIndex: index, Dst: host(address), Scope: netlink.SCOPE_LINK, Src: NodeAddress.AsSlice()}
+	if err := netlink.RouteReplace(route); err != nil {
+		return fmt.Errorf("the route to the Pod: %w", err)
+	}
+	return netlink.LinkSetAlias(link, id)
+}
+
+// Detach removes a Pod's cable, and with it all routes; connections of the Pod end. The address is free again. To detach what is not
+// attached is no error.
+func (n *Network) Detach(id string) error {
+	n.mutex.Lock()
+	address, ok := n.pods[id]
+	n.mutex.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := removeLink(interfaceName(address)); err != nil {
+		return fmt.Errorf("removing the network of the Pod %s: %w", id, err)
+	}
+	n.release(id)
+	return nil
+}
+
+// removeLink removes one end of a cable, and with it the other.
+func removeLink(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	var absent netlink.LinkNotFoundError
+	if errors.As(err, &absent) || errors.Is(err, unix.ENODEV) {
+		return nil // its namespace has gone
+	}
+	return err
+}
+
+// silence keeps an interface from talking IPv6 about itself. Programs may listen on [::] all the same.
+func silence(name string) { _ = setting{"net/ipv6/conf/" + name + "/disable_ipv6", "1"}.write() }
+
+// The hardware addresses of a cable's two ends are made from the Pod's address. The second bit of the first byte says that nobody
+// sold them.
+func podHardware(address netip.Addr) net.HardwareAddr {
+	bytes := address.As4()
+	return append(net.HardwareAddr{0x02, 0x01}, bytes[:]...)
+}
+
+func nodeHardware(address netip.Addr) net.HardwareAddr {
+	bytes := address.As4()
+	return append(net.HardwareAddr{0x02, 0x00}, bytes[:]...)
+}
