@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"lva.io/operators/clusters/node/podnet"
+)
+
+// forgetFlows makes the kernel forget where it leads datagrams that no longer go there. A connection of TCP ends, and the next one is led
+// by the new rules; UDP has no connections. A client that sends from one port again and again (a DNS resolver) is one conversation to the
+// kernel, and would be led to a Pod that has gone for as long as it goes on asking.
+func forgetFlows(before, after Plan, changed []string) error {
+	leads := flows{}
+	for _, name := range changed {
+		for _, frontend := range before[name].Frontends {
+			leads.add(frontend, nil)
+		}
+	}
+	for _, name := range changed {
+		for _, frontend := range after[name].Frontends {
+			leads.add(frontend, after[name].Backends)
+		}
+	}
+	if len(leads) == 0 {
+		return nil
+	}
+	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, leads); err != nil {
+		return fmt.Errorf("making the kernel forget conversations by UDP: %w", err)
+	}
+	return nil
+}
+
+// flows says where datagrams may be led, by the address that they are sent to.
+type flows map[netip.AddrPort][]netip.AddrPort
+
+func (f flows) add(frontend Frontend, backends []netip.AddrPort) {
+	if frontend.Protocol != corev1.ProtocolUDP {
+		return
+	}
+	addresses := []netip.Addr{frontend.Address}
+	if !frontend.Address.IsValid() {
+		addresses = []netip.Addr{podnet.NodeAddress, localhost}
+	}
+	for _, address := range addresses {
+		f[netip.AddrPortFrom(address, frontend.Port)] = backends
+	}
+}
+
+// MatchConntrackFlow says whether a conversation is to be forgotten: whoever answers is no backend, or is the Service itself, since it
+// had none when the conversation began.
+func (f flows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	if flow.Forward.Protocol != unix.IPPROTO_UDP {
+		return false
+	}
+	sentTo, _ := netip.AddrFromSlice(flow.Forward.DstIP)
+	answers, _ := netip.AddrFromSlice(flow.Reverse.SrcIP)
+	backends, ours := f[netip.AddrPortFrom(sentTo.Unmap(), flow.Forward.DstPort)]
+	return ours && !slices.Contains(backends, netip.AddrPortFrom(answers.Unmap(), flow.Reverse.SrcPort))
+}

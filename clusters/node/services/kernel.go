@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"reflect"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/podnet"
+)
+
+// kernel is the one table of rules that this package has in the kernel, and what it holds:
+//
+//	table ip services {
+//	    map frontends { type ipv4_addr . inet_proto . inet_service : verdict
+//	        elements = { 10.96.0.7 . tcp . 80 : goto default/web/TCP/80 } }
+//	    map node-ports { type inet_proto . inet_service : verdict
+//	        elements = { tcp . 30080 : goto default/web/TCP/80/external } }
+//	    chain default/web/TCP/80 {
+//	        dnat to numgen random mod 2 map { 0 : 10.244.0.5 . 8080, 1 : 10.244.0.6 . 8080 }
+//	    }
+//	    …
+//	}
+//
+// However many Services there are, a packet costs one look-up in a hash table, and only the first of a connection costs that: the kernel
+// does to all others what it did to that one.
+type kernel struct {
+	conn  *nftables.Conn
+	table *nftables.Table
+	// frontends and nodePorts lead to the chains of Routes, of which each is called by its Route's name.
+	frontends, nodePorts *nftables.Set
+	// backends has all Pods that are behind a Service.
+	backends *nftables.Set
+	// told is what the kernel was told. Nil: nothing that we know of.
+	told Plan
+}
+
+// atOnce is how many Routes are changed by one transaction at most. The answers to larger ones, one for each message, don't fit into
+// the buffer that an ordinary user may have.
+const atOnce = 30
+
+func openKernel() (*kernel, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return nil, fmt.Errorf("asking the kernel for its rules: %w", err)
+	}
+	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "services"}
+	service := nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService)
+	k := &kernel{
+		conn: conn, table: table,
+		frontends: &nftables.Set{
+			Table: table, Name: "frontends", IsMap: true, Concatenation: true, DataType: nftables.TypeVerdict,
+			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService),
+		},
+		nodePorts: &nftables.Set{Table: table, Name: "node-ports", IsMap: true, Concatenation: true, DataType: nftables.TypeVerdict, KeyType: service},
+		backends: &nftables.Set{
+			Table: table, Name: "backends", Concatenation: true,
+			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr),
+		},
+	}
+	return k, k.prepare()
+}
+
+// prepare sets what the rules need besides themselves.
+func (k *kernel) prepare() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	// A program on the node that connects to a Service needs a route before the first rule sees its packet. What no rule leads to a Pod
+	// comes to the node itself by this one, which refuses it: see the chain "refuse".
+	route := &netlink.Route{
+		LinkIndex: lo.Attrs().Index, Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
+		Dst: podnet.Prefix(podnet.ServiceNetwork), Src: podnet.NodeAddress.AsSlice(),
+	}
+	if err := netlink.RouteReplace(route); err != nil {
+		return fmt.Errorf("making the route of the Services' network: %w", err)
+	}
+	// What came from 127.0.0.1 to a NodePort may leave by another interface than lo; the chain "loopback" keeps others from coming in by it.
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0); err != nil {
+		return fmt.Errorf("letting NodePorts be at 127.0.0.1: %w", err)
+	}
+	// A connection is remembered for two minutes after its end, in case a packet is still on its way somewhere in the Internet. Here
+	// nothing is on its way, and a load test would fill the table. A kernel that doesn't let a user say so remembers them for longer.
+	_ = os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", []byte("5"), 0)
+	return nil
+}
+
+// apply makes the kernel do what the plan says. Each Route changes as a whole: no packet sees half of it. After an error nothing is
+// certain, and the next call tells everything.
+func (k *kernel) apply(plan Plan) (err error) {
+	before := k.told
+	k.told = nil
+	if before == nil {
+		// In one transaction with the first Routes: what an earlier agent has left holds until then.
+		k.begin()
+		before = Plan{}
+	}
+	var changed []string
+	for name := range merged(before, plan) {
+		if !reflect.DeepEqual(before[name], plan[name]) {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	if err := k.changeElements(before, plan, changed); err != nil {
+		return err
+	}
+	if err := forgetFlows(before, plan, changed); err != nil {
+		return err
+	}
+	k.told = maps.Clone(plan)
+	return nil
+}
+
+func merged(a, b Plan) Plan {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func (k *kernel) changeElements(before, after Plan, changed []string) error {
+	old, current := before.elements(), after.elements()
+	// What leads to a chain has to go before the chain does, and an element before another takes its place.
+	if err := k.remove(subtract(old, current)); err != nil {
+		return err
+	}
+	for names := range slices.Chunk(changed, atOnce) {
+		part := Plan{}
+		for _, name := range names {
+			if route, ok := after[name]; ok {
+				part[name] = route
+				k.addRoute(before[name], route)
+			}
+		}
+		if err := k.add(subtract(part.elements(), old)); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if _, ok := after[name]; !ok {
+				k.removeRoute(before[name])
+			}
+		}
+		if err := k.conn.Flush(); err != nil {
+			return fmt.Errorf("changing the kernel's rules: %w", err)
+		}
+	}
+	// Nothing was changed, but the table may have to be made.
+	if err := k.conn.Flush(); err != nil {
+		return fmt.Errorf("changing the kernel's rules: %w", err)
+	}
+	for _, name := range changed {
+		if err := k.forgetClients(before[name], after[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elements of the table's sets that stand for a plan.
+type elements struct {
+	frontends map[Frontend]string // the names of Routes
+	backends  map[netip.Addr]bool
+}
+
+func (p Plan) elements() elements {
+	e := elements{map[Frontend]string{}, map[netip.Addr]bool{}}
+	for name, route := range p {
+		for _, frontend := range route.Frontends {
+			e.frontends[frontend] = name
+		}
+		for _, backend := range route.Backends {
+			e.backends[backend.Addr()] = true
+		}
+	}
+	return e
+}
+
+// subtract returns what is in a and not in b.
+func subtract(a, b elements) elements {
+	e := elements{maps.Clone(a.frontends), maps.Clone(a.backends)}
+	maps.DeleteFunc(e.frontends, func(frontend Frontend, name string) bool { return b.frontends[frontend] == name })
+	maps.DeleteFunc(e.backends, func(address netip.Addr, _ bool) bool { return b.backends[address] })
+	return e
+}
+
+func (k *kernel) add(e elements) error    { return k.each(e, k.conn.SetAddElements) }
+func (k *kernel) remove(e elements) error { return k.each(e, k.conn.SetDeleteElements) }
+
+// each calls for the elements of each set, as many at once as a message can hold.
+func (k *kernel) each(e elements, do func(*nftables.Set, []nftables.SetElement) error) error {
+	lists := map[*nftables.Set][]nftables.SetElement{}
+	for frontend, name := range e.frontends {
+		set, element := k.frontends, frontendElement(frontend, name)
+		if !frontend.Address.IsValid() {
+			set = k.nodePorts
+		}
+		lists[set] = append(lists[set], element)
+	}
+	for address := range e.backends {
+		lists[k.backends] = append(lists[k.backends], nftables.SetElement{Key: slices.Concat(address.AsSlice(), address.AsSlice())})
+	}
+	for set, list := range lists {
+		for part := range slices.Chunk(list, 200) {
+			if err := do(set, part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addRoute makes a Route's chain, or fills it again.
+func (k *kernel) addRoute(old, route Route) {
+	chain := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: route.Name})
+	k.conn.FlushChain(chain)
+	if route.Affinity == 0 {
+		k.rule(chain, k.pick(route), destinationNAT)
+		if old.Affinity > 0 {
+			k.conn.DelSet(k.clients(route))
+		}
+		return
+	}
+	clients := k.clients(route)
+	if old.Affinity == 0 {
+		k.must(k.conn.AddSet(clients, nil))
+	}
+	// Who was here before comes to the same Pod, and is remembered from now on.
+	k.rule(chain, sourceAddress, lookUp(clients), remember(clients, route.Affinity), destinationNAT)
+	k.rule(chain, k.pick(route), sourceAddress, remember(clients, route.Affinity), destinationNAT)
+}
+
+func (k *kernel) removeRoute(route Route) {
+	chain := &nftables.Chain{Table: k.table, Name: route.Name}
+	k.conn.FlushChain(chain)
+	k.conn.DelChain(chain)
+	if route.Affinity > 0 {
+		k.conn.DelSet(k.clients(route))
+	}
+}
+
+// clients is where it is remembered which client came to which Pod. The kernel itself writes there, and forgets in time.
+func (k *kernel) clients(route Route) *nftables.Set {
+	return &nftables.Set{
+		Table: k.table, Name: route.Name + "/clients", IsMap: true, Dynamic: true, HasTimeout: true,
+		KeyType: nftables.TypeIPAddr, DataType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
+	}
+}
+
+// forgetClients forgets who came to Pods that no longer count. No new one can be written down: the rules know only of those that do.
+func (k *kernel) forgetClients(old, route Route) error {
+	if old.Affinity == 0 || route.Affinity == 0 {
+		return nil // all of them are forgotten, or none were known
+	}
+	known, err := k.conn.GetSetElements(k.clients(route))
+	if err != nil {
+		return fmt.Errorf("asking who the clients of %s are: %w", route.Name, err)
+	}
+	stale := slices.DeleteFunc(known, func(client nftables.SetElement) bool {
+		return slices.ContainsFunc(route.Backends, func(backend netip.AddrPort) bool { return slices.Equal(client.Val, backendData(backend)) })
+	})
+	for _, client := range stale {
+		// One by one: time may have taken it meanwhile, which is no error.
+		k.must(k.conn.SetDeleteElements(k.clients(route), []nftables.SetElement{{Key: client.Key}}))
+		if err := k.conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("forgetting a client of %s: %w", route.Name, err)
+		}
+	}
+	return nil
+}
+
+// must is for what can fail only where this code is wrong: the kernel's own errors come by Flush.
+func (k *kernel) must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	corev1 "k8s.io/api/core/v1"
+
+	"lva.io/operators/clusters/node/podnet"
+)
+
+func TestWhoComesByAServiceReachesEachOfItsPods(t *testing.T) {
+	w := newWorld(t, "client", "one", "other")
+	w.apply(planOf(
+		Route{Name: "default/web/TCP/80", Frontends: []Frontend{web}, Backends: w.backends("one", "other")},
+		Route{Name: "default/web/TCP/80/external", Frontends: []Frontend{nodePort}, Backends: w.backends("one", "other")},
+		Route{Name: "default/web/UDP/53", Frontends: []Frontend{dns}, Backends: w.backends("one", "other")},
+		Route{Name: "default/web/UDP/53/external", Frontends: []Frontend{{Protocol: corev1.ProtocolUDP, Port: 30053}}, Backends: w.backends("one", "other")},
+	))
+	client, node := w.pods["client"].Address.String(), podnet.NodeAddress.String()
+	for _, test := range []struct {
+		from, network, address string
+		seen                   string // whom the Pod sees
+	}{
+		{"client", "tcp", "10.96.0.7:80", client},
+		{"client", "udp", "10.96.0.7:53", client},
+		{"client", "tcp", "10.244.0.1:30080", client},
+		{"client", "udp", "10.244.0.1:30053", client},
+		{"", "tcp", "10.96.0.7:80", node},
+		{"", "udp", "10.96.0.7:53", node},
+		{"", "tcp", "10.244.0.1:30080", node},
+		{"", "tcp", "127.0.0.1:30080", node},
+		{"", "udp", "127.0.0.1:30053", node},
+	} {
+		t.Run(fmt.Sprintf("%s to %s %s", test.from, test.network, test.address), func(t *testing.T) {
+			reached := map[string]int{}
+			for range 40 {
+				pod, seen, err := w.ask(test.from, test.network, test.address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if seen != test.seen {
+					t.Fatalf("%s sees %s, want %s", pod, seen, test.seen)
+				}
+				reached[pod]++
+			}
+			if reached["one"] < 5 || reached["other"] < 5 {
+				t.Errorf("of 40 there came to each: %v", reached)
+			}
+		})
+	}
+}
+
+func TestAPodReachesItselfByItsService(t *testing.T) {
+	w := newWorld(t, "one")
+	w.apply(planOf(
+		Route{Name: "tcp", Frontends: []Frontend{web}, Backends: w.backends("one")},
+		Route{Name: "udp", Frontends: []Frontend{dns}, Backends: w.backends("one")},
+	))
+	for network, address := range map[string]string{"tcp": "10.96.0.7:80", "udp": "10.96.0.7:53"} {
+		if pod, seen, err := w.ask("one", network, address); err != nil || pod != "one" || seen != podnet.NodeAddress.String() {
+			t.Errorf("by %s it is answered by %q, which sees %q: %v", network, pod, seen, err)
+		}
+	}
+}
+
+func TestWhatLeadsNowhereIsRefused(t *testing.T) {
+	w := newWorld(t, "client", "one")
+	// Somebody on the node listens everywhere. He is not meant.
+	everywhere, err := net.Listen("tcp4", ":81")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer everywhere.Close()
+	w.apply(planOf(Route{Name: "tcp", Frontends: []Frontend{web}, Backends: w.backends("one")}))
+	for _, from := range []string{"client", ""} {
+		for _, test := range []struct{ network, address string }{
+			{"tcp", "10.96.0.7:81"}, {"tcp", "10.96.0.8:80"}, {"udp", "10.96.0.7:80"}, {"tcp", "10.244.0.1:30080"},
+		} {
+			if _, _, err := w.ask(from, test.network, test.address); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%s to %s %s: %v", from, test.network, test.address, err)
+			}
+		}
+	}
+}
+
+func TestRulesFollowThePlan(t *testing.T) {
+	w := newWorld(t, "client", "one", "two", "three")
+	reaches := func(address string, want ...string) {
+		t.Helper()
+		reached := map[string]bool{}
+		for range 30 {
+			pod, _, err := w.ask("client", "tcp", address)
+			if err != nil {
+				if !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Fatal(err)
+				}
+				pod = "refused"
+			}
+			reached[pod] = true
+		}
+		if got := slices.Sorted(maps.Keys(reached)); !slices.Equal(got, want) {
+			t.Errorf("%s is answered by %v, want %v", address, got, want)
+		}
+	}
+	other := Frontend{Address: netip.MustParseAddr("10.96.0.9"), Protocol: corev1.ProtocolTCP, Port: 80}
+	w.apply(Plan{})
+	reaches("10.96.0.7:80", "refused")
+	w.apply(planOf(Route{Name: "a", Frontends: []Frontend{web}, Backends: w.backends("one")}))
+	reaches("10.96.0.7:80", "one")
+	w.apply(planOf(Route{Name: "a", Frontends: []Frontend{web, nodePort}, Backends: w.backends("one", "two")}))
+	reaches("10.96.0.7:80", "one", "two")
+	reaches("10.244.0.1:30080", "one", "two")
+	// Another Route takes a frontend, and this one another.
+	w.apply(planOf(
+		Route{Name: "a", Frontends: []Frontend{other}, Backends: w.backends("one")},
+		Route{Name: "b", Frontends: []Frontend{web}, Backends: w.backends("three")},
+	))
+	reaches("10.96.0.7:80", "three")
+	reaches("10.96.0.9:80", "one")
+	reaches("10.244.0.1:30080", "refused")
+	w.apply(Plan{})
+	reaches("10.96.0.7:80", "refused")
+	reaches("10.96.0.9:80", "refused")
+	if left := w.contents(); left != w.emptyContents() {
+		t.Errorf("there is left:\n%s", left)
+	}
+}
+
+// contents are the names of chains, and the keys of sets.
+func (w *world) contents() string {
+	w.t.Helper()
+	var all []string
+	chains, err := w.kernel.conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, chain := range chains {
+		rules, err := w.kernel.conn.GetRules(chain.Table, chain)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%s: %d rules", chain.Name, len(rules)))
+	}
+	sets, err := w.kernel.conn.GetSets(w.kernel.table)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, set := range sets {
+		elements, err := w.kernel.conn.GetSetElements(set)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if strings.HasPrefix(set.Name, "__") { // they are numbered
+			set.Name = "__"
+		}
+		all = append(all, fmt.Sprintf("%s: %d elements", set.Name, len(elements)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// emptyContents are those of a table that is made anew.
+func (w *world) emptyContents() string {
+	w.t.Helper()
+	w.kernel.told = nil
+	w.apply(Plan{})
+	return w.contents()
+}
+
+func TestAnAgentThatStartsAgainTakesOver(t *testing.T) {
+	w := newWorld(t, "client", "one", "two")
+	w.apply(planOf(
+		Route{Name: "gone", Frontends: []Frontend{nodePort}, Backends: w.backends("one")},
+		Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one")},
+	))
+	next, err := openKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
+		t.Errorf("what it will do later holds no longer: %v", err)
+	}
+	if err := next.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("two")})); err != nil {
+		t.Fatal(err)
+	}
+	if pod, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil || pod != "two" {
+		t.Errorf("it leads to %q, %v", pod, err)
+	}
+	if _, _, err := w.ask("client", "tcp", "10.244.0.1:30080"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("what is not in its plan: %v", err)
+	}
+}
+
+func TestAClientKeepsToOnePod(t *testing.T) {
+	w := newWorld(t, "client", "stranger", "one", "two", "three")
+	route := Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one", "two", "three"), Affinity: time.Hour}
+	w.apply(planOf(route))
+	keeps := func(from string) string {
+		t.Helper()
+		first, _, err := w.ask(from, "tcp", "10.96.0.7:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if pod, _, err := w.ask(from, "tcp", "10.96.0.7:80"); err != nil || pod != first {
+				t.Fatalf("it came to %s, and now to %q, %v", first, pod, err)
+			}
+		}
+		return first
+	}
+	first := keeps("client")
+	keeps("stranger")
+	keeps("")
+
+	// Pods that come change nothing.
+	w.attach("four")
+	route.Backends = w.backends("one", "two", "three", "four")
+	w.apply(planOf(route))
+	if again := keeps("client"); again != first {
+		t.Errorf("it came to %s, and since there are more of them, to %s", first, again)
+	}
+	// The one that goes is forgotten.
+	route.Backends = slices.DeleteFunc(slices.Clone(route.Backends), func(backend netip.AddrPort) bool { return backend.Addr() == w.pods[first].Address })
+	w.apply(planOf(route))
+	if again := keeps("client"); again == first {
+		t.Error("it is led to one that counts no longer")
+	}
+	// And who no longer keeps to one is free.
+	route.Affinity = 0
+	w.apply(planOf(route))
+	reached := map[string]bool{}
+	for range 40 {
+		pod, _, err := w.ask("client", "tcp", "10.96.0.7:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		reached[pod] = true
+	}
+	if len(reached) != 3 {
+		t.Errorf("it comes to %v", reached)
+	}
+	w.apply(Plan{})
+	if left := w.contents(); left != w.emptyContents() {
+		t.Errorf("there is left:\n%s", left)
+	}
+}
+
+func TestAffinityEnds(t *testing.T) {
+	w := newWorld(t, "client", "one", "two")
+	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one", "two"), Affinity: time.Second}))
+	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
+		t.Fatal(err)
+	}
+	clients := w.kernel.clients(Route{Name: "web"})
+	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		known, err := w.kernel.conn.GetSetElements(clients)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(known) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it is still known: %v", known)
+		}
+	}
+}
+
+func TestConversationsByUDPGoWhereTheyAreLedNow(t *testing.T) {
+	w := newWorld(t, "client", "one", "two")
+	var client net.Conn
+	if err := w.inside("client", func() (err error) {
+		client, err = net.Dial("udp", "10.96.0.7:53") // one port, as long as it lives
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, want := range []string{"one", "two", "", "one"} {
+		plan := Plan{}
+		if want != "" {
+			plan = planOf(Route{Name: "dns", Frontends: []Frontend{dns}, Backends: w.backends(want)})
+		}
+		w.apply(plan)
+		pod, _, err := askOn(client)
+		if pod != want || (want == "") != errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("it is answered by %q, %v; want %q", pod, err, want)
+		}
+	}
+}
+
+func TestWhatIsConnectedStaysConnected(t *testing.T) {
+	w := newWorld(t, "client", "one", "two")
+	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one")}))
+	var client net.Conn
+	if err := w.inside("client", func() (err error) {
+		client, err = net.Dial("tcp", "10.96.0.7:80")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, plan := range []Plan{planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("two")}), {}} {
+		w.apply(plan)
+		if pod, _, err := askOn(client); err != nil || pod != "one" {
+			t.Errorf("it is answered by %q, %v", pod, err)
+		}
+	}
+}
+
+func TestAPortAtOneAddressOfTheNode(t *testing.T) {
+	w := newWorld(t, "client", "one", "two")
+	at := func(address string) Frontend {
+		return Frontend{Address: netip.MustParseAddr(address), Protocol: corev1.ProtocolTCP, Port: 8888}
+	}
+	w.apply(planOf(
+		Route{Name: "one", Frontends: []Frontend{at("127.0.0.1")}, Backends: w.backends("one")},
+		Route{Name: "two", Frontends: []Frontend{at("10.244.0.1")}, Backends: w.backends("two")},
+	))
+	for address, want := range map[string]string{"127.0.0.1:8888": "one", "10.244.0.1:8888": "two"} {
+		if pod, _, err := w.ask("", "tcp", address); err != nil || pod != want {
+			t.Errorf("%s: %q, %v", address, pod, err)
+		}
+	}
+}
+
+func TestManyServicesAtOnce(t *testing.T) {
+	w := newWorld(t, "client", "one")
+	plan := Plan{}
+	for i := range 1000 {
+		name := fmt.Sprintf("a-namespace-with-quite-a-long-name/service-%04d/TCP/80", i)
+		plan.add(Route{Name: name, Backends: w.backends("one"), Frontends: []Frontend{{
+			Address: netip.AddrFrom4([4]byte{10, 96, byte(1 + i/200), byte(1 + i%200)}), Protocol: corev1.ProtocolTCP, Port: 80,
+		}}})
+	}
+	began := time.Now()
+	w.apply(plan)
+	t.Logf("to tell of 1000 Services took %s", time.Since(began))
+	for _, address := range []string{"10.96.1.1:80", "10.96.3.77:80", "10.96.5.200:80"} {
+		if _, _, err := w.ask("client", "tcp", address); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	began = time.Now()
+	plan.add(Route{Name: "one-more", Frontends: []Frontend{web}, Backends: w.backends("one")})
+	w.apply(plan)
+	t.Logf("to tell of one more took %s", time.Since(began))
+	began = time.Now()
+	w.apply(Plan{})
+	t.Logf("to tell that there is none took %s", time.Since(began))
+	if left := w.contents(); left != w.emptyContents() {
+		t.Errorf("there is left:\n%s", left)
+	}
+}
+
+func TestARouteWithManyBackends(t *testing.T) {
+	w := newWorld(t, "client", "one")
+	route := Route{Name: "web", Frontends: []Frontend{web}}
+	for i := range 500 {
+		route.Backends = append(route.Backends, netip.AddrPortFrom(w.pods["one"].Address, uint16(i+1)))
+	}
+	w.apply(planOf(route))
+	route.Backends = w.backends("one")
+	w.apply(planOf(route))
+	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Frontend is where clients connect to.
+type Frontend struct {
+	// Address is a Service's. The zero address stands for all that the node has.
+	Address  netip.Addr
+	Protocol corev1.Protocol
+	Port     uint16
+}
+
+// Route leads what comes to any of its frontends to one of its backends.
+type Route struct {
+	// Name says whose it is, as the kernel shows it: namespace/service/protocol/port.
+	Name string
+	// Frontends are sorted.
+	Frontends []Frontend
+	// Backends are sorted, and at least one.
+	Backends []netip.AddrPort
+	// Affinity is for how long a client comes back to the same backend. 0: it doesn't.
+	Affinity time.Duration
+}
+
+// Plan is all that the kernel has to know, by the names of the Routes. What isn't in it is refused: a Service without endpoints has no
+// Route.
+type Plan map[string]Route
+
+// State is what a Plan is made from.
+type State struct {
+	Services []*corev1.Service
+	Slices   []*discoveryv1.EndpointSlice
+	// Node is the name of this node: which endpoints are local.
+	Node string
+	// HostPorts are of Pods, by the IDs of their sandboxes.
+	HostPorts map[string]HostPorts
+}
+
+// HostPorts are the ports of a Pod that are also ports of the node.
+type HostPorts struct {
+	Address netip.Addr
+	Ports   []HostPort
+}
+
+// HostPort is a port of the node that leads to a Pod.
+type HostPort struct {
+	// HostIP is the node's address that it is at. The zero address, and 0.0.0.0, stand for all of them.
+	HostIP        netip.Addr
+	Protocol      corev1.Protocol
+	HostPort      uint16
+	ContainerPort uint16
+}
+
+// Service and EndpointSlice objects with these labels are served by somebody else.
+var notOurs = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
+
+// Rules says what the objects of the API mean. It keeps nothing, and asks nobody.
+func Rules(state State) Plan {
+	plan := Plan{}
+	slicesOf := map[string][]*discoveryv1.EndpointSlice{}
+	for _, slice := range state.Slices {
+		if slice.AddressType == discoveryv1.AddressTypeIPv4 {
+			service := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
+			slicesOf[service] = append(slicesOf[service], slice)
+		}
+	}
+	for _, service := range state.Services {
+		if !leads(service) {
+			continue
+		}
+		for _, port := range service.Spec.Ports {
+			endpoints := endpointsOf(port, slicesOf[service.Namespace+"/"+service.Name])
+			plan.add(insideRoute(service, port, endpoints, state.Node))
+			plan.add(outsideRoute(service, port, endpoints, state.Node))
+		}
+	}
+	for id, pod := range state.HostPorts {
+		for _, port := range pod.Ports {
+			plan.add(hostPortRoute(id, pod.Address, port))
+		}
+	}
+	plan.resolveConflicts()
+	return plan
+}
+
+// leads says whether a Service has an address of its own. A headless one is a name for the addresses of its Pods; an ExternalName is a
+// name for a name. Both are the DNS server's business.
+func leads(service *corev1.Service) bool {
+	if service.Spec.Type == corev1.ServiceTypeExternalName || service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone {
+		return false
+	}
+	for _, label := range notOurs {
+		if _, ok := service.Labels[label]; ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (p Plan) add(route Route) {
+	if len(route.Frontends) == 0 || len(route.Backends) == 0 {
+		return
+	}
+	slices.SortFunc(route.Frontends, compareFrontends)
+	route.Frontends = slices.Compact(route.Frontends)
+	slices.SortFunc(route.Backends, netip.AddrPort.Compare)
+	route.Backends = slices.Compact(route.Backends)
+	p[route.Name] = route
+}
+
+func compareFrontends(a, b Frontend) int {
+	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+}
+
+// resolveConflicts leaves each frontend to one Route, that of the first name: the kernel's maps have one entry for a key. The API server
+// and the scheduler see to it that Services and Pods don't collide; what is left is somebody's external address.
+func (p Plan) resolveConflicts() {
+	owner := map[Frontend]string{}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		route := p[name]
+		route.Frontends = slices.DeleteFunc(route.Frontends, func(frontend Frontend) bool {
+			first, taken := owner[frontend]
+			if !taken {
+				owner[frontend] = name
+			}
+			return taken && first != name
+		})
+		if p[name] = route; len(route.Frontends) == 0 {
+			delete(p, name)
+		}
+	}
+}
+
+// endpoint is one that a port of a Service may lead to.
+type endpoint struct {
+	address                     netip.AddrPort
+	node                        string
+	ready, serving, terminating bool
+}
+
+// endpointsOf finds the endpoints of one port. Slices name ports as Services do; each slice may have another number for it.
+func endpointsOf(port corev1.ServicePort, slices []*discoveryv1.EndpointSlice) (endpoints []endpoint) {
+	for _, slice := range slices {
+		for _, candidate := range slice.Ports {
+			if ptr.Deref(candidate.Name, "") != port.Name || ptr.Deref(candidate.Protocol, corev1.ProtocolTCP) != protocolOf(port.Protocol) || candidate.Port == nil {
+				continue
+			}
+			for _, e := range slice.Endpoints {
+				for _, text := range e.Addresses {
+					address, err := netip.ParseAddr(text)
+					if err != nil || !address.Is4() {
+						continue
+					}
+					// The API's own words: what is not said about readiness means ready.
+					ready := ptr.Deref(e.Conditions.Ready, true)
+					endpoints = append(endpoints, endpoint{
+						address: netip.AddrPortFrom(address, uint16(*candidate.Port)), node: ptr.Deref(e.NodeName, ""),
+						ready: ready, serving: ptr.Deref(e.Conditions.Serving, ready), terminating: ptr.Deref(e.Conditions.Terminating, false),
+					})
+				}
+			}
+		}
+	}
+	return endpoints
+}
+
+// chosen are the endpoints that new connections go to: those that are ready. If there are none, those that are about to end and still
+// answer: a rolling update of a single replica would lose connections otherwise (KEP-1669).
+func chosen(endpoints []endpoint, counts func(endpoint) bool) (backends []netip.AddrPort) {
+	for _, condition := range []func(endpoint) bool{
+		func(e endpoint) bool { return e.ready },
+		func(e endpoint) bool { return e.serving && e.terminating },
+	} {
+		for _, e := range endpoints {
+			if counts(e) && condition(e) {
+				backends = append(backends, e.address)
+			}
+		}
+		if len(backends) > 0 {
+			return backends
+		}
+	}
+	return nil
+}
+
+// counting is who counts by a traffic policy: all, or those on this node. All Pods are on this node; endpoints that somebody wrote by
+// hand are often on none.
+func counting(local bool, node string) func(endpoint) bool {
+	return func(e endpoint) bool { return !local || e.node == node }
+}
+
+// insideRoute is how Pods and the node come to a Service: by its ClusterIP.
+func insideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []endpoint, node string) Route {
+	local := ptr.Deref(service.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal
+	route := newRoute(service, port, "", chosen(endpoints, counting(local, node)))
+	for _, text := range append(slices.Clone(service.Spec.ClusterIPs), service.Spec.ClusterIP) {
+		route.lead(text, port.Protocol, port.Port)
+	}
+	return route
+}
+
+// outsideRoute is how others come to it: by ports of the node, and by addresses that somebody else leads here.
+func outsideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []endpoint, node string) Route {
+	local := service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	route := newRoute(service, port, "/external", chosen(endpoints, counting(local, node)))
+	if port.NodePort != 0 {
+		route.Frontends = append(route.Frontends, Frontend{Protocol: protocolOf(port.Protocol), Port: uint16(port.NodePort)})
+	}
+	for _, text := range service.Spec.ExternalIPs {
+		route.lead(text, port.Protocol, port.Port)
+	}
+	for _, ingress := range service.Status.LoadBalancer.Ingress {
+		if ptr.Deref(ingress.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
+			route.lead(ingress.IP, port.Protocol, port.Port)
+		}
+	}
+	return route
+}
+
+func newRoute(service *corev1.Service, port corev1.ServicePort, suffix string, backends []netip.AddrPort) Route {
+	route := Route{Backends: backends}
+	route.Name = fmt.Sprintf("%s/%s/%s/%d%s", service.Namespace, service.Name, protocolOf(port.Protocol), port.Port, suffix)
+	if service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		seconds := corev1.DefaultClientIPServiceAffinitySeconds
+		if config := service.Spec.SessionAffinityConfig; config != nil && config.ClientIP != nil {
+			seconds = ptr.Deref(config.ClientIP.TimeoutSeconds, seconds)
+		}
+		route.Affinity = time.Duration(seconds) * time.Second
+	}
+	return route
+}
+
+// hostPortRoute is a Service of one Pod, so to say.
+func hostPortRoute(id string, address netip.Addr, port HostPort) Route {
+	frontend := Frontend{Address: port.HostIP, Protocol: protocolOf(port.Protocol), Port: port.HostPort}
+	if frontend.Address.IsUnspecified() {
+		frontend.Address = netip.Addr{}
+	}
+	name := fmt.Sprintf("hostport/%s/%s/%d", id, frontend.Protocol, port.HostPort)
+	if frontend.Address.IsValid() {
+		name += "/" + frontend.Address.String()
+	}
+	return Route{
+		Name:      name,
+		Frontends: []Frontend{frontend},
+		Backends:  []netip.AddrPort{netip.AddrPortFrom(address, port.ContainerPort)},
+	}
+}
+
+// lead adds an address as a frontend. This cluster has no others than IPv4's.
+func (r *Route) lead(text string, protocol corev1.Protocol, port int32) {
+	if address, err := netip.ParseAddr(text); err == nil && address.Is4() {
+		r.Frontends = append(r.Frontends, Frontend{Address: address, Protocol: protocolOf(protocol), Port: uint16(port)})
+	}
+}
+
+// Published are the frontends that are for the machine as well, on which the node is: ports of all of the node's addresses, and of
+// its 127.0.0.1.
+func (p Plan) Published() (ports []Frontend) {
+	for _, route := range p {
+		for _, frontend := range route.Frontends {
+			if !frontend.Address.IsValid() || frontend.Address.IsLoopback() {
+				ports = append(ports, frontend)
+			}
+		}
+	}
+	slices.SortFunc(ports, compareFrontends)
+	return ports
+}
+
+func protocolOf(protocol corev1.Protocol) corev1.Protocol {
+	return cmp.Or(protocol, corev1.ProtocolTCP)
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"lva.io/operators/clusters/node/podnet"
+)
+
+// A rule is a program for a small machine in the kernel. It has registers, of four bytes each; an expression loads one from the packet,
+// compares, looks up, or acts. Where one doesn't match, the next rule begins.
+const (
+	register0 = unix.NFT_REG32_00 + iota // the first of a key, or an address
+	register1                            // the second, or the port of the address
+	register2
+	register3 // a client's address, beside the Pod's
+)
+
+type expressions []expr.Any
+
+// begin makes the table anew: all that the Routes do not say.
+func (k *kernel) begin() {
+	k.conn.AddTable(k.table) // it must be there to be deleted
+	k.conn.DelTable(k.table)
+	k.conn.AddTable(k.table)
+	for _, set := range []*nftables.Set{k.frontends, k.nodePorts, k.backends} {
+		k.must(k.conn.AddSet(set, nil))
+	}
+	dispatch := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: "dispatch"})
+	k.rule(dispatch, load(destinationAddress, register0), load(protocol, register1), load(destinationPort, register2), goTo(k.frontends))
+	node := k.set(nftables.TypeIPAddr, podnet.NodeAddress.AsSlice(), localhost.AsSlice())
+	k.rule(dispatch, load(destinationAddress, register0), in(node),
+		load(protocol, register0), load(destinationPort, register1), goTo(k.nodePorts))
+
+	// The first packet of a connection is met where it comes from: a Pod's when it arrives at the node, the node's own when it is sent.
+	for name, hook := range map[string]*nftables.ChainHook{"from-pods": nftables.ChainHookPrerouting, "from-node": nftables.ChainHookOutput} {
+		k.rule(k.hook(name, nftables.ChainTypeNAT, hook, nftables.ChainPriorityNATDest), expressions{&expr.Verdict{Kind: expr.VerdictJump, Chain: dispatch.Name}})
+	}
+
+	// The answer must come back by the node, which has to change it back. It does not where a Pod came to itself by a Service, nor where
+	// the client is the node's 127.0.0.1, which is another one in each Pod: these seem to come from the node.
+	back := k.hook("way-back", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	k.rule(back, load(addresses, register0), in(k.backends), sourceNAT)
+	k.rule(back, load(sourceNetwork8, register0), equals(register0, localhost.AsSlice()[:1]),
+		load(outInterface, register0), differs(register0, []byte("lo\x00")), sourceNAT)
+
+	// What is for a Service and has come here has been led nowhere: there is no such Service, or nobody behind it.
+	refuse := k.hook("refuse", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
+	service := expressions{}
+	service = append(service, load(destinationNetwork16, register0)...)
+	service = append(service, equals(register0, podnet.ServiceNetwork.Addr().AsSlice()[:2])...)
+	k.rule(refuse, service, load(protocol, register0), equals(register0, []byte{unix.IPPROTO_TCP}), expressions{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
+	k.rule(refuse, service, expressions{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}})
+
+	// 127.0.0.1 is for the node alone, as it would be if the kernel had not been told otherwise (see prepare).
+	loopback := k.hook("loopback", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
+	k.rule(loopback, load(inInterface, register0), differs(register0, []byte("lo\x00")),
+		load(destinationNetwork8, register0), equals(register0, localhost.AsSlice()[:1]), expressions{&expr.Verdict{Kind: expr.VerdictDrop}})
+}
+
+var localhost = netip.MustParseAddr("127.0.0.1")
+
+// portUnreachable is ICMP's code for it: programs see "connection refused".
+const portUnreachable = 3
+
+func (k *kernel) hook(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+	return k.conn.AddChain(&nftables.Chain{Table: k.table, Name: name, Type: kind, Hooknum: hook, Priority: priority})
+}
+
+func (k *kernel) rule(chain *nftables.Chain, parts ...expressions) {
+	k.conn.AddRule(&nftables.Rule{Table: k.table, Chain: chain, Exprs: slices.Concat(parts...)})
+}
+
+// set makes a set that is part of one rule and has no name.
+func (k *kernel) set(of nftables.SetDatatype, keys ...[]byte) *nftables.Set {
+	set := &nftables.Set{Table: k.table, Anonymous: true, Constant: true, KeyType: of}
+	var members []nftables.SetElement
+	for _, key := range keys {
+		members = append(members, nftables.SetElement{Key: key})
+	}
+	k.must(k.conn.AddSet(set, members))
+	return set
+}
+
+// pick draws one of a Route's backends: its address into register 0, its port into register 1.
+func (k *kernel) pick(route Route) expressions {
+	set := &nftables.Set{
+		Table: k.table, Anonymous: true, Constant: true, IsMap: true, KeyType: nftables.TypeInteger, KeyByteOrder: binaryutil.NativeEndian,
+		DataType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
+	}
+	var members []nftables.SetElement
+	for i, backend := range route.Backends {
+		members = append(members, nftables.SetElement{Key: binaryutil.NativeEndian.PutUint32(uint32(i)), Val: backendData(backend)})
+	}
+	k.must(k.conn.AddSet(set, members))
+	return append(expressions{
+		&expr.Numgen{Register: register0, Modulus: uint32(len(route.Backends)), Type: unix.NFT_NG_RANDOM},
+	}, &expr.Lookup{SourceRegister: register0, DestRegister: register0, IsDestRegSet: true, SetName: set.Name, SetID: set.ID})
+}
+
+// What is loaded of a packet, and from where: bytes of the header of IP, or of what is in it.
+var (
+	sourceNetwork8       = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 1}
+	addresses            = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 8} // source and destination
+	destinationAddress   = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
+	destinationNetwork8  = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 1}
+	destinationNetwork16 = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 2}
+	destinationPort      = &expr.Payload{Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2} // TCP, UDP and SCTP agree on it
+	protocol             = &expr.Meta{Key: expr.MetaKeyL4PROTO}
+	inInterface          = &expr.Meta{Key: expr.MetaKeyIIFNAME}
+	outInterface         = &expr.Meta{Key: expr.MetaKeyOIFNAME}
+)
+
+// load puts one of them into registers.
+func load(what expr.Any, register uint32) expressions {
+	switch what := what.(type) {
+	case *expr.Payload:
+		loaded := *what
+		loaded.DestRegister = register
+		return expressions{&loaded}
+	case *expr.Meta:
+		loaded := *what
+		loaded.Register = register
+		return expressions{&loaded}
+	}
+	panic("it is not of a packet")
+}
+
+func equals(register uint32, data []byte) expressions {
+	return expressions{&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data}}
+}
+
+func differs(register uint32, data []byte) expressions {
+	return expressions{&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: data}}
+}
+
+// in goes on if what is loaded is in a set.
+func in(set *nftables.Set) expressions {
+	return expressions{&expr.Lookup{SourceRegister: register0, SetName: set.Name, SetID: set.ID}}
+}
+
+// goTo goes on in the chain that a map says.
+func goTo(set *nftables.Set) expressions {
+	return expressions{&expr.Lookup{SourceRegister: register0, IsDestRegSet: true, SetName: set.Name, SetID: set.ID}}
+}
+
+// sourceAddress is the client's, for what it is remembered by.
+var sourceAddress = expressions{&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4, DestRegister: register3}}
+
+// lookUp goes on if the client is known, with its Pod in the registers 0 and 1.
+func lookUp(clients *nftables.Set) expressions {
+	return expressions{&expr.Lookup{SourceRegister: register3, DestRegister: register0, IsDestRegSet: true, SetName: clients.Name, SetID: clients.ID}}
+}
+
+// remember notes for a time that the client in register 3 came to the Pod in the registers 0 and 1. Of one that is known it renews the
+// time.
+func remember(clients *nftables.Set, time time.Duration) expressions {
+	return expressions{&expr.Dynset{
+		SrcRegKey: register3, SrcRegData: register0, SetName: clients.Name, SetID: clients.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: time,
+	}}
+}
+
+// destinationNAT leads the connection to the Pod in the registers 0 and 1.
+var destinationNAT = expressions{&expr.NAT{
+	Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register0, RegProtoMin: register1, Specified: true,
+}}
+
+// sourceNAT makes the connection come from the node.
+var sourceNAT = expressions{
+	&expr.Immediate{Register: register0, Data: podnet.NodeAddress.AsSlice()},
+	&expr.NAT{Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register0},
+}
+
+// frontendElement is an entry of the maps that lead to a Route's chain. All parts of a key begin at a register.
+func frontendElement(frontend Frontend, route string) nftables.SetElement {
+	key := []byte{protocolNumbers[frontend.Protocol], 0, 0, 0}
+	key = append(binary.BigEndian.AppendUint16(key, frontend.Port), 0, 0)
+	if frontend.Address.IsValid() {
+		key = append(frontend.Address.AsSlice(), key...)
+	}
+	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: route}}
+}
+
+// backendData is a backend as the maps that lead to Pods have it.
+func backendData(backend netip.AddrPort) []byte {
+	return append(binary.BigEndian.AppendUint16(backend.Addr().AsSlice(), backend.Port()), 0, 0)
+}
+
+var protocolNumbers = map[corev1.Protocol]byte{
+	corev1.ProtocolTCP: unix.IPPROTO_TCP, corev1.ProtocolUDP: unix.IPPROTO_UDP, corev1.ProtocolSCTP: unix.IPPROTO_SCTP,
+}
