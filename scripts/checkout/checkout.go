@@ -189,6 +189,11 @@ func (c *Checkout) Checks(ctx context.Context, lab *manifest.Lab) (string, error
 	return ensure(ctx, programs.Checks(c.Root, lab.Name))
 }
 
+// Conformance is the program of Kubernetes' own conformance suite; it is built unless it is there.
+func (c *Checkout) Conformance(ctx context.Context) (string, error) {
+	return ensure(ctx, programs.Conformance(c.Root))
+}
+
 func ensure(ctx context.Context, program programs.Program) (string, error) {
 	return program.Output, programs.Ensure(ctx, os.Stderr, program)
 }

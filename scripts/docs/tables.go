@@ -12,16 +12,19 @@ import (
 	"slices"
 	"strings"
 
+	"lva.io/operators/scripts/conformance"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutate"
 )
 
 // tables are those that a page can have, by their names.
 var tables = map[string]func(root, page string, list *manifest.Manifest) (*table, error){
-	"checks":   checksOf,
-	"labs":     labs,
-	"lectures": lectures,
-	"mutants":  mutants,
+	"checks":              checksOf,
+	"conformance":         conformanceFigures,
+	"conformance-reasons": conformanceReasons,
+	"labs":                labs,
+	"lectures":            lectures,
+	"mutants":             mutants,
 }
 
 // makeTable returns the lines of a table for a page, given by its path from the root.
@@ -95,6 +98,40 @@ func mutants(root, _ string, list *manifest.Manifest) (*table, error) {
 			cells = append(cells, fmt.Sprint(n))
 		}
 		t.add(append(cells, f.Share(), f.TorturedShare())...)
+	}
+	return t, nil
+}
+
+// conformanceFigures counts what became of Kubernetes' conformance tests.
+func conformanceFigures(root, _ string, _ *manifest.Manifest) (*table, error) {
+	results, err := conformance.Published(root)
+	if err != nil {
+		return nil, err
+	}
+	t := newTable("group", "tests", "passed", "failed", "not run")
+	sum := conformance.Figures{SIG: "**all**"}
+	add := func(f conformance.Figures) {
+		t.add(f.SIG, fmt.Sprint(f.All()), fmt.Sprint(f.Passed), fmt.Sprint(f.Failed), fmt.Sprint(f.NotRun))
+	}
+	for _, f := range conformance.Count(results) {
+		sum.Passed, sum.Failed, sum.NotRun = sum.Passed+f.Passed, sum.Failed+f.Failed, sum.NotRun+f.NotRun
+		add(f)
+	}
+	add(sum)
+	return t, nil
+}
+
+// conformanceReasons lists the conformance tests that did not pass.
+func conformanceReasons(root, _ string, _ *manifest.Manifest) (*table, error) {
+	results, err := conformance.Published(root)
+	if err != nil {
+		return nil, err
+	}
+	t := newTable("test", "", "why")
+	for _, result := range results {
+		if result.Verdict != conformance.Passed {
+			t.add(strings.TrimSuffix(result.Test, " [Conformance]"), string(result.Verdict), result.Why)
+		}
 	}
 	return t, nil
 }

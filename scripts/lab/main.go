@@ -38,7 +38,7 @@ func root() *cobra.Command {
 		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), zombieCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
-		testCommand(), certifyCommand(), mutateCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(), assetsCommand(),
+		testCommand(), certifyCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(), assetsCommand(),
 	)
 	return cli.Prepare(command)
 }

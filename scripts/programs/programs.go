@@ -91,6 +91,20 @@ func Checks(root, name string) Program {
 	}
 }
 
+// Conformance is Kubernetes' own conformance suite, at the version of the control plane.
+func Conformance(root string) Program {
+	return Program{
+		gobuild.Target{
+			Package: "k8s.io/kubernetes/test/e2e", Module: filepath.Join(root, "clusters", "images", "programs", "conformance"), Test: true,
+			Output: filepath.Join(root, ".cache", "conformance", "e2e.test"),
+		},
+		progress.Work{
+			What:    "Kubernetes' conformance suite",
+			Modules: 40, Download: 10 * time.Second, Packages: 900, Compile: 150 * time.Second, Link: 10 * time.Second,
+		},
+	}
+}
+
 // Ensure builds those that are missing or stale, one after the other, and shows on out how far it is.
 func Ensure(ctx context.Context, out *os.File, all ...Program) error {
 	var stale []Program

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onsi/ginkgo/v2/types"
+	"golang.org/x/sync/errgroup"
+
+	"lva.io/operators/clusters/process"
+)
+
+const (
+	// batch is how many tests one process of the suite runs: its start takes two seconds, and what it had decided is lost when it is ended.
+	batch = 4
+	// testLimit is for one test: the suite's own waits end after ten minutes at most, and some tests have two of them.
+	testLimit = 20 * time.Minute
+)
+
+// Run is tests that run against a cluster.
+type Run struct {
+	Suite
+	// Kubeconfig leads to the cluster, as an administrator.
+	Kubeconfig string
+	// Kubectl is the program that tests of kubectl run.
+	Kubectl string
+	Tests   []Test
+	// Parallel is how many tests run at once, apart from those that must be alone.
+	Parallel int
+	// Ended is told of each result, one after the other, as soon as its batch has ended.
+	Ended func(Result) error
+}
+
+// Do runs the tests: at first those that may run beside others, then those that must be alone.
+func (r Run) Do(ctx context.Context) error {
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	var together, alone []Test
+	for _, test := range r.Tests {
+		if test.Alone() {
+			alone = append(alone, test)
+		} else {
+			together = append(together, test)
+		}
+	}
+	err = r.batches(ctx, scope, together, max(1, r.Parallel))
+	if err == nil {
+		err = r.batches(ctx, scope, alone, 1)
+	}
+	return errors.Join(err, scope.Close())
+}
+
+// batches runs tests in so many processes at a time.
+func (r Run) batches(ctx context.Context, scope *process.Scope, tests []Test, parallel int) error {
+	results := make(chan []Result)
+	running, ctx := errgroup.WithContext(ctx)
+	running.SetLimit(parallel + 1) // and who starts them
+	running.Go(func() error {
+		for some := range slices.Chunk(tests, batch) {
+			running.Go(func() error {
+				ended, err := r.batch(ctx, scope, some)
+				select {
+				case results <- ended:
+				case <-ctx.Done():
+				}
+				return err
+			})
+		}
+		return nil
+	})
+	var told error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ended := range results {
+			for _, result := range ended {
+				told = errors.Join(told, r.Ended(result))
+			}
+		}
+	}()
+	err := running.Wait()
+	close(results)
+	<-done
+	return errors.Join(err, told)
+}
+
+// batch runs a few tests in a process, and reads its report.
+func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]Result, error) {
+	limit := time.Duration(len(tests)) * testLimit
+	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the conformance suite did not end in time"))
+	defer cancel()
+	dir, err := os.MkdirTemp(scope.Dir, "batch-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for the tests: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	report := filepath.Join(dir, "report.json")
+	var output bytes.Buffer
+	p, err := scope.Start(process.Spec{
+		Name: "the conformance suite", Path: r.Program, Dir: dir, Stdout: &output, Stderr: &output,
+		Args: []string{
+			"--kubeconfig=" + r.Kubeconfig, "--kubectl-path=" + r.Kubectl, "--provider=skeleton", "--num-nodes=1", "--disable-log-dump", "--dump-logs-on-failure=false",
+			"--ginkgo.focus=" + focusOn(tests), "--ginkgo.json-report=" + report, "--ginkgo.no-color", "--ginkgo.timeout=" + limit.String(),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = p.Wait(ctx)
+	if ctx.Err() != nil {
+		p.Kill()
+		return nil, context.Cause(ctx)
+	}
+	specs, unread := readReport(report)
+	if unread != nil && err == nil {
+		err = unread
+	}
+	var results []Result
+	for _, test := range tests {
+		i := slices.IndexFunc(specs, func(spec types.SpecReport) bool { return spec.FullText() == test.Name })
+		if i < 0 {
+			results = append(results, Result{Test: test.Name, Verdict: Failed, Why: "the suite ended without a verdict: " + lastLine(output.String(), err)})
+			continue
+		}
+		results = append(results, resultOf(specs[i]))
+	}
+	return results, nil
+}
+
+// focusOn is a regular expression for exactly these tests. Ginkgo compares it with a test's file and full name.
+func focusOn(tests []Test) string {
+	names := make([]string, len(tests))
+	for i, test := range tests {
+		names[i] = regexp.QuoteMeta(test.Name)
+	}
+	return "(" + strings.Join(names, "|") + ")$"
+}
+
+func readReport(file string) (specs []types.SpecReport, err error) {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no report")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var reports []types.Report
+	if err := json.Unmarshal(content, &reports); err != nil {
+		return nil, fmt.Errorf("reading the report of the conformance suite: %w", err)
+	}
+	for _, report := range reports {
+		specs = append(specs, report.SpecReports...)
+	}
+	return specs, nil
+}
+
+func resultOf(spec types.SpecReport) Result {
+	result := Result{Test: spec.FullText(), Seconds: spec.RunTime.Seconds()}
+	switch {
+	case spec.State.Is(types.SpecStatePassed):
+		result.Verdict = Passed
+	case spec.State.Is(types.SpecStateSkipped | types.SpecStatePending):
+		result.Verdict, result.Why = NotRun, firstLine(spec.Failure.Message)
+	default:
+		result.Verdict, result.Why = Failed, firstLine(spec.Failure.Message)
+	}
+	return result
+}
+
+// reasonLength is how much of a reason is kept, in characters.
+const reasonLength = 300
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if runes := []rune(line); len(runes) > reasonLength {
+		line = string(runes[:reasonLength]) + "…"
+	}
+	return line
+}
+
+func lastLine(output string, err error) string {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	last := firstLine(lines[len(lines)-1])
+	if err != nil {
+		last = strings.TrimSpace(err.Error() + ": " + last)
+	}
+	return last
+}
