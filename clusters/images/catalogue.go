@@ -90,7 +90,7 @@ type ChartSource struct {
 type Image struct {
 	// Reference is the image's name and tag, as manifests and charts write it.
 	Reference string `json:"reference"`
-	// Set is what it belongs to: "node", "cilium", "cert-manager", "course".
+	// Set is what it belongs to: "node", "cilium", "cert-manager", "course", "conformance".
 	Set string `json:"set"`
 	// Layers are its files, lowest first.
 	Layers []Layer `json:"layers"`
@@ -200,6 +200,14 @@ func (c *Catalogue) Sets() []string {
 		}
 	}
 	return sets
+}
+
+// conformance is the set that a cluster has no use for: only Kubernetes' conformance tests run it.
+const conformance = "conformance"
+
+// Usual are all images but those of Kubernetes' conformance tests, which are made only for these.
+func (c *Catalogue) Usual() []Image {
+	return slices.DeleteFunc(slices.Clone(c.Images), func(image Image) bool { return image.Set == conformance })
 }
 
 // Image returns the image of a reference.

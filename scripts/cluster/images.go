@@ -82,14 +82,14 @@ func buildStep(here *place.Place, wanted []images.Image, built *[]images.Built) 
 	}}
 }
 
-// ofSets are the images of some sets, or of all.
+// ofSets are the images of some sets, or the usual ones.
 func ofSets(sets []string) ([]images.Image, error) {
 	catalogue, err := images.Load()
 	if err != nil {
 		return nil, err
 	}
 	if len(sets) == 0 {
-		sets = catalogue.Sets()
+		return catalogue.Usual(), nil
 	}
 	var wanted []images.Image
 	for _, set := range sets {

@@ -86,11 +86,11 @@ func (r *runner) building() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	found, err := images.StoreOf(r.Root).Find(catalogue.Images)
+	found, err := images.StoreOf(r.Root).Find(catalogue.Usual())
 	if err != nil {
 		return 0, err
 	}
-	if len(found) == len(catalogue.Images) {
+	if len(found) == len(catalogue.Usual()) {
 		return 0, nil
 	}
 	return buildTime, nil
