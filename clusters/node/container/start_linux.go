@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package container
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/namespace"
+)
+
+// Name is what a container's first process is called until it becomes the program.
+const Name = "operator-labs-container"
+
+// What Main finds behind its standard output: the Spec, and where it says why there is no program.
+const (
+	specDescriptor   = 3
+	statusDescriptor = 4
+)
+
+// Streams are what a program reads and writes. Those that are nil are /dev/null.
+type Streams struct{ In, Out, Err *os.File }
+
+// Joined are the Pod's namespaces, by kind: "net", "ipc", "uts". Missing ones are the node's. Processes, if not nil, is a
+// descriptor of a process (pidfd_open(2)) whose process numbers are shared.
+type Joined struct {
+	Namespaces map[string]*os.File
+	Processes  *os.File
+}
+
+// StartError says that the program could not be started, as its user would say it: "/app: no such file or directory".
+type StartError struct{ Message string }
+
+func (e *StartError) Error() string { return e.Message }
+
+// Starting is a container whose first process is there, but not its program yet.
+type Starting struct {
+	Process *os.Process
+
+	text   []byte
+	spec   *os.File
+	status *os.File
+}
+
+// Fork makes the first process of a container, a child of ours. Await comes next, and somebody must wait for the process.
+func Fork(spec Spec, joined Joined, streams Streams) (*Starting, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	specRead, specWrite, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer specRead.Close()
+	statusRead, statusWrite, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, specWrite.Close())
+	}
+	defer statusWrite.Close()
+	cmd := command(spec, streams, specRead, statusWrite)
+	if err := namespace.OnThread(func() error { return fork(cmd, spec, joined) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting a container: %w", err), specWrite.Close(), statusRead.Close())
+	}
+	return &Starting{Process: cmd.Process, text: text, spec: specWrite, status: statusRead}, nil
+}
+
+// Await returns when the process has become the program. If it can't, the error is a *StartError, and the process ends.
+func (s *Starting) Await() error {
+	defer s.status.Close()
+	_, err := s.spec.Write(s.text)
+	s.spec.Close()
+	said, readErr := io.ReadAll(s.status) // nothing, once the process has become the program
+	if len(said) > 0 {
+		return &StartError{string(said)}
+	}
+	if err = errors.Join(err, readErr); err != nil {
+		return fmt.Errorf("starting a container: %w", err)
+	}
+	return nil
+}
+
+// Start starts a program in a container and returns when it has begun.
+func Start(spec Spec, joined Joined, streams Streams) (*os.Process, error) {
+	starting, err := Fork(spec, joined, streams)
+	if err != nil {
+		return nil, err
+	}
+	if err := starting.Await(); err != nil {
+		_ = starting.Process.Kill()
+		_, _ = starting.Process.Wait()
+		return nil, err
+	}
+	return starting.Process, nil
+}
+
+func command(spec Spec, streams Streams, specRead, statusWrite *os.File) *exec.Cmd {
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{Name}, Env: []string{"GOMAXPROCS=1"}, ExtraFiles: []*os.File{specRead, statusWrite}}
+	for _, stream := range []struct {
+		file *os.File
+		set  func(*os.File)
+	}{
+		{streams.In, func(f *os.File) { cmd.Stdin = f }},
+		{streams.Out, func(f *os.File) { cmd.Stdout = f }},
+		{streams.Err, func(f *os.File) { cmd.Stderr = f }},
+	} {
+		if stream.file != nil {
+			stream.set(stream.file)
+		}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: spec.Terminal}
+	if spec.Enter != 0 {
+		return cmd
+	}
+	cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
+	if !spec.NodeProcesses {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWPID
+	}
+	if spec.User != 0 && namespace.SingleID() {
+		beUser(cmd.SysProcAttr, spec)
+	}
+	return cmd
+}
+
+// beUser gives a program that does not run as root its user and group where there is one id only: in a user namespace of its own
+// that one id is called so. Before the program begins, the process needs the rights of root there.
+func beUser(attributes *syscall.SysProcAttr, spec Spec) {
+	attributes.Cloneflags |= unix.CLONE_NEWUSER
+	attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: spec.User, HostID: 0, Size: 1}}
+	attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: spec.Group, HostID: 0, Size: 1}}
+	for capability := range uintptr(unix.CAP_LAST_CAP + 1) {
+		attributes.AmbientCaps = append(attributes.AmbientCaps, capability)
+	}
+}
+
+// fork starts the process. What it shares with others, this thread enters before, and the child inherits it.
+func fork(cmd *exec.Cmd, spec Spec, joined Joined) error {
+	for kind, file := range joined.Namespaces {
+		if err := namespace.Join(file, kind); err != nil {
+			return err
+		}
+	}
+	if joined.Processes != nil {
+		// Of a namespace of processes one does not become a member: only children do (pid_namespaces(7)).
+		if err := unix.Setns(int(joined.Processes.Fd()), unix.CLONE_NEWPID); err != nil {
+			return fmt.Errorf("entering the processes of a container: %w", err)
+		}
+		cmd.SysProcAttr.Cloneflags &^= unix.CLONE_NEWPID
+	}
+	return cmd.Start()
+}

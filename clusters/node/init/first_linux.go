@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/keeper"
+	"lva.io/operators/clusters/node/namespace"
+	"lva.io/operators/clusters/node/plan"
+)
+
+// What the first process finds behind its standard output.
+const (
+	planFile   = 3 + iota // what to do, as JSON
+	statusFile            // where it says that the node is there, or why not
+	outwards              // the end of the crossing that asks the machine
+	inwards               // the end that serves the machine
+	logFile               // the agent's
+	kubeletLog            // the kubelet's
+	firstTree             // and up: the trees of the mounts
+)
+
+// movedVariable says that the process has moved into the node's own file system.
+const movedVariable = "OPERATOR_LABS_MOVED"
+
+func first([]string) error {
+	status := os.NewFile(statusFile, "status")
+	err := run(status)
+	// Who started us turns it into a sentence: here nobody knows what the machine allows.
+	text, _ := json.Marshal(statusOf(err)) // strings
+	_, _ = status.Write(text)
+	return err
+}
+
+// statusOf is an error in parts, or that there is none.
+func statusOf(err error) plan.Status {
+	var unavailable *namespace.Unavailable
+	switch {
+	case err == nil:
+		return plan.Status{}
+	case !errors.As(err, &unavailable):
+		return plan.Status{Error: err.Error()}
+	case unavailable.Err == nil:
+		return plan.Status{Reason: unavailable.Reason, Remedy: unavailable.Remedy}
+	}
+	return plan.Status{Error: unavailable.Err.Error(), Reason: unavailable.Reason, Remedy: unavailable.Remedy}
+}
+
+func run(status *os.File) error {
+	if os.Getenv(movedVariable) == "" {
+		return move()
+	}
+	p, err := readPlan()
+	if err != nil {
+		return err
+	}
+	for descriptor := planFile; descriptor < firstTree; descriptor++ {
+		unix.CloseOnExec(descriptor)
+	}
+	if err := unix.Sethostname([]byte(p.Name)); err != nil {
+		return err
+	}
+	if err := namespace.Loopback(); err != nil {
+		return err
+	}
+	k := keeper.New()
+	if err := os.MkdirAll(filepath.Dir(plan.KeeperSocket), 0o700); err != nil {
+		return err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: plan.KeeperSocket, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	go func() { _ = k.Serve(listener) }()
+	ends := make(chan error, 1)
+	go func() {
+		// When who started us ends, so do we, though the kernel should have seen to that.
+		ends <- errors.Join(namespace.ServeCrossing(os.NewFile(inwards, "crossing")), errors.New("who started the node has gone"))
+	}()
+	start(k, p, ends)
+	text, _ := json.Marshal(plan.Status{}) // strings
+	if _, err := status.Write(text); err != nil {
+		return err
+	}
+	status.Close()
+	return <-ends
+}
+
+// move makes the node's file system, moves into it, and begins again from the file of this program there, which nobody in the node
+// can write to: the file from which we were started may be another matter.
+func move() error {
+	if err := namespace.Begin(); err != nil {
+		return namespace.Explain(err)
+	}
+	p, err := readPlan()
+	if err != nil {
+		return err
+	}
+	if err := p.Root.Enter(); err != nil {
+		return namespace.Explain(err)
+	}
+	return syscall.Exec(plan.InitPath, os.Args, append(os.Environ(), movedVariable+"=1"))
+}
+
+// readPlan reads what to do. The file is read from its beginning each time.
+func readPlan() (p plan.Node, err error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(planFile, &stat); err != nil {
+		return p, fmt.Errorf("reading the node's plan: %w", err)
+	}
+	text := make([]byte, stat.Size)
+	if _, err := unix.Pread(planFile, text, 0); err != nil {
+		return p, fmt.Errorf("reading the node's plan: %w", err)
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return p, fmt.Errorf("reading the node's plan: %w", err)
+	}
+	return p, nil
+}
+
+// start starts the agent and the kubelet.
+func start(k *keeper.Keeper, p plan.Node, ends chan<- error) {
+	environment := []string{"PATH=/bin:/usr/bin", "HOME=/root"}
+	supervise := func(program keeper.Program) {
+		if err := k.Supervise(context.Background(), program); err != nil {
+			ends <- err
+		}
+	}
+	if len(p.Agent) > 0 {
+		go supervise(keeper.Program{
+			Name: "the agent", Path: plan.AgentPath, Args: p.Agent, Env: environment, Log: os.NewFile(logFile, "log"),
+			Files: []*os.File{os.NewFile(outwards, "crossing")},
+		})
+	}
+	if len(p.Kubelet) > 0 {
+		go func() {
+			awaitSocket(plan.CRISocket)
+			program := keeper.Program{
+				Name: "the kubelet", Path: plan.ControlPlanePath, Args: p.Kubelet, Env: append(environment, p.KubeletEnv...),
+				Log: os.NewFile(kubeletLog, "log"),
+			}
+			if namespace.SingleID() {
+				program.Args = append([]string{"operator-labs-owners", program.Path}, program.Args...)
+				program.Path = plan.InitPath
+			}
+			supervise(program)
+		}()
+	}
+}
+
+// awaitSocket waits until the agent listens: a kubelet that finds nobody ends.
+func awaitSocket(path string) {
+	const pause = 2 * time.Millisecond
+	for tick := time.NewTicker(pause); ; <-tick.C {
+		if connection, err := net.Dial("unix", path); err == nil {
+			connection.Close()
+			return
+		} else if !errors.Is(err, os.ErrNotExist) && !strings.Contains(err.Error(), "refused") {
+			return // it would not get better
+		}
+	}
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/namespace"
+	"lva.io/operators/clusters/node/plan"
+)
+
+// readyFile is where the machine's end says what became of the node: its standard input's place is free.
+const readyFile = 3
+
+// host makes the node and carries what crosses. It ends with the node, and the node with it.
+func host(arguments []string) error {
+	if len(arguments) != 1 {
+		return errors.New("give the file of a plan")
+	}
+	ready := os.NewFile(readyFile, "ready")
+	tell := func(s plan.Status) error {
+		text, _ := json.Marshal(s) // strings
+		_, err := ready.Write(text)
+		return errors.Join(err, ready.Close())
+	}
+	text, err := os.ReadFile(arguments[0])
+	if err != nil {
+		return err
+	}
+	var h plan.Host
+	if err := json.Unmarshal(text, &h); err != nil {
+		return fmt.Errorf("reading the plan of a node: %w", err)
+	}
+	node, inside, err := begin(h)
+	if err != nil {
+		return errors.Join(err, tell(statusOf(err)))
+	}
+	if err := serve(h, inside); err != nil {
+		return errors.Join(err, tell(plan.Status{Error: err.Error()}))
+	}
+	if err := tell(plan.Status{}); err != nil {
+		return err // nobody waits for a node any more
+	}
+	return fmt.Errorf("the node has ended: %w", node.Wait())
+}
+
+// begin starts the first process of the node and waits until it is there. inside asks it for sockets.
+func begin(h plan.Host) (node *exec.Cmd, inside *namespace.Crossing, err error) {
+	mapping := namespace.Choose()
+	if h.SingleID {
+		mapping = mapping.Alone()
+	}
+	root, trees, err := files(h, mapping)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeFiles(trees)
+	planned, err := memory(plan.Node{Name: h.Name, Root: root, Agent: h.AgentArgs, Kubelet: h.KubeletArgs})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer planned.Close()
+	statusRead, statusWrite, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer statusRead.Close()
+	defer statusWrite.Close()
+	outAsks, outServes, err := namespace.CrossingPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	inAsks, inServes, err := namespace.CrossingPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	var logs []*os.File
+	for _, name := range []string{"agent.log", "kubelet.log"} {
+		log, err := os.OpenFile(filepath.Join(h.Dir, "log", name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, nil, fmt.Errorf("making the logs of a node: %w", err)
+		}
+		defer log.Close()
+		logs = append(logs, log)
+	}
+	node, err = namespace.Start(namespace.Command{
+		// Root's node is somebody else, who may not come to where our file is: the kernel knows it without its path.
+		Path: "/proc/self/exe", Args: []string{"operator-labs-node"}, Env: scopeOf(os.Environ()), Mapping: mapping, Stdout: logs[0], Stderr: logs[0],
+		Files: append([]*os.File{planned, statusWrite, outAsks, inServes, logs[0], logs[1]}, trees...),
+	})
+	for _, passed := range []*os.File{statusWrite, outAsks, inServes} {
+		passed.Close()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if inside, err = namespace.NewCrossing(inAsks); err != nil {
+		return nil, nil, err
+	}
+	go func() { _ = namespace.ServeCrossing(outServes) }()
+	return node, inside, await(statusRead)
+}
+
+// scopeOf keeps of the environment by what the processes of a cluster are found.
+func scopeOf(environment []string) []string {
+	var kept []string
+	for _, variable := range environment {
+		if strings.HasPrefix(variable, "OPERATOR_LABS_SCOPE=") {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}
+
+// await waits until the first process says what became of the node.
+func await(status *os.File) error {
+	text, err := io.ReadAll(status)
+	if err != nil {
+		return err
+	}
+	var s plan.Status
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("the node's first process ended before the node was there: %w", err)
+	}
+	switch {
+	case s.Reason != "":
+		return &namespace.Unavailable{Reason: s.Reason, Remedy: s.Remedy, Err: errors.New(s.Error)}
+	case s.Error != "":
+		return errors.New(s.Error)
+	}
+	return nil
+}
+
+// memory is a file without a name that has a value as JSON.
+func memory(value any) (*os.File, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	descriptor, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(descriptor), "plan")
+	if _, err := file.Write(text); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// files is what the node sees of the machine. trees are what the first process could not open by itself.
+func files(h plan.Host, mapping namespace.Mapping) (root namespace.Root, trees []*os.File, err error) {
+	user, group := mapping.Owner()
+	unpacked := filepath.Join(h.Images, "unpacked", fmt.Sprint(user))
+	for _, dir := range []string{filepath.Join(h.Dir, "etc"), filepath.Join(h.Dir, "var"), filepath.Join(h.Dir, "log"), filepath.Join(h.Dir, "log", "pods"), unpacked} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return root, nil, fmt.Errorf("making the node's folders: %w", err)
+		}
+	}
+	written := []string{filepath.Join(h.Dir, "log", "pods"), unpacked}
+	if h.Keep {
+		written = append(written, filepath.Join(h.Dir, "var"))
+	}
+	etc := filepath.Join(h.Dir, "etc")
+	if user != os.Geteuid() {
+		entries, err := os.ReadDir(etc)
+		if err != nil {
+			return root, nil, err
+		}
+		for _, entry := range entries {
+			written = append(written, filepath.Join(etc, entry.Name()))
+		}
+		for _, path := range written {
+			if err := os.Chown(path, user, group); err != nil {
+				return root, nil, fmt.Errorf("giving the node its files: %w", err)
+			}
+		}
+	}
+	root.Mounts = []namespace.Mount{{Target: "/tmp", Options: "mode=1777"}, {Target: "/run", Options: "mode=755"}}
+	if h.Keep {
+		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Source: filepath.Join(h.Dir, "var")})
+	} else {
+		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755"})
+	}
+	root.Mounts = append(root.Mounts,
+		namespace.Mount{Target: "/var/log/pods", Source: filepath.Join(h.Dir, "log", "pods")},
+		namespace.Mount{Target: plan.Etc, Source: etc, ReadOnly: true},
+		namespace.Mount{Target: plan.Layers, Source: unpacked},
+		namespace.Mount{Target: plan.InitPath, Source: h.Init, ReadOnly: true},
+	)
+	for target, source := range map[string]string{plan.AgentPath: h.Agent, plan.ControlPlanePath: h.ControlPlane} {
+		if source != "" {
+			root.Mounts = append(root.Mounts, namespace.Mount{Target: target, Source: source, ReadOnly: true})
+		}
+	}
+	if _, err := os.Stat(h.Images); err == nil {
+		root.Mounts = append(root.Mounts, namespace.Mount{Target: plan.Images, Source: h.Images, ReadOnly: true})
+	}
+	root.Files = map[string]string{
+		"/etc/passwd":   "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
+		"/etc/group":    "root:x:0:\nnobody:x:65534:\n",
+		"/etc/hostname": h.Name + "\n",
+		"/etc/hosts":    "127.0.0.1 localhost\n" + plan.NodeIP + " " + h.Name + "\n",
+		// What the kubelet reads to say what system it runs on.
+		"/etc/os-release":  "ID=operator-labs\nNAME=\"Operator Labs\"\nPRETTY_NAME=\"Operator Labs node\"\n",
+		"/etc/resolv.conf": "nameserver " + plan.NodeIP + "\n",
+	}
+	root.Links = map[string]string{"/bin/mount": plan.InitPath, "/bin/umount": plan.InitPath, "/var/run": "/run", "/usr/sbin": "bin", "/sbin": "bin"}
+	if user == os.Geteuid() {
+		return root, nil, nil
+	}
+	for i, mount := range root.Mounts {
+		if mount.Source == "" {
+			continue
+		}
+		tree, err := namespace.Detach(mount.Source)
+		if err != nil {
+			closeFiles(trees)
+			return root, nil, fmt.Errorf("showing the node its files: %w", err)
+		}
+		root.Mounts[i].Tree = firstTree + len(trees)
+		trees = append(trees, tree)
+	}
+	return root, trees, nil
+}
+
+func closeFiles(files []*os.File) {
+	for _, file := range files {
+		file.Close()
+	}
+}
+
+// serve lets the node's programs reach the API server, and the API server the node.
+func serve(h plan.Host, inside *namespace.Crossing) error {
+	if h.API != "" {
+		_, port, err := net.SplitHostPort(h.API)
+		if err != nil {
+			return fmt.Errorf("the API server's address: %w", err)
+		}
+		listener, err := inside.Listen(context.Background(), "tcp4", net.JoinHostPort("0.0.0.0", port))
+		if err != nil {
+			return err
+		}
+		go func() {
+			_ = forward(listener, func() (net.Conn, error) { return net.Dial("tcp", h.API) })
+		}()
+	}
+	if h.Egress != "" {
+		return serveEgress(h, inside)
+	}
+	return nil
+}
+
+// forward carries each connection to another one.
+func forward(listener net.Listener, dial func() (net.Conn, error)) error {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			other, err := dial()
+			if err != nil {
+				connection.Close()
+				return
+			}
+			join(connection, other)
+		}()
+	}
+}
+
+// join copies both ways until both are done.
+func join(a, b net.Conn) {
+	half := func(to, from net.Conn) {
+		_, err := io.Copy(to, from)
+		if closer, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+			_ = closer.CloseWrite() // it may have gone
+			return
+		}
+		to.Close()
+	}
+	var back sync.WaitGroup
+	back.Go(func() { half(a, b) })
+	half(b, a)
+	back.Wait()
+	a.Close()
+	b.Close()
+}

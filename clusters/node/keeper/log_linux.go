@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package keeper
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// containerLog is what a container says, in the form in which the kubelet reads it
+// (https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation and KEP 2008): each line is
+//
+//	TIME stdout|stderr F|P TEXT
+//
+// F ends a line of the program's, P is a part of a long one. Who is attached hears it at the same time.
+type containerLog struct {
+	mutex   sync.Mutex
+	file    *os.File // nil: nobody wants it
+	lost    int      // lines since the last that could be written
+	hearers map[*hearer]struct{}
+}
+
+// hearer is somebody who is attached.
+type hearer struct {
+	write func(kind frame, content []byte) error
+}
+
+// lineLimit is how much of a line is written at once. The kubelet's reader expects no more.
+const lineLimit = 16 << 10
+
+func newLog(path string) (*containerLog, error) {
+	l := &containerLog{hearers: map[*hearer]struct{}{}}
+	if path == "" {
+		return l, nil
+	}
+	return l, l.reopen(path)
+}
+
+// reopen goes on in a new file: the kubelet has renamed the old one, since it was too long.
+func (l *containerLog) reopen(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making the folder of a log: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("opening a log: %w", err)
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	old := l.file
+	l.file = file
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+func (l *containerLog) close() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+	clear(l.hearers)
+}
+
+func (l *containerLog) hear(h *hearer) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.hearers[h] = struct{}{}
+}
+
+func (l *containerLog) ignore(h *hearer) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	delete(l.hearers, h)
+}
+
+// copy writes down all that a stream brings, until its end. What comes at once is written at once: a program that says much must
+// not have to wait for the disk at every line.
+func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
+	const buffer = 64 << 10
+	reader := bufio.NewReaderSize(stream, buffer)
+	var text bytes.Buffer
+	for {
+		first, err := reader.Peek(1) // waits
+		if len(first) == 0 {
+			if err != nil {
+				return
+			}
+			continue
+		}
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		piece, _ := reader.Peek(reader.Buffered())
+		said := bytes.Clone(piece)
+		// A line that has not ended yet waits for its end, if there is room.
+		end := bytes.LastIndexByte(piece, '\n') + 1
+		if end == 0 {
+			end = len(piece)
+			if end < lineLimit {
+				line, err := reader.ReadSlice('\n')
+				said = bytes.Clone(line)
+				l.say(name, now, line, &text)
+				l.tell(kind, said)
+				if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+					return
+				}
+				continue
+			}
+		}
+		l.say(name, now, piece[:end], &text)
+		l.tell(kind, said[:end])
+		_, _ = reader.Discard(end) // it is there
+	}
+}
+
+// say writes lines to the file.
+func (l *containerLog) say(name, now string, lines []byte, text *bytes.Buffer) {
+	text.Reset()
+	count := 0
+	for len(lines) > 0 {
+		end := bytes.IndexByte(lines, '\n')
+		tag, part, rest := "F", lines, []byte(nil)
+		switch {
+		case end >= 0 && end <= lineLimit:
+			part, rest = lines[:end], lines[end+1:]
+		case len(lines) > lineLimit:
+			tag, part, rest = "P", lines[:lineLimit], lines[lineLimit:]
+		default:
+			tag = "P"
+		}
+		count++
+		fmt.Fprintf(text, "%s %s %s %s\n", now, name, tag, part)
+		lines = rest
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.file == nil {
+		return
+	}
+	if l.lost > 0 {
+		notice := fmt.Sprintf("%s stderr F (%d lines are missing: the disk was full)\n", now, l.lost)
+		if _, err := io.WriteString(l.file, notice); err != nil {
+			l.lost += count
+			return
+		}
+		l.lost = 0
+	}
+	// A full disk must not stop the program: it goes on, and its log has a gap.
+	if _, err := l.file.Write(text.Bytes()); err != nil {
+		l.lost += count
+	}
+}
+
+func (l *containerLog) tell(kind frame, content []byte) {
+	l.mutex.Lock()
+	var all []*hearer
+	for h := range l.hearers {
+		all = append(all, h)
+	}
+	l.mutex.Unlock()
+	for _, h := range all {
+		if h.write(kind, content) != nil {
+			l.ignore(h)
+		}
+	}
+}

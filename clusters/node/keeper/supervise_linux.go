@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Program is a program of the node's own that is no container: the agent, the kubelet.
+type Program struct {
+	Name string
+	Path string
+	// Args are its arguments, its name among them.
+	Args []string
+	Env  []string
+	// Log is where its output goes.
+	Log *os.File
+	// Files are its descriptors 3 and up.
+	Files []*os.File
+}
+
+// patience is how long we wait before we start a program again that did not run for as long.
+const patience = 500 * time.Millisecond
+
+// Supervise runs a program until the context ends, and starts it again when it ends.
+func (k *Keeper) Supervise(ctx context.Context, p Program) error {
+	for ctx.Err() == nil {
+		started := time.Now()
+		pid, ended, err := k.reaper.start(func() (*os.Process, error) {
+			cmd := &exec.Cmd{
+				Path: p.Path, Args: p.Args, Env: p.Env, Dir: "/", Stdout: p.Log, Stderr: p.Log, ExtraFiles: p.Files,
+				SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+			}
+			err := cmd.Start()
+			return cmd.Process, err
+		})
+		if err != nil {
+			return fmt.Errorf("starting %s: %w", p.Name, err)
+		}
+		select {
+		case status := <-ended:
+			fmt.Fprintf(p.Log, "%s: %s has ended (%s) and is started again\n", time.Now().UTC().Format(time.RFC3339), p.Name, words(status))
+		case <-ctx.Done():
+			_ = k.reaper.signal(pid, syscall.SIGKILL)
+			<-ended
+			return nil
+		}
+		select {
+		case <-time.After(max(0, patience-time.Since(started))):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+func words(status unix.WaitStatus) string {
+	if status.Signaled() {
+		return "signal: " + status.Signal().String()
+	}
+	return fmt.Sprintf("exit code %d", status.ExitStatus())
+}

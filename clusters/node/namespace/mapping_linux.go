@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package namespace
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// unclaimed begins a range of ids that no system gives to anybody: it lies above what systemd lends to containers
+	// (systemd.io/UIDS-GIDS). Root takes its users from there: they are nobody outside.
+	unclaimed = 0x70000000
+	// enough ids for every image: the last of them is nobody.
+	enough = 1 << 16
+)
+
+// Mapping says which of the machine's ids the users and groups of a namespace are (user_namespaces(7)). Root inside is 0.
+type Mapping struct {
+	Users, Groups []syscall.SysProcIDMap
+	// lent says that the ids are subordinate ones, which only newuidmap and newgidmap may map.
+	lent bool
+}
+
+// Choose is the best mapping that can be had here:
+//
+//   - Root takes a range that belongs to nobody. Whatever gets out of the namespaces has no rights at all.
+//   - Everybody else is root inside, and where the system lends subordinate ids (/etc/subuid), those are the others.
+//   - Without them there is one id only. Then all programs are the same user.
+func Choose() Mapping {
+	if os.Geteuid() == 0 && able(unix.CAP_SETUID) && able(unix.CAP_SETGID) && known("/proc/self/uid_map") && known("/proc/self/gid_map") {
+		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: unclaimed, Size: enough}}
+		return Mapping{Users: all, Groups: all}
+	}
+	own := func(id int) syscall.SysProcIDMap { return syscall.SysProcIDMap{ContainerID: 0, HostID: id, Size: 1} }
+	m := Mapping{
+		Users: []syscall.SysProcIDMap{own(os.Geteuid())}, Groups: []syscall.SysProcIDMap{own(os.Getegid())},
+	}
+	users, usersOK := lent("/etc/subuid")
+	groups, groupsOK := lent("/etc/subgid")
+	if _, err := exec.LookPath("newuidmap"); err == nil && usersOK && groupsOK {
+		m.Users, m.Groups, m.lent = append(m.Users, users), append(m.Groups, groups), true
+	}
+	return m
+}
+
+// Alone is the mapping of our own id only.
+func (m Mapping) Alone() Mapping { return Mapping{Users: m.Users[:1:1], Groups: m.Groups[:1:1]} }
+
+// Owner is who root inside is on the machine: a user and a group.
+func (m Mapping) Owner() (user, group int) { return m.Users[0].HostID, m.Groups[0].HostID }
+
+// Single says that there is one id only.
+func (m Mapping) Single() bool { return len(m.Users) == 1 && m.Users[0].Size == 1 }
+
+// SingleID says whether the user namespace of this process has one id only, so that chown and setuid fail.
+func SingleID() bool {
+	content, err := os.ReadFile("/proc/self/uid_map")
+	fields := strings.Fields(string(content))
+	return err == nil && len(fields) == 3 && fields[2] == "1"
+}
+
+// able reports whether we have a capability.
+func able(capability int) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[capability/32].Effective&(1<<(capability%32)) != 0
+}
+
+// known reports whether our own namespace has the unclaimed ids: in somebody's container there are fewer.
+func known(file string) bool {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(content)) {
+		var first, outside, size uint64
+		if n, _ := fmt.Sscan(line, &first, &outside, &size); n == 3 && first <= unclaimed && unclaimed+enough <= first+size {
+			return true
+		}
+	}
+	return false
+}
+
+// lent is the first range in a file of subordinate ids (subuid(5)) that is ours.
+func lent(file string) (syscall.SysProcIDMap, bool) {
+	content, err := os.Open(file)
+	if err != nil {
+		return syscall.SysProcIDMap{}, false
+	}
+	defer content.Close()
+	name := ""
+	if us, err := user.Current(); err == nil {
+		name = us.Username
+	}
+	return rangeOf(content, name, strconv.Itoa(os.Getuid()))
+}
+
+func rangeOf(subordinates io.Reader, names ...string) (syscall.SysProcIDMap, bool) {
+	for lines := bufio.NewScanner(subordinates); lines.Scan(); {
+		owner, rest, _ := strings.Cut(lines.Text(), ":")
+		first, count, _ := strings.Cut(rest, ":")
+		from, fromErr := strconv.Atoi(first)
+		size, sizeErr := strconv.Atoi(count)
+		if fromErr != nil || sizeErr != nil || size < 1 || owner == "" {
+			continue
+		}
+		for _, name := range names {
+			if owner == name {
+				return syscall.SysProcIDMap{ContainerID: 1, HostID: from, Size: min(size, enough-1)}, true
+			}
+		}
+	}
+	return syscall.SysProcIDMap{}, false
+}
+
+// write gives a process in a new user namespace its lent ids.
+func (m Mapping) write(pid int) error {
+	for _, part := range []struct {
+		helper string
+		ids    []syscall.SysProcIDMap
+	}{{"newuidmap", m.Users}, {"newgidmap", m.Groups}} {
+		arguments := []string{strconv.Itoa(pid)}
+		for _, id := range part.ids {
+			arguments = append(arguments, strconv.Itoa(id.ContainerID), strconv.Itoa(id.HostID), strconv.Itoa(id.Size))
+		}
+		if said, err := exec.Command(part.helper, arguments...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", part.helper, err, strings.TrimSpace(string(said)))
+		}
+	}
+	return nil
+}

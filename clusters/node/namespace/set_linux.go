@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Set is the namespaces that the containers of a Pod share. No process holds them: each is pinned, that is its file in /proc is
+// mounted on a file of its own (namespaces(7)), so that it lives until Close. Whoever knows the folder finds them again.
+//
+// Other runtimes keep a process for it, the pause container. Here one is only needed where processes are shared, too.
+type Set struct {
+	// Dir holds a file for each namespace: "net", "ipc", "uts".
+	Dir string
+}
+
+// kinds of shared namespaces, and the flags by which they are entered.
+var kinds = map[string]int{"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS}
+
+// NewSet makes IPC and UTS namespaces with a host name, and pins them in a new folder.
+func NewSet(dir, hostname string) (*Set, error) {
+	s := &Set{Dir: dir}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	err := OnThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWIPC | unix.CLONE_NEWUTS); err != nil {
+			return fmt.Errorf("making namespaces for a Pod: %w", err)
+		}
+		if hostname != "" {
+			if err := unix.Sethostname([]byte(hostname)); err != nil {
+				return fmt.Errorf("naming a Pod's host %q: %w", hostname, err)
+			}
+		}
+		return errors.Join(s.pin("ipc", "/proc/thread-self/ns/ipc"), s.pin("uts", "/proc/thread-self/ns/uts"))
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// PinNetwork pins the network that the file is of.
+func (s *Set) PinNetwork(network *os.File) error {
+	return s.pin("net", fmt.Sprintf("/proc/self/fd/%d", network.Fd()))
+}
+
+func (s *Set) pin(kind, source string) error {
+	target := filepath.Join(s.Dir, kind)
+	if err := os.WriteFile(target, nil, 0o400); err != nil {
+		return err
+	}
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("keeping the %s namespace of a Pod: %w", kind, err)
+	}
+	return nil
+}
+
+// Open opens a namespace of the set.
+func (s *Set) Open(kind string) (*os.File, error) { return os.Open(filepath.Join(s.Dir, kind)) }
+
+// Do runs a function in the set's namespaces of these kinds. Sockets that it makes stay in the network.
+func (s *Set) Do(f func() error, kinds ...string) error {
+	return OnThread(func() error {
+		for _, kind := range kinds {
+			file, err := s.Open(kind)
+			if err != nil {
+				return err
+			}
+			err = Join(file, kind)
+			if err := errors.Join(err, file.Close()); err != nil {
+				return err
+			}
+		}
+		return f()
+	})
+}
+
+// Join moves the thread, which must be locked, into a namespace.
+func Join(file *os.File, kind string) error {
+	if err := unix.Setns(int(file.Fd()), kinds[kind]); err != nil {
+		return fmt.Errorf("entering the %s namespace of a Pod: %w", kind, err)
+	}
+	return nil
+}
+
+// Set a kernel parameter (sysctl(8)) of the network or IPC namespace.
+func (s *Set) Set(parameter, value string) error {
+	return s.Do(func() error {
+		return os.WriteFile("/proc/sys/"+strings.ReplaceAll(parameter, ".", "/"), []byte(value), 0o644)
+	}, "net", "ipc", "uts")
+}
+
+// Close lets go of the namespaces. They end with the last process in them.
+func (s *Set) Close() error {
+	var problems []error
+	for kind := range kinds {
+		if err := unix.Unmount(filepath.Join(s.Dir, kind), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			problems = append(problems, fmt.Errorf("letting go of a Pod's %s namespace: %w", kind, err))
+		}
+	}
+	return errors.Join(append(problems, os.RemoveAll(s.Dir))...)
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// everything is all the kinds of namespaces that the node has of its own.
+const everything = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// waitVariable tells a first process to wait for its ids. They come by the last of its descriptors, whose number it is.
+const waitVariable = "OPERATOR_LABS_WAIT_FOR_IDS"
+
+// Command is a program to start as the first process of new namespaces. It must call Begin before all else.
+type Command struct {
+	Path string
+	// Args are its arguments, its name among them.
+	Args []string
+	// Env is its whole environment.
+	Env     []string
+	Mapping Mapping
+	Stdout  *os.File
+	Stderr  *os.File
+	// Files are its descriptors 3 and up.
+	Files []*os.File
+}
+
+// Start starts a program as the first process of new namespaces, as their root. When it ends, the kernel ends all other
+// processes in them; it is killed when we end. An error of the kernel or of newuidmap that means that there are no
+// namespaces to be had here is an *Unavailable.
+func Start(c Command) (*exec.Cmd, error) {
+	if c.Mapping.lent {
+		cmd, err := start(c)
+		if err == nil {
+			return cmd, nil
+		}
+		c.Mapping = c.Mapping.Alone() // newuidmap is there, and does not work: it lacks its capability
+	}
+	cmd, err := start(c)
+	if err != nil {
+		return nil, Explain(err)
+	}
+	return cmd, nil
+}
+
+func start(c Command) (*exec.Cmd, error) {
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Env, Dir: "/", Stdout: c.Stdout, Stderr: c.Stderr}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, c.Files...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: everything, Pdeathsig: syscall.SIGKILL, Setsid: true}
+	if !c.Mapping.lent {
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = c.Mapping.Users, c.Mapping.Groups
+		cmd.SysProcAttr.GidMappingsEnableSetgroups = !c.Mapping.Single()
+		if user, _ := c.Mapping.Owner(); user != os.Geteuid() {
+			cmd.SysProcAttr.Credential = &syscall.Credential{} // we are nobody there: the process becomes its root
+		}
+		return cmd, onLastingThread(cmd.Start)
+	}
+	wait, mapped, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer mapped.Close()
+	cmd.ExtraFiles = append(cmd.ExtraFiles, wait)
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", waitVariable, 2+len(cmd.ExtraFiles)))
+	err = onLastingThread(cmd.Start)
+	wait.Close()
+	if err != nil {
+		return nil, err
+	}
+	if err = c.Mapping.write(cmd.Process.Pid); err == nil {
+		_, err = mapped.Write([]byte{1})
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return nil, err
+	}
+	return cmd, nil
+}
+
+// lasting runs functions on a thread that never ends. The signal that a process gets when its parent dies is sent when the
+// THREAD that started it ends (prctl(2)), and Go ends threads when it likes to.
+var lasting = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+func onLastingThread(f func() error) error {
+	done := make(chan error)
+	lasting() <- func() { done <- f() }
+	return <-done
+}
+
+// Begin is what a first process begins with: it waits for its ids, asks to be killed when its parent dies, and takes the
+// mounts, which are copies of the machine's, for itself.
+func Begin() error {
+	if waiting := os.Getenv(waitVariable); waiting != "" {
+		var descriptor int
+		if _, err := fmt.Sscan(waiting, &descriptor); err != nil {
+			return fmt.Errorf("waiting for our ids: %w", err)
+		}
+		if n, err := unix.Read(descriptor, make([]byte, 1)); n != 1 {
+			return fmt.Errorf("waiting for our ids: %w", errors.Join(err, errors.New("who started us has gone")))
+		}
+		if err := errors.Join(unix.Close(descriptor), os.Unsetenv(waitVariable)); err != nil {
+			return fmt.Errorf("waiting for our ids: %w", err)
+		}
+		// We were nobody when this program began, and so lost all capabilities. Now that we are root, we get them by beginning again.
+		return fmt.Errorf("beginning again with our ids: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("asking to end with our parent: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("taking the mounts for ourselves: %w", err)
+	}
+	return nil
+}
+
+// OnThread runs a function on a thread that ends afterwards, so that the function may change the thread's namespaces.
+func OnThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocks it: the thread ends with the goroutine
+		done <- f()
+	}()
+	return <-done
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package namespace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Unavailable says that no namespaces can be had here, why, and what to do.
+type Unavailable struct {
+	// Reason is a clause: "user namespaces are turned off on this machine".
+	Reason string
+	// Remedy is what makes it work: "let root run …".
+	Remedy string
+	Err    error
+}
+
+func (u *Unavailable) Error() string {
+	words := u.Reason
+	if u.Remedy != "" {
+		words += ": " + u.Remedy
+	}
+	if u.Err != nil {
+		words += " (" + u.Err.Error() + ")"
+	}
+	return words
+}
+
+func (u *Unavailable) Unwrap() error { return u.Err }
+
+// system is where the kernel says what it allows. Tests have another one.
+var system fs.FS = os.DirFS("/proc/sys")
+
+// Explain makes an *Unavailable of the error of making a namespace, or of the first thing that was tried in one. Other
+// errors, such as those of a program that is missing, stay as they are.
+func Explain(err error) error {
+	var known *Unavailable
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	setting := func(name string) (int, bool) {
+		content, readErr := fs.ReadFile(system, name)
+		number, parseErr := strconv.Atoi(strings.TrimSpace(string(content)))
+		return number, readErr == nil && parseErr == nil
+	}
+	is := func(name string, want int) bool {
+		value, there := setting(name)
+		return there && value == want
+	}
+	for _, name := range []string{"user", "mnt", "net", "pid", "ipc", "uts"} {
+		if is("user/max_"+name+"_namespaces", 0) && errors.Is(err, syscall.ENOSPC) {
+			return &Unavailable{
+				"this machine allows no namespaces of the kind " + name,
+				"let root run: sysctl user.max_" + name + "_namespaces=15000", err,
+			}
+		}
+	}
+	refused := errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES)
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return &Unavailable{"there are as many namespaces as this machine allows", "end what holds them (lsns), or let root raise sysctl user.max_user_namespaces", err}
+	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
+		return &Unavailable{"this machine's kernel lacks namespaces, or is too old", "Linux 5.12 or later is needed", err}
+	case refused && is("kernel/unprivileged_userns_clone", 0):
+		return &Unavailable{"user namespaces are for root only on this machine", "let root run: sysctl kernel.unprivileged_userns_clone=1", err}
+	case refused && is("kernel/apparmor_restrict_unprivileged_userns", 1):
+		return &Unavailable{
+			"AppArmor takes the rights away that user namespaces have, as Ubuntu does since 24.04",
+			"let root run: sysctl kernel.apparmor_restrict_unprivileged_userns=0", err,
+		}
+	case refused:
+		return &Unavailable{
+			"this process may make no namespaces, as in a container without privileges",
+			"run it on the machine itself, or start the container with --privileged", err,
+		}
+	}
+	return err
+}
