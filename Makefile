@@ -116,6 +116,9 @@ certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and muta
 mutate: $(LAB) ## Judge the checks by mutants made from the solutions' syntax (SAMPLE=10: ten; SEED=7: the same ten again)
 	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
+conformance: $(LAB) ## Run Kubernetes' own conformance tests on an embedded cluster (FOCUS=, SAMPLE=1, AGAIN=1, PARALLEL=, CLUSTER=)
+	@$(LAB) conformance $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SAMPLE),--sample) $(if $(AGAIN),--again) $(if $(PARALLEL),--parallel $(PARALLEL)) $(if $(CLUSTER),--cluster $(CLUSTER))
+
 soak: $(LAB) ## Grade the solutions twenty times in a row (TIMES=5: five) while all cores are busy
 	@$(LAB) certify --only solution --repeat $(or $(TIMES),20) --parallel 2 --busy
 
