@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-.PHONY: labs grade up status zombie down fresh test unit certify mutate soak verify fix bench clean
+.PHONY: labs grade up status zombie down fresh test unit certify mutate soak conformance verify fix bench clean
 .PHONY: cluster cluster-status cluster-down invite revoke e2e-kind
 .PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy
 
