@@ -6,7 +6,9 @@
 package relay
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -51,11 +53,10 @@ const largest = 1<<16 - 1
 // JoinPackets is Join for two sockets that send each datagram to one peer. Nobody says when a conversation by datagrams is over: it is
 // when nothing was said for a time.
 func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) {
-	defer one.Close()
-	defer other.Close()
-	defer context.AfterFunc(ctx, func() { one.Close(); other.Close() })()
-	// A word in either direction keeps both alive.
-	over := time.AfterFunc(quiet, func() { one.Close(); other.Close() })
+	end := func() { one.Close(); other.Close() }
+	defer end()
+	defer context.AfterFunc(ctx, end)()
+	over := time.AfterFunc(quiet, end) // a word in either direction puts it off
 	defer over.Stop()
 	var back sync.WaitGroup
 	back.Go(func() { carryPackets(one, other, over, quiet) })
@@ -67,13 +68,91 @@ func carryPackets(to, from net.Conn, over *time.Timer, quiet time.Duration) {
 	packet := make([]byte, largest)
 	for {
 		n, err := from.Read(packet)
-		if err != nil {
-			to.Close() // so that the other direction ends as well
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if !over.Reset(quiet) {
-			return // it has been closed
+		if err != nil {
+			continue // the peer says that nobody listens there: somebody may, later
 		}
+		over.Reset(quiet)
 		_, _ = to.Write(packet[:n]) // a datagram may be lost
 	}
+}
+
+// Packets carries what comes to a socket to others, one for each peer that it comes from, and what they answer back. It returns when the
+// socket is closed, and all conversations are over then.
+func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, dial func(context.Context) (net.Conn, error)) {
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { socket.Close() })()
+	var mutex sync.Mutex
+	peers := map[string]*peer{}
+	packet := make([]byte, largest)
+	for {
+		n, from, err := socket.ReadFrom(packet)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // a peer does not listen for the answer
+		}
+		name := from.String()
+		mutex.Lock()
+		known := peers[name]
+		if known == nil && len(peers) < mostPeers {
+			known = &peer{PacketConn: socket, address: from, heard: make(chan []byte, 16), closed: make(chan struct{})}
+			peers[name] = known
+			work.Go(func() {
+				if other, err := dial(ctx); err == nil {
+					JoinPackets(ctx, known, other, quiet)
+				}
+				mutex.Lock()
+				delete(peers, name)
+				mutex.Unlock()
+			})
+		}
+		mutex.Unlock()
+		if known != nil {
+			known.hear(bytes.Clone(packet[:n]))
+		}
+	}
+}
+
+// mostPeers bounds how many conversations there are at once at one socket.
+const mostPeers = 1024
+
+// peer is one conversation at a socket that has many.
+type peer struct {
+	net.PacketConn // what is said to the peer leaves by it
+	address        net.Addr
+	heard          chan []byte
+	once           sync.Once
+	closed         chan struct{}
+}
+
+func (p *peer) hear(packet []byte) {
+	select {
+	case p.heard <- packet:
+	default: // who doesn't listen fast enough loses datagrams
+	}
+}
+
+func (p *peer) Read(into []byte) (int, error) {
+	select {
+	case packet := <-p.heard:
+		return copy(into, packet), nil
+	case <-p.closed:
+		return 0, net.ErrClosed
+	}
+}
+
+func (p *peer) Write(packet []byte) (int, error) { return p.WriteTo(packet, p.address) }
+func (p *peer) RemoteAddr() net.Addr             { return p.address }
+
+// Close ends the conversation, not the socket.
+func (p *peer) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
 }

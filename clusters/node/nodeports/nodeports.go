@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package nodeports lets the machine's programs come to NodePorts and hostPorts: it listens on the machine's 127.0.0.1 and passes on to
+// the same port of the node. Where it leads from there, the rules of package services say.
+//
+// The node's network has no way to the machine's. The sockets that listen are made on the machine and given to the node's process, which
+// then accepts connections of one network and makes those of the other: nobody needs root, and no interface connects the two.
+package nodeports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"lva.io/operators/clusters/node/podnet"
+	"lva.io/operators/clusters/node/relay"
+	"lva.io/operators/clusters/node/services"
+)
+
+// Machine makes sockets in the machine's network.
+type Machine interface {
+	Listen(ctx context.Context, network, address string) (net.Listener, error)
+	ListenPacket(ctx context.Context, network, address string) (net.PacketConn, error)
+}
+
+// Ports are the machine's ports that lead into the cluster. All methods are safe for concurrent use.
+type Ports struct {
+	machine Machine
+	report  func(services.Frontend, error)
+
+	mutex  sync.Mutex
+	ctx    context.Context //nolint:containedctx // it is the life of all that is open
+	end    context.CancelFunc
+	open   map[services.Frontend]io.Closer
+	failed map[services.Frontend]error
+	wanted []services.Frontend
+	work   sync.WaitGroup
+}
+
+// New makes Ports that are none yet. A port that can't be had is reported once, and tried again at each Publish, and from time to time.
+func New(machine Machine, report func(port services.Frontend, err error)) *Ports {
+	p := &Ports{machine: machine, report: report, open: map[services.Frontend]io.Closer{}, failed: map[services.Frontend]error{}}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.work.Go(p.keepTrying)
+	return p
+}
+
+// again is when it is tried again to have a port that another program had.
+const again = 2 * time.Second
+
+func (p *Ports) keepTrying() {
+	ticker := time.NewTicker(again)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-ticker.C:
+			p.mutex.Lock()
+			if len(p.failed) > 0 {
+				p.follow()
+			}
+			p.mutex.Unlock()
+		}
+	}
+}
+
+// Publish opens the ports that are not open, and closes all others. Connections that were made by a port that is closed go on.
+func (p *Ports) Publish(ports []services.Frontend) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.wanted = ports
+	p.follow()
+}
+
+func (p *Ports) follow() {
+	if p.ctx.Err() != nil {
+		return
+	}
+	// Port 80 at all addresses, and at 127.0.0.1, is one port of the machine.
+	wanted := map[services.Frontend]services.Frontend{}
+	for _, frontend := range p.wanted {
+		at := frontend
+		at.Address = localhost
+		if _, taken := wanted[at]; !taken || frontend.Address.IsValid() {
+			wanted[at] = frontend
+		}
+	}
+	for port, closer := range p.open {
+		if _, ok := wanted[port]; !ok {
+			closer.Close()
+			delete(p.open, port)
+		}
+	}
+	maps.DeleteFunc(p.failed, func(port services.Frontend, _ error) bool { _, ok := wanted[port]; return !ok })
+	for port, frontend := range wanted {
+		if _, ok := p.open[port]; ok {
+			continue
+		}
+		closer, err := p.listen(port, frontend)
+		if err == nil {
+			p.open[port] = closer
+			delete(p.failed, port)
+			continue
+		}
+		if p.failed[port] == nil || p.failed[port].Error() != err.Error() {
+			p.report(frontend, err)
+		}
+		p.failed[port] = err
+	}
+}
+
+// Failed are the ports that could not be had, with the reasons.
+func (p *Ports) Failed() map[services.Frontend]error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return maps.Clone(p.failed)
+}
+
+// Close closes all ports and all connections.
+func (p *Ports) Close() {
+	p.mutex.Lock()
+	p.end()
+	for _, closer := range p.open {
+		closer.Close()
+	}
+	clear(p.open)
+	p.mutex.Unlock()
+	p.work.Wait()
+}
+
+var localhost = netip.MustParseAddr("127.0.0.1")
+
+// listenTimeout is how long the machine may take to make a socket.
+const listenTimeout = 5 * time.Second
+
+func (p *Ports) listen(port, frontend services.Frontend) (io.Closer, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, listenTimeout)
+	defer cancel()
+	address := netip.AddrPortFrom(localhost, port.Port).String()
+	// Inside it is the node's own port, which the kernel's rules lead on.
+	inside := netip.AddrPortFrom(podnet.NodeAddress, port.Port).String()
+	if frontend.Address.IsValid() {
+		inside = netip.AddrPortFrom(frontend.Address, port.Port).String()
+	}
+	switch port.Protocol {
+	case corev1.ProtocolTCP:
+		listener, err := p.machine.Listen(ctx, "tcp4", address)
+		if err != nil {
+			return nil, explain(port, err)
+		}
+		p.work.Go(func() { p.accept(listener, inside) })
+		return listener, nil
+	case corev1.ProtocolUDP:
+		packets, err := p.machine.ListenPacket(ctx, "udp4", address)
+		if err != nil {
+			return nil, explain(port, err)
+		}
+		p.work.Go(func() {
+			relay.Packets(p.ctx, packets, quiet, func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "udp4", inside) })
+		})
+		return packets, nil
+	}
+	return nil, fmt.Errorf("%s port %d of this machine can't lead into the cluster: only TCP and UDP can", port.Protocol, port.Port)
+}
+
+func explain(port services.Frontend, err error) error {
+	what := fmt.Sprintf("%s port %d of this machine's 127.0.0.1", port.Protocol, port.Port)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is taken by another program: end that one, or choose another port (see it with: ss -ln 'sport = :%s'); inside the cluster the port works",
+			what, strconv.Itoa(int(port.Port)))
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s is for root alone: choose a port from 1024 on; inside the cluster the port works", what)
+	}
+	return fmt.Errorf("%s can't be had: %w", what, err)
+}
+
+var dialer = net.Dialer{Timeout: 10 * time.Second}
+
+// quiet is after which time without a word a conversation by datagrams is over. It is the kernel's own measure for one in which both have
+// spoken.
+const quiet = 120 * time.Second
+
+func (p *Ports) accept(listener net.Listener, inside string) {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue // one that went away before we got to it
+		}
+		p.work.Go(func() {
+			pod, err := dialer.DialContext(p.ctx, "tcp4", inside)
+			if err != nil {
+				relay.Refuse(connection)
+				return
+			}
+			relay.Join(p.ctx, connection, pod)
+		})
+	}
+}
+
+// String lists the ports that are open.
+func (p *Ports) String() string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	var all []string
+	for port := range p.open {
+		all = append(all, fmt.Sprintf("%s/%d", strings.ToLower(string(port.Protocol)), port.Port))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package outside
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/node/podnet"
+	"lva.io/operators/clusters/node/relay"
+)
+
+// Resolver is the host of an address that stands for one of the machine's name servers, whichever these are at that moment: "resolver:0" is
+// the first, "resolver:1" the second. A laptop that moves has others than when the node was started.
+const Resolver = "resolver"
+
+// ErrNoResolver says that the machine has no name server, or none of that number.
+var ErrNoResolver = errors.New("the machine has no such name server in /etc/resolv.conf")
+
+// resolvConf is resolv.conf(5) of the machine.
+var resolvConf = "/etc/resolv.conf"
+
+// Dial connects in the network of the process that calls it, which has to be one of the machine. It is net.Dialer.DialContext, and knows
+// the name Resolver besides.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if number, ok := strings.CutPrefix(address, Resolver+":"); ok {
+		servers, err := nameServers()
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 0 || n >= len(servers) {
+			return nil, ErrNoResolver
+		}
+		address = netip.AddrPortFrom(servers[n], 53).String()
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	return dialer.DialContext(ctx, network, address)
+}
+
+func nameServers() (servers []netip.Addr, err error) {
+	content, err := os.ReadFile(resolvConf)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNoResolver
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the machine's name servers: %w", err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		if server, err := netip.ParseAddr(fields[1]); err == nil {
+			servers = append(servers, server)
+		}
+	}
+	return servers, nil
+}
+
+const (
+	// answerTimeout is how long a name server may take before the next one is asked: less than the five seconds after which programs ask
+	// again.
+	answerTimeout = 2 * time.Second
+	// mostServers is how many are asked. It is glibc's limit, too.
+	mostServers = 3
+	// mostQuestions bounds how many are asked at once.
+	mostQuestions = 256
+)
+
+// names is the node's port 53.
+type names struct {
+	packets  net.PacketConn
+	listener net.Listener
+}
+
+func listenForNames(ctx context.Context) (*names, error) {
+	var config net.ListenConfig
+	address := netip.AddrPortFrom(podnet.NodeAddress, 53).String()
+	packets, err := config.ListenPacket(ctx, "udp4", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening for questions about names: %w", err)
+	}
+	listener, err := config.Listen(ctx, "tcp4", address)
+	if err != nil {
+		packets.Close()
+		return nil, fmt.Errorf("listening for questions about names: %w", err)
+	}
+	return &names{packets, listener}, nil
+}
+
+func (n *names) Close() {
+	n.packets.Close()
+	n.listener.Close()
+}
+
+func (n *names) serve(ctx context.Context, machine Machine) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { n.connections(ctx, machine) })
+	free := make(chan struct{}, mostQuestions)
+	packet := make([]byte, 1<<16)
+	for {
+		size, from, err := n.packets.ReadFrom(packet)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil || size < headerSize {
+			continue
+		}
+		question := bytes.Clone(packet[:size])
+		select {
+		case free <- struct{}{}:
+		default:
+			_, _ = n.packets.WriteTo(failure(question), from)
+			continue
+		}
+		work.Go(func() {
+			defer func() { <-free }()
+			_, _ = n.packets.WriteTo(ask(ctx, machine, question), from)
+		})
+	}
+}
+
+// ask asks the machine's name servers, one after the other.
+func ask(ctx context.Context, machine Machine, question []byte) (answer []byte) {
+	for i := range mostServers {
+		server, err := machine.DialContext(ctx, "udp", Resolver+":"+strconv.Itoa(i))
+		if err != nil {
+			continue // there is none, or none that can be reached
+		}
+		answer, err := askOne(ctx, server, question)
+		if err == nil {
+			return answer
+		}
+	}
+	return failure(question)
+}
+
+func askOne(ctx context.Context, server net.Conn, question []byte) ([]byte, error) {
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return nil, err
+	}
+	if _, err := server.Write(question); err != nil {
+		return nil, err
+	}
+	answer := make([]byte, 1<<16)
+	for {
+		n, err := server.Read(answer)
+		if err != nil {
+			return nil, err
+		}
+		if n >= headerSize && bytes.Equal(answer[:2], question[:2]) { // the number of the question
+			return answer[:n], nil
+		}
+	}
+}
+
+func (n *names) connections(ctx context.Context, machine Machine) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for {
+		connection, err := n.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		work.Go(func() {
+			for i := range mostServers {
+				if server, err := machine.DialContext(ctx, "tcp", Resolver+":"+strconv.Itoa(i)); err == nil {
+					relay.Join(ctx, connection, server)
+					return
+				}
+			}
+			relay.Refuse(connection)
+		})
+	}
+}
+
+// headerSize is the size of the header of a message of DNS (RFC 1035, 4.1.1): its number, flags, and how many entries of each kind follow.
+const headerSize = 12
+
+// failure answers that nobody can be asked (SERVFAIL), so that who asks need not wait. It repeats the question.
+func failure(question []byte) []byte {
+	answer := bytes.Clone(question)
+	answer[2] |= 0x80              // this is an answer
+	answer[3] = answer[3]&0x70 | 2 // SERVFAIL; and what is left of the flags are not ours to set
+	return answer
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package outside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/podnet"
+	"lva.io/operators/clusters/node/relay"
+)
+
+// Machine makes connections in the machine's network. It also knows the name Resolver: see Dial.
+type Machine interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+const (
+	// dialTimeout is how long somebody outside may take to accept.
+	dialTimeout = 10 * time.Second
+	// quiet is after which time without a word a conversation by UDP is over.
+	quiet = 120 * time.Second
+)
+
+// Run serves the Pods of the node whose network namespace it is called in, until the context ends.
+func Run(ctx context.Context, machine Machine) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &way{machine: machine, flows: map[flow]chan []byte{}}
+	config := net.ListenConfig{Control: transparent}
+	listener, err := config.Listen(ctx, "tcp4", netip.AddrPortFrom(podnet.NodeAddress, 0).String())
+	if err != nil {
+		return fmt.Errorf("listening for connections to the outside: %w", err)
+	}
+	defer listener.Close()
+	packets, err := config.ListenPacket(ctx, "udp4", netip.AddrPortFrom(podnet.NodeAddress, 0).String())
+	if err != nil {
+		return fmt.Errorf("listening for datagrams to the outside: %w", err)
+	}
+	defer packets.Close()
+	names, err := listenForNames(ctx)
+	if err != nil {
+		return err
+	}
+	defer names.Close()
+	// Last: what is led here finds somebody.
+	if err := lead(portOf(listener.Addr()), portOf(packets.LocalAddr())); err != nil {
+		return fmt.Errorf("leading to the outside: %w", err)
+	}
+	var work sync.WaitGroup
+	work.Go(func() { w.connections(ctx, listener) })
+	work.Go(func() { w.datagrams(ctx, packets.(*net.UDPConn)) })
+	work.Go(func() { names.serve(ctx, machine) })
+	<-ctx.Done()
+	listener.Close()
+	packets.Close()
+	names.Close()
+	work.Wait()
+	return context.Cause(ctx)
+}
+
+func portOf(address net.Addr) uint16 {
+	parsed, _ := netip.ParseAddrPort(address.String()) // a socket's own
+	return parsed.Port()
+}
+
+// transparent lets a socket have addresses that are not the node's, and be told which one was meant.
+func transparent(_, _ string, socket syscall.RawConn) error {
+	var failed error
+	err := socket.Control(func(descriptor uintptr) {
+		for _, option := range []int{unix.IP_TRANSPARENT, unix.IP_RECVORIGDSTADDR} {
+			if failed == nil {
+				failed = unix.SetsockoptInt(int(descriptor), unix.SOL_IP, option, 1)
+			}
+		}
+		// Many conversations with one address outside have it as their own.
+		failed = errors.Join(failed, unix.SetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+	})
+	return errors.Join(err, failed)
+}
+
+// way is the way out.
+type way struct {
+	machine Machine
+
+	mutex sync.Mutex
+	flows map[flow]chan []byte
+	work  sync.WaitGroup
+}
+
+func (w *way) connections(ctx context.Context, listener net.Listener) {
+	defer w.work.Wait()
+	for {
+		connection, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // one that went away before we got to it
+		}
+		w.work.Go(func() { w.connect(ctx, connection) })
+	}
+}
+
+// connect carries a connection. Its own address is the one that the Pod wanted.
+func (w *way) connect(ctx context.Context, connection net.Conn) {
+	wanted, err := netip.ParseAddrPort(connection.LocalAddr().String())
+	if err != nil || isInside(wanted.Addr()) { // who has found the agent's own port is not let out by it
+		relay.Refuse(connection)
+		return
+	}
+	dialed, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	world, err := w.machine.DialContext(dialed, "tcp", wanted.String())
+	if err != nil {
+		relay.Refuse(connection)
+		return
+	}
+	relay.Join(ctx, connection, world)
+}
+
+// flow is a conversation by UDP.
+type flow struct{ from, to netip.AddrPort }
+
+// datagrams takes the first datagrams of each conversation. All others go to a socket of its own, which the kernel prefers.
+func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	packet, control := make([]byte, 1<<16), make([]byte, 256)
+	for {
+		n, controlled, _, from, err := socket.ReadMsgUDPAddrPort(packet, control)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		f := flow{from, meant(control[:controlled])}
+		if isInside(f.to.Addr()) {
+			continue
+		}
+		w.mutex.Lock()
+		begun, known := w.flows[f]
+		if !known && len(w.flows) < mostFlows {
+			begun = make(chan []byte, 16)
+			w.flows[f] = begun
+			work.Go(func() {
+				w.converse(ctx, f, begun)
+				w.mutex.Lock()
+				delete(w.flows, f)
+				w.mutex.Unlock()
+			})
+		}
+		w.mutex.Unlock()
+		select {
+		case begun <- append([]byte(nil), packet[:n]...):
+		default: // too many of them: datagrams may be lost
+		}
+	}
+}
+
+// mostFlows bounds how many sockets Pods can make the agent have.
+const mostFlows = 2048
+
+// meant is the address that a datagram was sent to.
+func meant(control []byte) netip.AddrPort {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	for _, message := range messages {
+		address, err := unix.ParseOrigDstAddr(&message)
+		if address, ok := address.(*unix.SockaddrInet4); ok && err == nil {
+			return netip.AddrPortFrom(netip.AddrFrom4(address.Addr), uint16(address.Port))
+		}
+	}
+	return netip.AddrPort{}
+}
+
+// converse carries one conversation by UDP, which has begun with some datagrams.
+func (w *way) converse(ctx context.Context, f flow, begun <-chan []byte) {
+	world, err := w.machine.DialContext(ctx, "udp", f.to.String())
+	if err != nil {
+		return
+	}
+	// It speaks to the Pod by the address that the Pod has spoken to.
+	dialer := net.Dialer{Control: transparent, LocalAddr: net.UDPAddrFromAddrPort(f.to)}
+	pod, err := dialer.DialContext(ctx, "udp4", f.from.String())
+	if err != nil {
+		world.Close()
+		return
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	over := make(chan struct{})
+	defer close(over)
+	work.Go(func() {
+		for {
+			select {
+			case packet := <-begun:
+				_, _ = world.Write(packet)
+			case <-over:
+				return
+			}
+		}
+	})
+	relay.JoinPackets(ctx, pod, world, quiet)
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// Options are what a Proxy works with.
+type Options struct {
+	// Client may list and watch Services and EndpointSlices, and get Pods.
+	Client kubernetes.Interface
+	// Node is this node's name.
+	Node string
+	// Publish is told each time which ports of the node are for the machine as well. It may be nil.
+	Publish func(ports []Frontend)
+	// Report is told what went wrong. It is tried again by itself.
+	Report func(error)
+}
+
+// Proxy keeps the kernel's rules as the API's objects say. All methods are safe for concurrent use.
+type Proxy struct {
+	options Options
+	kernel  *kernel
+	dirty   chan struct{} // one place: what has changed since is planned together
+
+	mutex     sync.Mutex
+	hostPorts map[string]HostPorts
+	// leading are the Pods to which new connections are led on purpose, by the rules that the kernel has now.
+	leading map[netip.Addr]bool
+	changed chan struct{} // closed when leading is replaced
+}
+
+// New makes a Proxy for the network namespace of the caller. Rules that an earlier one has left hold until Run has better ones.
+func New(options Options) (*Proxy, error) {
+	kernel, err := openKernel()
+	if err != nil {
+		return nil, fmt.Errorf("preparing for Services: %w", err)
+	}
+	return &Proxy{
+		options: options, kernel: kernel, dirty: make(chan struct{}, 1), hostPorts: map[string]HostPorts{}, changed: make(chan struct{}),
+	}, nil
+}
+
+// again is when what has failed is tried again.
+const again = time.Second
+
+// Run works until the context ends. The rules stay.
+func (p *Proxy) Run(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(p.options.Client, 0, informers.WithTransform(withoutManagedFields))
+	services, slices := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
+	// What has happened is of no interest, only that something has: everything is looked at again.
+	something := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { p.wake() }, UpdateFunc: func(_, _ any) { p.wake() }, DeleteFunc: func(any) { p.wake() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{services.Informer(), slices.Informer()} {
+		if _, err := informer.AddEventHandler(something); err != nil {
+			return fmt.Errorf("watching Services: %w", err)
+		}
+	}
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	// By half of the objects, Services would seem to have no endpoints.
+	if !cache.WaitForCacheSync(ctx.Done(), services.Informer().HasSynced, slices.Informer().HasSynced) {
+		return context.Cause(ctx)
+	}
+	p.wake()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.dirty:
+		}
+		state := State{Node: p.options.Node}
+		var err error
+		if state.Services, err = services.Lister().List(labels.Everything()); err == nil {
+			state.Slices, err = slices.Lister().List(labels.Everything())
+		}
+		if err == nil {
+			err = p.follow(state)
+		}
+		if err != nil {
+			p.report(err)
+			time.AfterFunc(again, p.wake)
+		}
+	}
+}
+
+// follow makes the kernel do what the objects say.
+func (p *Proxy) follow(state State) error {
+	p.mutex.Lock()
+	state.HostPorts = maps.Clone(p.hostPorts)
+	p.mutex.Unlock()
+	plan := Rules(state)
+	if err := p.kernel.apply(plan); err != nil {
+		return err
+	}
+	p.mutex.Lock()
+	p.leading = leading(state.Slices)
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mutex.Unlock()
+	if p.options.Publish != nil {
+		p.options.Publish(plan.Published())
+	}
+	return nil
+}
+
+// withoutManagedFields forgets what nobody here asks for, which is half of an object.
+func withoutManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+func (p *Proxy) wake() {
+	select {
+	case p.dirty <- struct{}{}:
+	default: // it knows already
+	}
+}
+
+func (p *Proxy) report(err error) {
+	if p.options.Report != nil {
+		p.options.Report(err)
+	}
+}
+
+// SetHostPorts gives a Pod ports of the node, by the ID of its sandbox. It replaces those that the sandbox had.
+func (p *Proxy) SetHostPorts(id string, ports HostPorts) {
+	p.mutex.Lock()
+	p.hostPorts[id] = ports
+	p.mutex.Unlock()
+	p.wake()
+}
+
+// ClearHostPorts takes the ports of a Pod back.
+func (p *Proxy) ClearHostPorts(id string) {
+	p.mutex.Lock()
+	delete(p.hostPorts, id)
+	p.mutex.Unlock()
+	p.wake()
+}
+
+// managed are slices that follow Pods: who is deleted is out of them soon. Those that somebody else writes promise nothing.
+const managed = "endpointslice-controller.k8s.io"
+
+// leading are the Pods that are ready, as Services see it. Who is about to end is none, though it may be the last one and still be asked:
+// nobody takes over from it, so there is nothing that it could wait for.
+func leading(all []*discoveryv1.EndpointSlice) map[netip.Addr]bool {
+	addresses := map[netip.Addr]bool{}
+	for _, slice := range all {
+		if slice.Labels[discoveryv1.LabelManagedBy] != managed {
+			continue
+		}
+		for _, e := range slice.Endpoints {
+			if !ptr.Deref(e.Conditions.Ready, true) || ptr.Deref(e.Conditions.Terminating, false) {
+				continue
+			}
+			for _, text := range e.Addresses {
+				if address, err := netip.ParseAddr(text); err == nil {
+					addresses[address] = true
+				}
+			}
+		}
+	}
+	return addresses
+}
+
+// Drained waits until no rule leads new connections to a Pod that is being deleted. It is called before the Pod's programs are told to
+// end: Kubernetes starts both at the same moment, and a program that has stopped listening before all know of it refuses connections that
+// it should not have been sent. It is why people write "sleep 5" into a preStop hook.
+//
+// A Pod that is not being deleted, of which one container is restarted, waits for nothing.
+func (p *Proxy) Drained(ctx context.Context, name types.NamespacedName, uid types.UID, address netip.Addr) error {
+	// The kubelet knows of the deletion by its own watch, which may be ahead of ours: so nobody is asked but the API server itself.
+	pod, err := p.options.Client.CoreV1().Pods(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("asking whether the Pod %s is being deleted: %w", name, err)
+	case pod.UID == uid && pod.DeletionTimestamp == nil && !over(pod):
+		return nil
+	}
+	for {
+		p.mutex.Lock()
+		leads, changed := p.leading[address], p.changed
+		p.mutex.Unlock()
+		if !leads {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("connections are still led to the Pod %s at %s", name, address), context.Cause(ctx))
+		}
+	}
+}
+
+// over says that a Pod was ended for good by somebody else than a deletion: it has been evicted, or its time is up.
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
