@@ -67,11 +67,6 @@ func (s *Spec) become() error {
 	} else if err := s.makeFiles(); err != nil {
 		return err
 	}
-	if s.Username != "" {
-		if err := s.lookUser(); err != nil {
-			return err
-		}
-	}
 	if err := s.changeDir(); err != nil {
 		return err
 	}
@@ -474,53 +469,6 @@ func (t tree) existing(name string) (int, error) {
 		return -1, nil
 	}
 	return descriptor, err
-}
-
-// lookUser finds the ids of Username in the container's own files.
-func (s *Spec) lookUser() error {
-	name, group, hasGroup := strings.Cut(s.Username, ":")
-	passwd, err := os.ReadFile("/etc/passwd")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	user, found := entryOf(string(passwd), name)
-	const idField, groupField = 2, 3
-	switch number, err := strconv.Atoi(name); {
-	case found && len(user) > groupField:
-		s.User, _ = strconv.Atoi(user[idField])
-		s.Group, _ = strconv.Atoi(user[groupField])
-	case err == nil:
-		s.User = number
-	default:
-		return fmt.Errorf("the image has no user %q in its /etc/passwd", name)
-	}
-	if !hasGroup {
-		return nil
-	}
-	if number, err := strconv.Atoi(group); err == nil {
-		s.Group = number
-		return nil
-	}
-	groups, err := os.ReadFile("/etc/group")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	entry, found := entryOf(string(groups), group)
-	if !found || len(entry) <= idField {
-		return fmt.Errorf("the image has no group %q in its /etc/group", group)
-	}
-	s.Group, err = strconv.Atoi(entry[idField])
-	return err
-}
-
-// entryOf is the fields of a name in a file like /etc/passwd.
-func entryOf(content, name string) ([]string, bool) {
-	for line := range strings.Lines(content) {
-		if fields := strings.Split(strings.TrimSpace(line), ":"); fields[0] == name {
-			return fields, true
-		}
-	}
-	return nil, false
 }
 
 func (s *Spec) changeDir() error {

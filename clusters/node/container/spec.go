@@ -11,10 +11,8 @@ type Spec struct {
 	// Dir is the working folder, which is made if it does not exist. Default: /.
 	Dir string
 
-	// User and Group are ids. Username, if it is given, is the name of a user in the container's /etc/passwd, or of a user and
-	// a group ("web:www-data"), and takes their place.
+	// User and Group are ids, and Groups those of further groups.
 	User, Group int
-	Username    string
 	Groups      []int
 
 	Root   Root

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package named keeps, in the folder of an image store, which image a reference stands for at present: the node of an embedded
+// cluster runs what stands there. It makes no images, and knows nothing of what is in them.
+package named
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Blob is a file of the store.
+type Blob struct {
+	// Digest is its name: "sha256:…".
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// Path is the file in the store's folder.
+func (b Blob) Path(store string) string {
+	return filepath.Join(store, "blobs", "sha256", strings.TrimPrefix(b.Digest, "sha256:"))
+}
+
+// Image is what a reference stands for.
+type Image struct {
+	Reference     string `json:"reference"`
+	Configuration Blob   `json:"configuration"`
+	// Layers are tar archives, lowest first.
+	Layers []Blob `json:"layers"`
+}
+
+// folder is that of the references in a store.
+const folder = "references"
+
+// ErrUnknown says that the store has no image of that name.
+var ErrUnknown = errors.New("there is no such image")
+
+var (
+	component = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
+	// host is a registry: it has a dot or a port, or is localhost.
+	host     = `(?:localhost|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*:[0-9]+)(?::[0-9]+)?`
+	grammar  = regexp.MustCompile(`^(?:(` + host + `)/)?(` + component + `(?:/` + component + `)*)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`)
+	identity = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// Complete writes a reference with all that it leaves out: "web" is docker.io/library/web:latest.
+func Complete(reference string) (string, error) {
+	parts := grammar.FindStringSubmatch(reference)
+	if parts == nil {
+		return "", fmt.Errorf("%q is not the name of an image: it must be of the form registry/name:tag, in small letters", reference)
+	}
+	registry, name, tag, digest := parts[1], parts[2], parts[3], parts[4]
+	if registry == "" {
+		registry = "docker.io"
+		if !strings.Contains(name, "/") {
+			name = "library/" + name
+		}
+	}
+	switch {
+	case digest != "":
+		return registry + "/" + name + "@" + digest, nil
+	case tag == "":
+		tag = "latest"
+	}
+	return registry + "/" + name + ":" + tag, nil
+}
+
+// Write says what a reference stands for from here on. Who reads it meanwhile sees the old or the new.
+func Write(store string, image Image) error {
+	name, err := Complete(image.Reference)
+	if err != nil {
+		return err
+	}
+	image.Reference = name
+	text, err := json.Marshal(image)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(store, folder)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("naming an image: %w", err)
+	}
+	file := filepath.Join(dir, url.PathEscape(name))
+	if old, err := os.ReadFile(file); err == nil && string(old) == string(text)+"\n" {
+		return nil
+	}
+	unfinished := fmt.Sprintf("%s.%d", file, os.Getpid())
+	err = os.WriteFile(unfinished, append(text, '\n'), 0o644)
+	if err == nil {
+		err = os.Rename(unfinished, file)
+	}
+	if err != nil {
+		return fmt.Errorf("naming an image: %w", errors.Join(err, os.Remove(unfinished)))
+	}
+	return nil
+}
+
+// Read finds the image of a reference, or of an id ("sha256:…"). The error is ErrUnknown if there is none.
+func Read(store, reference string) (Image, error) {
+	if identity.MatchString(reference) {
+		all, err := List(store)
+		for _, image := range all {
+			if image.Configuration.Digest == reference {
+				return image, nil
+			}
+		}
+		if err == nil {
+			err = ErrUnknown
+		}
+		return Image{}, err
+	}
+	name, err := Complete(reference)
+	if err != nil {
+		return Image{}, err
+	}
+	return read(filepath.Join(store, folder, url.PathEscape(name)))
+}
+
+func read(file string) (Image, error) {
+	var image Image
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return image, ErrUnknown
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &image)
+	}
+	if err != nil {
+		return image, fmt.Errorf("the image store is damaged at %s (%w): remove that file, and build the image again", file, err)
+	}
+	return image, nil
+}
+
+// List is all images that have names.
+func List(store string) ([]Image, error) {
+	files, err := filepath.Glob(filepath.Join(store, folder, "*%2F*"))
+	if err != nil {
+		return nil, err
+	}
+	var images []Image
+	for _, file := range files {
+		image, err := read(file)
+		if errors.Is(err, ErrUnknown) {
+			continue // it has just gone
+		}
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, image)
+	}
+	return images, nil
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package named
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	for reference, want := range map[string]string{
+		"web":                                 "docker.io/library/web:latest",
+		"web:v1":                              "docker.io/library/web:v1",
+		"operator-labs/probe:v1":              "docker.io/operator-labs/probe:v1",
+		"registry.k8s.io/pause":               "registry.k8s.io/pause:latest",
+		"localhost/web":                       "localhost/web:latest",
+		"localhost:5000/web:v2":               "localhost:5000/web:v2",
+		"controller:latest":                   "docker.io/library/controller:latest",
+		"registry.k8s.io/pause:1@" + digest:   "registry.k8s.io/pause@" + digest,
+		"registry.k8s.io/a__b/c-d.e:X_1.2-rc": "registry.k8s.io/a__b/c-d.e:X_1.2-rc",
+	} {
+		got, err := Complete(reference)
+		if err != nil || got != want {
+			t.Errorf("Complete(%q) = %q, %v; want %q", reference, got, err, want)
+		}
+	}
+	for _, reference := range []string{"", "Web", "web:", "web@sha256:12", "a//b", "-web", "web:v1 ", "../../etc", "http://x/y"} {
+		if got, err := Complete(reference); err == nil {
+			t.Errorf("Complete(%q) = %q, want an error", reference, got)
+		}
+	}
+}
+
+func TestTheLastImageOfANameCounts(t *testing.T) {
+	t.Parallel()
+	store := t.TempDir()
+	if _, err := Read(store, "web"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the error of an image that is not there is %v", err)
+	}
+	for _, digest := range []string{"sha256:" + strings.Repeat("1", 64), "sha256:" + strings.Repeat("2", 64)} {
+		if err := Write(store, Image{Reference: "web", Configuration: Blob{Digest: digest}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"web:latest", "docker.io/library/web", digest} {
+			if image, err := Read(store, name); err != nil || image.Configuration.Digest != digest {
+				t.Errorf("%s is %+v, %v; want %s", name, image, err, digest)
+			}
+		}
+	}
+	if images, err := List(store); err != nil || len(images) != 1 || images[0].Reference != "docker.io/library/web:latest" {
+		t.Errorf("the images are %+v, %v", images, err)
+	}
+	files, err := filepath.Glob(filepath.Join(store, folder, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the files are %v, %v", files, err)
+	}
+	if err := os.WriteFile(files[0], []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(store, "web"); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("the error of a damaged store is %v", err)
+	}
+}

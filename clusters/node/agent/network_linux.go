@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"net/netip"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/node/podnet"
+	"lva.io/operators/clusters/node/services"
+)
+
+// network is the runtime's view of the network: addresses, and Services if there are any.
+type network struct {
+	pods     *podnet.Network
+	services *services.Proxy
+}
+
+// Attach makes the network of a Pod.
+func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
+	pod, err := n.pods.Attach(id)
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	return pod.Namespace, pod.Address, nil
+}
+
+// Detach removes it.
+func (n *network) Detach(id string) error { return n.pods.Detach(id) }
+
+// Publish gives a Pod ports of the node.
+func (n *network) Publish(id string, address netip.Addr, mappings []*runtimeapi.PortMapping) {
+	published := services.HostPorts{Address: address}
+	for _, mapping := range mappings {
+		if mapping.HostPort == 0 {
+			continue
+		}
+		port := services.HostPort{
+			Protocol: corev1.Protocol(mapping.Protocol.String()), HostPort: uint16(mapping.HostPort), ContainerPort: uint16(mapping.ContainerPort),
+		}
+		port.HostIP, _ = netip.ParseAddr(mapping.HostIp) // none: all addresses
+		published.Ports = append(published.Ports, port)
+	}
+	if n.services != nil && len(published.Ports) > 0 {
+		n.services.SetHostPorts(id, published)
+	}
+}
+
+// Withdraw takes them back.
+func (n *network) Withdraw(id string) {
+	if n.services != nil {
+		n.services.ClearHostPorts(id)
+	}
+}
+
+// Drained returns when no new connection is led to a Pod that is being deleted.
+func (n *network) Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr) error {
+	if n.services == nil {
+		return nil
+	}
+	return n.services.Drained(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, types.UID(pod.Uid), address)
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cri
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	utilexec "k8s.io/utils/exec"
+
+	"lva.io/operators/clusters/node/container"
+	"lva.io/operators/clusters/node/keeper"
+)
+
+// program is one to run in a container that runs.
+type program struct {
+	args     []string
+	in       io.Reader
+	out, err io.Writer
+	terminal bool
+	resize   <-chan remotecommand.TerminalSize
+}
+
+// run runs a program in a container, and returns its exit code.
+func (s *Server) run(ctx context.Context, id string, p program) (int, error) {
+	c, err := s.container(id)
+	if err != nil {
+		return 0, err
+	}
+	if !c.running() {
+		return 0, status.Error(codes.FailedPrecondition, "the container does not run")
+	}
+	b, err := s.sandbox(c.Sandbox)
+	if err != nil {
+		return 0, err
+	}
+	spec, err := s.process(b, c)
+	if err != nil {
+		return 0, err
+	}
+	spec.Args, spec.Terminal = p.args, p.terminal
+	if p.terminal {
+		spec.Env = append(spec.Env, "TERM=xterm")
+		return s.runTerminal(ctx, c.ID, spec, p)
+	}
+	return s.runPipes(ctx, c.ID, spec, p)
+}
+
+// lateOutput is how long we wait for output when a program has ended that has left others behind, who hold its output open.
+const lateOutput = time.Second
+
+func (s *Server) runPipes(ctx context.Context, id string, spec container.Spec, p program) (int, error) {
+	var streams container.Streams
+	var copies sync.WaitGroup
+	var ours []*os.File
+	defer func() {
+		for _, file := range ours {
+			file.Close()
+		}
+	}()
+	for _, stream := range []struct {
+		to     io.Writer
+		theirs **os.File
+	}{{p.out, &streams.Out}, {p.err, &streams.Err}} {
+		if stream.to == nil {
+			continue
+		}
+		read, write, err := os.Pipe()
+		if err != nil {
+			return 0, err
+		}
+		*stream.theirs, ours = write, append(ours, read, write)
+		copies.Go(func() { _, _ = io.Copy(stream.to, read) }) // who listens may have gone
+	}
+	if p.in != nil {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return 0, err
+		}
+		streams.In, ours = read, append(ours, read, write)
+		go func() {
+			_, _ = io.Copy(write, p.in) // the program may not want all of it
+			write.Close()
+		}()
+	}
+	code, err := s.Keeper.Run(ctx, id, spec, streams)
+	if err != nil {
+		return code, err
+	}
+	copied := make(chan struct{})
+	go func() {
+		copies.Wait()
+		close(copied)
+	}()
+	select {
+	case <-copied:
+	case <-time.After(lateOutput):
+	}
+	return code, nil
+}
+
+func (s *Server) runTerminal(ctx context.Context, id string, spec container.Spec, p program) (int, error) {
+	ours, theirs, err := keeper.OpenTerminal()
+	if err != nil {
+		return 0, err
+	}
+	defer ours.Close()
+	go func() {
+		for size := range p.resize {
+			_ = keeper.Resize(ours, size.Height, size.Width) // it may have ended
+		}
+	}()
+	if p.in != nil {
+		go func() { _, _ = io.Copy(ours, p.in) }()
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		if p.out != nil {
+			_, _ = io.Copy(p.out, ours) // ends with an error when nobody has the other end
+		}
+	}()
+	code, err := s.Keeper.Run(ctx, id, spec, container.Streams{In: theirs, Out: theirs, Err: theirs})
+	if err != nil {
+		theirs.Close()
+		return code, err
+	}
+	select {
+	case <-copied:
+	case <-time.After(lateOutput):
+	}
+	return code, nil
+}
+
+// outputLimit is how much of the output of a probe is kept. The kubelet looks at 10 KB.
+const outputLimit = 1 << 20
+
+// limited keeps the beginning of what is written.
+type limited struct {
+	mutex sync.Mutex
+	kept  bytes.Buffer
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if room := outputLimit - l.kept.Len(); room > 0 {
+		l.kept.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
+func (l *limited) bytes() []byte {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return bytes.Clone(l.kept.Bytes())
+}
+
+// ExecSync runs a program to its end: a probe, or a hook.
+func (s *Server) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.Timeout)*time.Second)
+		defer cancel()
+	}
+	var out, errs limited
+	code, err := s.run(ctx, r.ContainerId, program{args: r.Cmd, out: &out, err: &errs})
+	var notStarted *container.StartError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, status.Errorf(codes.DeadlineExceeded, "the command %q did not end within %d seconds", strings.Join(r.Cmd, " "), r.Timeout)
+	case errors.As(err, &notStarted):
+		return &runtimeapi.ExecSyncResponse{Stderr: []byte(notStarted.Message), ExitCode: int32(startCode(err))}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &runtimeapi.ExecSyncResponse{Stdout: out.bytes(), Stderr: errs.bytes(), ExitCode: int32(code)}, nil
+}
+
+// Exec says where a program can be run with streams.
+func (s *Server) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	if c, err := s.container(r.ContainerId); err != nil {
+		return nil, err
+	} else if !c.running() {
+		return nil, status.Error(codes.FailedPrecondition, "the container does not run")
+	}
+	return s.stream.GetExec(r)
+}
+
+// Attach says where one can attach to a container.
+func (s *Server) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	if c, err := s.container(r.ContainerId); err != nil {
+		return nil, err
+	} else if !c.running() {
+		return nil, status.Error(codes.FailedPrecondition, "the container does not run")
+	}
+	return s.stream.GetAttach(r)
+}
+
+// PortForward says where one can connect to a Pod.
+func (s *Server) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	if _, err := s.sandbox(r.PodSandboxId); err != nil {
+		return nil, err
+	}
+	return s.stream.GetPortForward(r)
+}
+
+// streamer does what the streams ask for.
+type streamer struct{ s *Server }
+
+// plain makes a nil WriteCloser a nil Writer.
+func plain(w io.WriteCloser) io.Writer {
+	if w == nil {
+		return nil
+	}
+	return w
+}
+
+// Exec runs a program. Its exit code, if not 0, is the error.
+func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Reader, out, errs io.WriteCloser, terminal bool, resize <-chan remotecommand.TerminalSize) error {
+	code, err := r.s.run(ctx, id, program{args: args, in: in, out: plain(out), err: plain(errs), terminal: terminal, resize: resize})
+	var notStarted *container.StartError
+	if errors.As(err, &notStarted) {
+		code = startCode(err)
+		return utilexec.CodeExitError{Err: fmt.Errorf("%w", err), Code: code}
+	}
+	if err == nil && code != 0 {
+		err = utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", code), Code: code}
+	}
+	return err
+}
+
+// Attach connects to what a container reads and writes.
+func (r streamer) Attach(ctx context.Context, id string, in io.Reader, out, errs io.WriteCloser, terminal bool, resize <-chan remotecommand.TerminalSize) error {
+	c, err := r.s.container(id)
+	if err != nil {
+		return err
+	}
+	if terminal {
+		go func() {
+			for size := range resize {
+				_ = r.s.Keeper.Resize(ctx, c.ID, size.Height, size.Width) // it may have ended
+			}
+		}()
+	}
+	return r.s.Keeper.Attach(ctx, c.ID, in, plain(out), plain(errs))
+}
+
+// connectTimeout is how long a program in a Pod may take to accept.
+const connectTimeout = 10 * time.Second
+
+// PortForward connects to a port of a Pod, at the address where its own containers would connect.
+func (r streamer) PortForward(ctx context.Context, id string, port int32, stream io.ReadWriteCloser) error {
+	b, err := r.s.sandbox(id)
+	if err != nil {
+		return err
+	}
+	var connection net.Conn
+	dial := func() (err error) {
+		dialer := net.Dialer{Timeout: connectTimeout}
+		for _, host := range []string{"127.0.0.1", "::1"} {
+			if connection, err = dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port)))); err == nil {
+				return nil
+			}
+		}
+		return err
+	}
+	if b.hostNetwork() {
+		err = dial()
+	} else {
+		err = r.s.namespaces(b).Do(dial, "net")
+	}
+	if err != nil {
+		return fmt.Errorf("nobody answers at port %d of the Pod: %w", port, err)
+	}
+	defer connection.Close()
+	go func() {
+		_, _ = io.Copy(connection, stream) // the Pod may have enough
+		if half, ok := connection.(*net.TCPConn); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	_, err = io.Copy(stream, connection)
+	return err
+}

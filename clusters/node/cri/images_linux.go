@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/images/named"
+	"lva.io/operators/clusters/node/rootfs"
+)
+
+// imageError says of an image that can't be had what to do.
+func imageError(reference string, err error) error {
+	if errors.Is(err, named.ErrUnknown) {
+		return status.Errorf(codes.NotFound, "this cluster knows no image %q, and has no registry to ask: "+
+			"build it with `make docker-build IMG=%s` in a lab's folder, or use one of those that `cluster images` lists", reference, reference)
+	}
+	return status.Error(codes.InvalidArgument, err.Error())
+}
+
+func imageOf(image rootfs.Image) *runtimeapi.Image {
+	described := &runtimeapi.Image{
+		Id: image.Configuration.Digest, RepoTags: []string{image.Reference}, Spec: &runtimeapi.ImageSpec{Image: image.Configuration.Digest},
+	}
+	for _, layer := range image.Layers {
+		described.Size += uint64(layer.Size)
+	}
+	user, _, _ := strings.Cut(image.User, ":")
+	if id, err := strconv.ParseInt(user, 10, 64); err == nil {
+		described.Uid = &runtimeapi.Int64Value{Value: id}
+	} else if user == "" {
+		described.Uid = &runtimeapi.Int64Value{Value: 0}
+	} else {
+		described.Username = user
+	}
+	return described
+}
+
+// ImageStatus tells of an image. One that the store does not have is none, and no error.
+func (s *Server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+	image, err := s.Files.Image(r.GetImage().GetImage())
+	if errors.Is(err, named.ErrUnknown) {
+		return &runtimeapi.ImageStatusResponse{}, nil
+	}
+	if err != nil {
+		return nil, imageError(r.GetImage().GetImage(), err)
+	}
+	return &runtimeapi.ImageStatusResponse{Image: imageOf(image)}, nil
+}
+
+// PullImage makes sure that an image can be run: it is built, if need be, and unpacked.
+func (s *Server) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+	reference := r.GetImage().GetImage()
+	image, err := s.Files.Image(reference)
+	if errors.Is(err, named.ErrUnknown) && s.Build != nil {
+		if err := s.Build(ctx, reference); err != nil {
+			return nil, imageError(reference, err)
+		}
+		image, err = s.Files.Image(reference)
+	}
+	if err != nil {
+		return nil, imageError(reference, err)
+	}
+	if err := s.Files.Unpack(image); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.PullImageResponse{ImageRef: image.Configuration.Digest}, nil
+}
+
+// ListImages tells of all images that have names.
+func (s *Server) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+	all, err := s.Files.List()
+	if err != nil {
+		return nil, err
+	}
+	response := &runtimeapi.ListImagesResponse{}
+	seen := map[string]*runtimeapi.Image{}
+	for _, image := range all {
+		if wanted := r.GetFilter().GetImage().GetImage(); wanted != "" && wanted != image.Reference && wanted != image.Configuration.Digest {
+			continue
+		}
+		if same := seen[image.Configuration.Digest]; same != nil {
+			same.RepoTags = append(same.RepoTags, image.Reference)
+			continue
+		}
+		described := imageOf(image)
+		described.Pinned = true // the kubelet is not to tidy up: the store is not the node's
+		seen[described.Id] = described
+		response.Images = append(response.Images, described)
+	}
+	return response, nil
+}
+
+// RemoveImage does nothing: the store belongs to the checkout, and other clusters use it.
+func (s *Server) RemoveImage(context.Context, *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
+	return &runtimeapi.RemoveImageResponse{}, nil
+}
+
+// ImageFsInfo tells how full the file systems of images and containers are.
+func (s *Server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	usage := func(dir string) []*runtimeapi.FilesystemUsage {
+		used := &runtimeapi.FilesystemUsage{Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}
+		var system unix.Statfs_t
+		if unix.Statfs(dir, &system) == nil {
+			used.UsedBytes = &runtimeapi.UInt64Value{Value: (system.Blocks - system.Bfree) * uint64(system.Bsize)}
+			used.InodesUsed = &runtimeapi.UInt64Value{Value: system.Files - system.Ffree}
+		}
+		return []*runtimeapi.FilesystemUsage{used}
+	}
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: usage(s.Files.Layers), ContainerFilesystems: usage(s.Files.Containers)}, nil
+}

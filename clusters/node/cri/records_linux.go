@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/node/container"
+	"lva.io/operators/clusters/node/keeper"
+	"lva.io/operators/clusters/node/namespace"
+)
+
+// sandbox is what the containers of a Pod share. Each of its fields is written down.
+type sandbox struct {
+	ID      string
+	Created time.Time
+	// Address is the Pod's. That of a Pod in the node's network is the node's.
+	Address netip.Addr
+	// Ready says that it was not stopped.
+	Ready bool
+
+	config *runtimeapi.PodSandboxConfig
+}
+
+// containerRecord is a container. Each of its exported fields is written down.
+type containerRecord struct {
+	ID      string
+	Sandbox string
+	Created time.Time
+	// Image is the id of its image.
+	Image string
+	Root  container.Root
+	// Stop is the signal that asks it to end.
+	Stop                      int
+	User                      int
+	Group                     int
+	Groups                    []int
+	Home                      string
+	ImageEnv, Entrypoint, Cmd []string
+	ImageDir                  string
+
+	Started, Finished time.Time
+	ExitCode          int
+	Reason, Message   string
+
+	config *runtimeapi.ContainerConfig
+
+	mutex sync.Mutex
+	// done is closed when it has ended. nil: it was never started.
+	done chan struct{}
+}
+
+// state must be called with the mutex held.
+func (c *containerRecord) state() runtimeapi.ContainerState {
+	switch {
+	case !c.Finished.IsZero():
+		return runtimeapi.ContainerState_CONTAINER_EXITED
+	case !c.Started.IsZero():
+		return runtimeapi.ContainerState_CONTAINER_RUNNING
+	}
+	return runtimeapi.ContainerState_CONTAINER_CREATED
+}
+
+func (c *containerRecord) running() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.state() == runtimeapi.ContainerState_CONTAINER_RUNNING
+}
+
+// hostNetwork says that a Pod is in the node's network.
+func (b *sandbox) hostNetwork() bool {
+	return b.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+}
+
+// sharesProcesses says that its containers see each other's processes.
+func (b *sandbox) sharesProcesses() bool {
+	return b.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() == runtimeapi.NamespaceMode_POD
+}
+
+// record is a file: what we know, and the kubelet's configuration as it came.
+type record struct {
+	What   json.RawMessage
+	Config []byte
+}
+
+const (
+	sandboxes  = "sandboxes"
+	containers = "containers"
+	shared     = "namespaces"
+)
+
+// write writes something down, at once.
+func (s *Server) write(folder, id string, what any, config proto.Message) error {
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	r := record{What: text}
+	if r.Config, err = proto.Marshal(config); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(r); err != nil {
+		return err
+	}
+	file := s.path(folder, id)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("writing down what runs: %w", err)
+	}
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		return fmt.Errorf("writing down what runs: %w", err)
+	}
+	return os.Rename(file+".new", file)
+}
+
+func (s *Server) writeContainer(c *containerRecord) error {
+	return s.write(containers, c.ID, c, c.config)
+}
+
+func (s *Server) erase(folder, id string) error {
+	if err := os.Remove(s.path(folder, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting what ran: %w", err)
+	}
+	return nil
+}
+
+// readAll reads the records of a folder.
+func readAll(dir string, each func(r record) error) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) == ".new" {
+			continue // it was interrupted, and the old one counts
+		}
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return err
+		}
+		var r record
+		if err := json.Unmarshal(text, &r); err != nil {
+			return fmt.Errorf("reading %s: %w", entry.Name(), err)
+		}
+		if err := each(r); err != nil {
+			return fmt.Errorf("reading %s: %w", entry.Name(), err)
+		}
+	}
+	return nil
+}
+
+// load finds again what an earlier server has started.
+func (s *Server) load(ctx context.Context) error {
+	err := readAll(s.path(sandboxes), func(r record) error {
+		b := &sandbox{config: &runtimeapi.PodSandboxConfig{}}
+		if err := errors.Join(json.Unmarshal(r.What, b), proto.Unmarshal(r.Config, b.config)); err != nil {
+			return err
+		}
+		s.sandboxes[b.ID] = b
+		if b.Ready && !b.hostNetwork() {
+			s.Network.Publish(b.ID, b.Address, b.config.GetPortMappings())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	running := map[string]keeper.State{}
+	states, err := s.Keeper.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, state := range states {
+		running[state.ID] = state
+	}
+	return readAll(s.path(containers), func(r record) error {
+		c := &containerRecord{config: &runtimeapi.ContainerConfig{}}
+		if err := errors.Join(json.Unmarshal(r.What, c), proto.Unmarshal(r.Config, c.config)); err != nil {
+			return err
+		}
+		s.containers[c.ID] = c
+		state, kept := running[c.ID]
+		switch {
+		case kept && c.Finished.IsZero():
+			// Perhaps we were ended between its start and the note of it.
+			c.Started = state.Started
+			s.follow(c)
+		case !c.Started.IsZero() && c.Finished.IsZero():
+			c.Finished, c.ExitCode, c.Reason, c.Message = time.Now(), unknownCode, "ContainerStatusUnknown", "nobody saw how it ended"
+			return s.writeContainer(c)
+		}
+		return nil
+	})
+}
+
+// unknownCode is what Kubernetes says of a container of which nobody knows how it ended.
+const unknownCode = 137
+
+// namespaces are the files of a sandbox's namespaces, to be closed.
+func (s *Server) namespaces(b *sandbox) *namespace.Set {
+	return &namespace.Set{Dir: s.path(shared, b.ID)}
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/node/container"
+	"lva.io/operators/clusters/node/keeper"
+	"lva.io/operators/clusters/node/namespace"
+)
+
+// RunPodSandbox makes what the containers of a Pod share.
+func (s *Server) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxRequest) (_ *runtimeapi.RunPodSandboxResponse, err error) {
+	if r.RuntimeHandler != "" {
+		return nil, fmt.Errorf("the node has no runtime class %q", r.RuntimeHandler)
+	}
+	b := &sandbox{ID: newID(), Created: time.Now(), Ready: true, config: r.Config}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.dismantle(context.WithoutCancel(ctx), b), os.RemoveAll(s.path(b.ID)))
+		}
+	}()
+	if dir := r.Config.GetLogDirectory(); dir != "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("making the folder of a Pod's logs: %w", err)
+		}
+	}
+	if err := s.connect(b); err != nil {
+		return nil, err
+	}
+	if err := s.writeNames(b); err != nil {
+		return nil, err
+	}
+	if b.sharesProcesses() {
+		if err := s.pause(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.write(sandboxes, b.ID, b, b.config); err != nil {
+		return nil, err
+	}
+	s.mutex.Lock()
+	s.sandboxes[b.ID] = b
+	s.mutex.Unlock()
+	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: b.ID}, nil
+}
+
+// connect makes the namespaces of a sandbox.
+func (s *Server) connect(b *sandbox) error {
+	hostname := b.config.GetHostname()
+	if b.hostNetwork() {
+		hostname = "" // the node's
+	}
+	set, err := namespace.NewSet(s.path(shared, b.ID), hostname)
+	if err != nil {
+		return err
+	}
+	if b.hostNetwork() {
+		b.Address, err = netip.ParseAddr(s.NodeIP)
+		return err
+	}
+	network, address, err := s.Network.Attach(b.ID)
+	if err != nil {
+		return err
+	}
+	defer network.Close()
+	b.Address = address
+	if err := set.PinNetwork(network); err != nil {
+		return err
+	}
+	for parameter, value := range b.config.GetLinux().GetSysctls() {
+		if err := set.Set(parameter, value); err != nil {
+			return fmt.Errorf("setting the kernel parameter %s of a Pod: %w", parameter, err)
+		}
+	}
+	s.Network.Publish(b.ID, address, b.config.GetPortMappings())
+	return nil
+}
+
+// writeNames writes the files by which the containers know their own name and those of others.
+func (s *Server) writeNames(b *sandbox) error {
+	dir := s.path(b.ID)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	hostname := b.config.GetHostname()
+	if hostname == "" {
+		hostname, _ = os.Hostname() // the node's
+	}
+	var resolver strings.Builder
+	dns := b.config.GetDnsConfig()
+	for _, server := range dns.GetServers() {
+		fmt.Fprintln(&resolver, "nameserver", server)
+	}
+	if len(dns.GetSearches()) > 0 {
+		fmt.Fprintln(&resolver, "search", strings.Join(dns.GetSearches(), " "))
+	}
+	if len(dns.GetOptions()) > 0 {
+		fmt.Fprintln(&resolver, "options", strings.Join(dns.GetOptions(), " "))
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte(resolver.String()), 0o644),
+		os.WriteFile(filepath.Join(dir, "hostname"), []byte(hostname+"\n"), 0o644),
+	)
+}
+
+// pause starts the first process of a Pod whose containers see each other's processes. It waits, and buries orphans.
+func (s *Server) pause(ctx context.Context, b *sandbox) error {
+	root, err := s.Files.Prepare(b.ID, rootfsNothing)
+	if err != nil {
+		return err
+	}
+	spec := container.Spec{
+		Args: []string{"/pause"}, Root: root, NoNewPrivileges: true, Seccomp: true,
+		Mounts: []container.Mount{{Source: s.Init, Target: "/pause", ReadOnly: true}},
+	}
+	files, err := s.open(b, nil)
+	if err != nil {
+		return err
+	}
+	defer closeFiles(files)
+	_, err = s.Keeper.Start(ctx, keeper.Start{ID: b.ID, Spec: spec, Namespaces: files})
+	return err
+}
+
+// open opens the namespaces that a container of the sandbox enters.
+func (s *Server) open(b *sandbox, options *runtimeapi.NamespaceOption) (map[string]*os.File, error) {
+	kinds := []string{"net", "ipc", "uts"}
+	if b.hostNetwork() {
+		kinds = []string{"ipc"}
+	}
+	if options.GetIpc() == runtimeapi.NamespaceMode_NODE {
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "ipc" })
+	}
+	files := map[string]*os.File{}
+	for _, kind := range kinds {
+		file, err := s.namespaces(b).Open(kind)
+		if err != nil {
+			closeFiles(files)
+			return nil, fmt.Errorf("entering the namespaces of a Pod: %w", err)
+		}
+		files[kind] = file
+	}
+	return files, nil
+}
+
+func closeFiles(files map[string]*os.File) {
+	for _, file := range files {
+		file.Close()
+	}
+}
+
+// StopPodSandbox ends all that runs in a sandbox, and its network.
+func (s *Server) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+	b, err := s.sandbox(r.PodSandboxId)
+	if err != nil {
+		return &runtimeapi.StopPodSandboxResponse{}, nil //nolint:nilerr // what is not there needs no stop: the CRI demands it
+	}
+	return &runtimeapi.StopPodSandboxResponse{}, s.stop(ctx, b)
+}
+
+func (s *Server) stop(ctx context.Context, b *sandbox) error {
+	for _, c := range s.of(b.ID) {
+		if err := s.end(ctx, c, 0); err != nil {
+			return err
+		}
+	}
+	s.mutex.Lock()
+	was := b.Ready
+	b.Ready = false
+	s.mutex.Unlock()
+	if !was {
+		return nil
+	}
+	return errors.Join(s.dismantle(ctx, b), s.write(sandboxes, b.ID, b, b.config))
+}
+
+// dismantle takes a sandbox apart, as far as it was made.
+func (s *Server) dismantle(ctx context.Context, b *sandbox) error {
+	var problems []error
+	if b.sharesProcesses() {
+		if err := s.Keeper.Kill(ctx, b.ID); err == nil {
+			_, err = s.Keeper.Wait(ctx, b.ID)
+			problems = append(problems, err, s.Keeper.Forget(ctx, b.ID))
+		}
+		problems = append(problems, s.Files.Remove(b.ID))
+	}
+	problems = append(problems, s.namespaces(b).Close())
+	if !b.hostNetwork() {
+		s.Network.Withdraw(b.ID)
+		problems = append(problems, s.Network.Detach(b.ID))
+	}
+	return errors.Join(problems...)
+}
+
+// of are the containers of a sandbox.
+func (s *Server) of(id string) []*containerRecord {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var of []*containerRecord
+	for _, c := range s.containers {
+		if c.Sandbox == id {
+			of = append(of, c)
+		}
+	}
+	return of
+}
+
+// RemovePodSandbox forgets a sandbox with all its containers.
+func (s *Server) RemovePodSandbox(ctx context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+	b, err := s.sandbox(r.PodSandboxId)
+	if err != nil {
+		return &runtimeapi.RemovePodSandboxResponse{}, nil //nolint:nilerr // what is not there needs no removal: the CRI demands it
+	}
+	if err := s.stop(ctx, b); err != nil {
+		return nil, err
+	}
+	for _, c := range s.of(b.ID) {
+		if err := s.remove(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(s.erase(sandboxes, b.ID), os.RemoveAll(s.path(b.ID))); err != nil {
+		return nil, err
+	}
+	s.mutex.Lock()
+	delete(s.sandboxes, b.ID)
+	s.mutex.Unlock()
+	return &runtimeapi.RemovePodSandboxResponse{}, nil
+}
+
+func (s *Server) stateOf(b *sandbox) runtimeapi.PodSandboxState {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if b.Ready {
+		return runtimeapi.PodSandboxState_SANDBOX_READY
+	}
+	return runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+}
+
+// PodSandboxStatus tells all of one.
+func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	b, err := s.sandbox(r.PodSandboxId)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.PodSandboxStatusResponse{Status: s.statusOf(b), Timestamp: time.Now().UnixNano()}, nil
+}
+
+func (s *Server) statusOf(b *sandbox) *runtimeapi.PodSandboxStatus {
+	status := &runtimeapi.PodSandboxStatus{
+		Id: b.ID, Metadata: b.config.Metadata, State: s.stateOf(b), CreatedAt: b.Created.UnixNano(),
+		Labels: b.config.Labels, Annotations: b.config.Annotations, Network: &runtimeapi.PodSandboxNetworkStatus{},
+		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: b.config.GetLinux().GetSecurityContext().GetNamespaceOptions()}},
+	}
+	if !b.hostNetwork() {
+		status.Network.Ip = b.Address.String()
+	}
+	return status
+}
+
+// ListPodSandbox tells of all, the newest first.
+func (s *Server) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	return &runtimeapi.ListPodSandboxResponse{Items: s.listSandboxes(r.Filter)}, nil
+}
+
+func (s *Server) listSandboxes(filter *runtimeapi.PodSandboxFilter) []*runtimeapi.PodSandbox {
+	s.mutex.Lock()
+	all := make([]*sandbox, 0, len(s.sandboxes))
+	for _, b := range s.sandboxes {
+		all = append(all, b)
+	}
+	s.mutex.Unlock()
+	slices.SortFunc(all, func(a, b *sandbox) int { return b.Created.Compare(a.Created) })
+	items := make([]*runtimeapi.PodSandbox, 0, len(all))
+	for _, b := range all {
+		state := s.stateOf(b)
+		if filter.GetId() != "" && !strings.HasPrefix(b.ID, filter.GetId()) || filter.GetState() != nil && filter.GetState().State != state ||
+			!matches(filter.GetLabelSelector(), b.config.Labels) {
+			continue
+		}
+		items = append(items, &runtimeapi.PodSandbox{
+			Id: b.ID, Metadata: b.config.Metadata, State: state, CreatedAt: b.Created.UnixNano(), Labels: b.config.Labels, Annotations: b.config.Annotations,
+		})
+	}
+	return items
+}
+
+// UpdatePodSandboxResources tells of limits that have changed: a sandbox has none.
+func (s *Server) UpdatePodSandboxResources(context.Context, *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+	return &runtimeapi.UpdatePodSandboxResourcesResponse{}, nil
+}

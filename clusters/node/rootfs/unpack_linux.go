@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package rootfs
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/images/named"
+)
+
+// unpackOnce unpacks a layer unless it was. A folder gets its name when it is complete, so a kill at any time leaves nothing half
+// right.
+func (s *Store) unpackOnce(layer named.Blob) (err error) {
+	target := s.folder(layer)
+	if _, err := os.Stat(target); err == nil {
+		return nil
+	}
+	// Another node may be unpacking the same.
+	lock, err := os.OpenFile(target+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(target); err == nil {
+		return nil
+	}
+	blob, err := os.Open(layer.Path(s.Images))
+	if err != nil {
+		return fmt.Errorf("a layer is missing in the store: build the image again: %w", err)
+	}
+	defer blob.Close()
+	unfinished := target + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.Mkdir(unfinished, 0o755); err != nil {
+		return err
+	}
+	content := sha256.New()
+	if err := unpack(io.TeeReader(bufio.NewReaderSize(blob, 1<<20), content), unfinished); err != nil {
+		return errors.Join(explain(err), os.RemoveAll(unfinished))
+	}
+	if found := "sha256:" + hex.EncodeToString(content.Sum(nil)); found != layer.Digest {
+		return errors.Join(fmt.Errorf("the layer %s is damaged in the store: remove %s, and build the image again",
+			layer.Digest, layer.Path("IMAGES")), os.RemoveAll(unfinished))
+	}
+	return os.Rename(unfinished, target)
+}
+
+func explain(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("there is no space left where the layers of images lie (.cache/images/unpacked): %w", err)
+	}
+	return err
+}
+
+// unpack writes what is in a layer to a folder. All that it reads is read to the end, so that who digests it sees all.
+func unpack(layer io.Reader, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	plain := bufio.NewReader(layer)
+	var archive io.Reader = plain
+	if magic, _ := plain.Peek(2); string(magic) == "\x1f\x8b" {
+		if archive, err = gzip.NewReader(plain); err != nil {
+			return err
+		}
+	}
+	u := &unpacker{root: root, entries: tar.NewReader(archive)}
+	for {
+		header, err := u.entries.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := u.entry(header); err != nil {
+			return fmt.Errorf("%s: %w", header.Name, err)
+		}
+	}
+	if err := u.finish(); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, io.MultiReader(archive, plain))
+	return err
+}
+
+type unpacker struct {
+	root    *os.Root
+	entries *tar.Reader
+	// folders get their modes last: in one that can't be written to, nothing could be unpacked.
+	folders []*tar.Header
+}
+
+func (u *unpacker) entry(header *tar.Header) error {
+	name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
+	if name == "" {
+		return nil
+	}
+	if parent := path.Dir(name); parent != "." {
+		if err := u.root.MkdirAll(parent, 0o755); err != nil {
+			return err
+		}
+	}
+	const whiteout, opaque = ".wh.", ".wh..wh..opq"
+	switch base := path.Base(name); {
+	case base == opaque:
+		return u.attribute(path.Dir(name), "user.overlay.opaque", "y")
+	case strings.HasPrefix(base, whiteout):
+		// What a lower layer has at this name is gone: for overlayfs that is a device 0/0.
+		return u.node(path.Join(path.Dir(name), strings.TrimPrefix(base, whiteout)), unix.S_IFCHR)
+	}
+	mode := header.FileInfo().Mode()
+	if header.Typeflag != tar.TypeDir {
+		if err := u.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	switch header.Typeflag {
+	case tar.TypeDir:
+		if err := u.root.MkdirAll(name, 0o755); err != nil {
+			return err
+		}
+		u.folders = append(u.folders, header)
+		return u.own(name, header)
+	case tar.TypeReg:
+		if err := u.file(name, mode); err != nil {
+			return err
+		}
+		if err := u.own(name, header); err != nil {
+			return err
+		}
+		// After the owner, whose change takes the set-user-ID bit away.
+		if err := u.chmod(name, mode); err != nil {
+			return err
+		}
+		return u.root.Chtimes(name, header.ModTime, header.ModTime)
+	case tar.TypeSymlink:
+		if err := u.root.Symlink(header.Linkname, name); err != nil {
+			return err
+		}
+		return u.own(name, header)
+	case tar.TypeLink:
+		return u.root.Link(strings.TrimPrefix(path.Clean("/"+header.Linkname), "/"), name)
+	case tar.TypeFifo:
+		return u.node(name, unix.S_IFIFO|uint32(mode.Perm()))
+	}
+	return nil // devices: nobody but the machine's root may make them, and every container has those that it may use
+}
+
+func (u *unpacker) file(name string, mode fs.FileMode) error {
+	file, err := u.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode.Perm()|0o200)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, u.entries)
+	return errors.Join(err, file.Close())
+}
+
+func (u *unpacker) chmod(name string, mode fs.FileMode) error {
+	return u.root.Chmod(name, mode&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
+}
+
+// own gives a file to its owner. One that we don't have stays ours.
+func (u *unpacker) own(name string, header *tar.Header) error {
+	if header.Uid == 0 && header.Gid == 0 {
+		return nil
+	}
+	err := u.root.Lchown(name, header.Uid, header.Gid)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM) {
+		return nil
+	}
+	return err
+}
+
+// in calls with a descriptor of the folder that a name is in.
+func (u *unpacker) in(name string, do func(folder int) error) error {
+	folder, err := u.root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return do(int(folder.Fd()))
+}
+
+func (u *unpacker) node(name string, mode uint32) error {
+	return u.in(name, func(folder int) error {
+		err := unix.Mknodat(folder, path.Base(name), mode, 0)
+		if errors.Is(err, unix.EEXIST) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (u *unpacker) attribute(name, key, value string) error {
+	folder, err := u.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return unix.Fsetxattr(int(folder.Fd()), key, []byte(value), 0)
+}
+
+func (u *unpacker) finish() error {
+	for i := len(u.folders) - 1; i >= 0; i-- {
+		header := u.folders[i]
+		name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
+		if err := u.chmod(name, header.FileInfo().Mode()); err != nil {
+			return fmt.Errorf("%s: %w", header.Name, err)
+		}
+	}
+	return nil
+}
+
+// copyLayer lays a copy of an unpacked layer over a folder.
+func copyLayer(layer, target string) error {
+	return filepath.WalkDir(layer, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(layer, name)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(target, below)
+		stat, _ := info.Sys().(*syscall.Stat_t)
+		if !entry.IsDir() {
+			if err := os.RemoveAll(to); err != nil {
+				return err
+			}
+		}
+		switch {
+		case entry.IsDir():
+			if err := clearOpaque(name, to); err != nil {
+				return err
+			}
+			if err := os.MkdirAll(to, 0o755); err != nil {
+				return err
+			}
+		case info.Mode()&fs.ModeSymlink != 0:
+			link, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			if err := os.Symlink(link, to); err != nil {
+				return err
+			}
+		case info.Mode().IsRegular():
+			if err := copyFile(name, to, info.Mode()); err != nil {
+				return err
+			}
+		default:
+			return nil // a mark that something is gone, and it is
+		}
+		if stat != nil {
+			if err := os.Lchown(to, int(stat.Uid), int(stat.Gid)); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EPERM) {
+				return err
+			}
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil
+		}
+		return os.Chmod(to, info.Mode())
+	})
+}
+
+// clearOpaque removes what lower layers have in a folder that hides it.
+func clearOpaque(layer, target string) error {
+	value := make([]byte, 1)
+	if n, err := unix.Getxattr(layer, "user.overlay.opaque", value); err != nil || n != 1 || value[0] != 'y' {
+		return nil //nolint:nilerr // it has no such mark
+	}
+	return os.RemoveAll(target)
+}
+
+func copyFile(from, to string, mode fs.FileMode) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode.Perm()|0o200)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}

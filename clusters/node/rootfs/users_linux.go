@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package rootfs
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// User is who a program runs as.
+type User struct {
+	ID, Group int
+	// Groups are those of which the image says that the user is a member.
+	Groups []int
+	// Home is the user's folder.
+	Home string
+}
+
+// User finds a user in an image's own files. who is "name", "id", "name:group" or "id:group"; empty: root. An id need not be
+// known to the image; then its group is 0.
+func (s *Store) User(image Image, who string) (User, error) {
+	name, group, hasGroup := strings.Cut(who, ":")
+	if name == "" {
+		name = "0"
+	}
+	user := User{Home: "/"}
+	id, numberErr := strconv.Atoi(name)
+	user.ID = id
+	entry := find(s.read(image, "etc/passwd"), func(fields []string) bool {
+		const entryLength = 6
+		return len(fields) >= entryLength && (fields[0] == name || numberErr == nil && fields[2] == name)
+	})
+	switch {
+	case entry != nil:
+		user.ID, _ = strconv.Atoi(entry[2])
+		user.Group, _ = strconv.Atoi(entry[3])
+		if entry[5] != "" {
+			user.Home = entry[5]
+		}
+	case numberErr != nil:
+		return user, fmt.Errorf("the image %s has no user %q in its /etc/passwd", image.Reference, name)
+	}
+	groups := s.read(image, "etc/group")
+	if hasGroup {
+		if number, err := strconv.Atoi(group); err == nil {
+			user.Group = number
+		} else if entry := find(groups, func(fields []string) bool { return len(fields) > 2 && fields[0] == group }); entry != nil {
+			user.Group, _ = strconv.Atoi(entry[2])
+		} else {
+			return user, fmt.Errorf("the image %s has no group %q in its /etc/group", image.Reference, group)
+		}
+	}
+	if entry != nil {
+		find(groups, func(fields []string) bool {
+			const members = 3
+			if len(fields) > members && slices.Contains(strings.Split(fields[members], ","), entry[0]) {
+				if number, err := strconv.Atoi(fields[2]); err == nil {
+					user.Groups = append(user.Groups, number)
+				}
+			}
+			return false
+		})
+	}
+	return user, nil
+}
+
+// find is the fields of the first line that is wanted.
+func find(content string, wanted func(fields []string) bool) []string {
+	for line := range strings.Lines(content) {
+		if fields := strings.Split(strings.TrimSpace(line), ":"); wanted(fields) {
+			return fields
+		}
+	}
+	return nil
+}
+
+// read is a file of the image: that of the topmost layer that has it. Missing ones are empty.
+func (s *Store) read(image Image, name string) string {
+	folders := s.Folders(image)
+	slices.Reverse(folders)
+	for _, folder := range folders {
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			continue
+		}
+		content, err := root.ReadFile(name)
+		root.Close()
+		if err == nil {
+			return string(content)
+		}
+	}
+	return ""
+}
