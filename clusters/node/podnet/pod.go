@@ -135,8 +135,8 @@ func (n *Network) connect(id string, address netip.Addr) error {
 	return netlink.LinkSetAlias(link, id)
 }
 
-// Detach removes a Pod's cable, and with it all routes; connections of the Pod end. The address is free again. To detach what is not
-// attached is no error.
+// Detach removes a Pod's cable, and with it all routes. The kernel forgets its connections: who still sends to the Pod is told that there
+// is none, or led to another one by the rules of today. The address is free again. To detach what is not attached is no error.
 func (n *Network) Detach(id string) error {
 	n.mutex.Lock()
 	address, ok := n.pods[id]
@@ -147,8 +147,21 @@ func (n *Network) Detach(id string) error {
 	if err := removeLink(interfaceName(address)); err != nil {
 		return fmt.Errorf("removing the network of the Pod %s: %w", id, err)
 	}
+	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, connectionsOf(address)); err != nil {
+		return fmt.Errorf("forgetting the connections of the Pod %s: %w", id, err)
+	}
 	n.release(id)
 	return nil
+}
+
+// connectionsOf are those of a Pod, whoever has begun them.
+type connectionsOf netip.Addr
+
+// MatchConntrackFlow says whether a connection is the Pod's. What a client has connected to may have been a Service; it is a Pod that
+// answers.
+func (a connectionsOf) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	pod := netip.Addr(a).AsSlice()
+	return flow.Forward.SrcIP.Equal(pod) || flow.Reverse.SrcIP.Equal(pod)
 }
 
 // removeLink removes one end of a cable, and with it the other.

@@ -14,6 +14,8 @@
 //   - kernel.go: how the kernel is told, by netlink. It compares with what it has told before, and sends the difference as a transaction.
 //   - proxy.go: when. Informers say that something has changed; then all of it is planned again.
 //
+// And drain.go says when a Pod may end, since none comes to it any more.
+//
 // Nothing of this is on the way of a packet: a node whose agent has been killed still leads connections to Pods, by the rules that it
 // has. What is connected stays connected, whatever becomes of the rules: the kernel remembers each connection (conntrack).
 //

@@ -92,7 +92,7 @@ func (k *kernel) prepare() error {
 	}
 	// A connection is remembered for two minutes after its end, in case a packet is still on its way somewhere in the Internet. Here
 	// nothing is on its way, and a load test would fill the table. A kernel that doesn't let a user say so remembers them for longer.
-	_ = os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", []byte("5"), 0)
+	_ = os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", []byte("1"), 0)
 	return nil
 }
 

@@ -5,24 +5,17 @@ package services
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 )
 
 // Options are what a Proxy works with.
@@ -160,64 +153,4 @@ func (p *Proxy) ClearHostPorts(id string) {
 	delete(p.hostPorts, id)
 	p.mutex.Unlock()
 	p.wake()
-}
-
-// managed are slices that follow Pods: who is deleted is out of them soon. Those that somebody else writes promise nothing.
-const managed = "endpointslice-controller.k8s.io"
-
-// leading are the Pods that are ready, as Services see it. Who is about to end is none, though it may be the last one and still be asked:
-// nobody takes over from it, so there is nothing that it could wait for.
-func leading(all []*discoveryv1.EndpointSlice) map[netip.Addr]bool {
-	addresses := map[netip.Addr]bool{}
-	for _, slice := range all {
-		if slice.Labels[discoveryv1.LabelManagedBy] != managed {
-			continue
-		}
-		for _, e := range slice.Endpoints {
-			if !ptr.Deref(e.Conditions.Ready, true) || ptr.Deref(e.Conditions.Terminating, false) {
-				continue
-			}
-			for _, text := range e.Addresses {
-				if address, err := netip.ParseAddr(text); err == nil {
-					addresses[address] = true
-				}
-			}
-		}
-	}
-	return addresses
-}
-
-// Drained waits until no rule leads new connections to a Pod that is being deleted. It is called before the Pod's programs are told to
-// end: Kubernetes starts both at the same moment, and a program that has stopped listening before all know of it refuses connections that
-// it should not have been sent. It is why people write "sleep 5" into a preStop hook.
-//
-// A Pod that is not being deleted, of which one container is restarted, waits for nothing.
-func (p *Proxy) Drained(ctx context.Context, name types.NamespacedName, uid types.UID, address netip.Addr) error {
-	// The kubelet knows of the deletion by its own watch, which may be ahead of ours: so nobody is asked but the API server itself.
-	pod, err := p.options.Client.CoreV1().Pods(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return fmt.Errorf("asking whether the Pod %s is being deleted: %w", name, err)
-	case pod.UID == uid && pod.DeletionTimestamp == nil && !over(pod):
-		return nil
-	}
-	for {
-		p.mutex.Lock()
-		leads, changed := p.leading[address], p.changed
-		p.mutex.Unlock()
-		if !leads {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("connections are still led to the Pod %s at %s", name, address), context.Cause(ctx))
-		}
-	}
-}
-
-// over says that a Pod was ended for good by somebody else than a deletion: it has been evicted, or its time is up.
-func over(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

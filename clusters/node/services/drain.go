@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package services
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"lva.io/operators/clusters/node/podnet"
+)
+
+// Pod is a Pod on this node.
+type Pod struct {
+	Name    types.NamespacedName
+	UID     types.UID
+	Address netip.Addr
+	// Namespace is its network's.
+	Namespace *os.File
+}
+
+// Drained waits until no new connection comes to a Pod that is being deleted. It is called before the Pod's programs are told to end.
+// Kubernetes starts both at the same moment, that they end and that the world gets to know, and whoever is faster loses connections; it is
+// why people write "sleep 5" into a preStop hook. Three things have to happen first:
+//
+//   - no rule leads to the Pod,
+//   - what rules have led there before is connected, and
+//   - the Pod's programs have accepted it: what is in the kernel's queue when a program stops listening is reset.
+//
+// A Pod that is not being deleted, of which one container is restarted, waits for nothing. That connections are not led elsewhere in time
+// is an error; the Pod should be ended nevertheless.
+func (p *Proxy) Drained(ctx context.Context, pod Pod) error {
+	// The kubelet knows of the deletion by its own watch, which may be ahead of ours: so nobody is asked but the API server itself.
+	object, err := p.options.Client.CoreV1().Pods(pod.Name.Namespace).Get(ctx, pod.Name.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("asking whether the Pod %s is being deleted: %w", pod.Name, err)
+	case object.UID == pod.UID && object.DeletionTimestamp == nil && !over(object):
+		return nil
+	}
+	if err := p.drained(ctx, pod); err != nil {
+		return fmt.Errorf("waiting until no connection is led to the Pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// over says that a Pod was ended for good by somebody else than a deletion: it has been evicted, or its time is up.
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+func (p *Proxy) drained(ctx context.Context, pod Pod) error {
+	for {
+		p.mutex.Lock()
+		leads, changed := p.leading[pod.Address], p.changed
+		p.mutex.Unlock()
+		if !leads {
+			return settled(ctx, pod)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("connections are still led to %s: %w", pod.Address, context.Cause(ctx))
+		}
+	}
+}
+
+// managed are slices that follow Pods: who is deleted is out of them soon. Those that somebody else writes promise nothing.
+const managed = "endpointslice-controller.k8s.io"
+
+// leading are the Pods that are ready, as Services see it. Who is about to end is none, though it may be the last one and still be asked:
+// nobody takes over from it, so there is nothing that it could wait for.
+func leading(all []*discoveryv1.EndpointSlice) map[netip.Addr]bool {
+	addresses := map[netip.Addr]bool{}
+	for _, slice := range all {
+		if slice.Labels[discoveryv1.LabelManagedBy] != managed {
+			continue
+		}
+		for _, e := range slice.Endpoints {
+			if !ptr.Deref(e.Conditions.Ready, true) || ptr.Deref(e.Conditions.Terminating, false) {
+				continue
+			}
+			for _, text := range e.Addresses {
+				if address, err := netip.ParseAddr(text); err == nil {
+					addresses[address] = true
+				}
+			}
+		}
+	}
+	return addresses
+}
+
+const (
+	// settling is how long a Pod may take to accept what was led to it. One that takes longer has stopped to listen already.
+	settling = time.Second
+	// look is how often it is looked.
+	look = 2 * time.Millisecond
+)
+
+// settled waits until all connections that were led to a Pod are accepted. On an idle machine they are; on one that has more to do than it
+// can, a packet may wait for a processor at any point of its way.
+func settled(ctx context.Context, pod Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, settling)
+	defer cancel()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for _, pending := range []func(Pod) (bool, error){connecting, queued} {
+		for {
+			waits, err := pending(pod)
+			if err != nil {
+				return err
+			}
+			if !waits {
+				break
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// The kernel's states of a connection of which only the first packets were seen (TCP_CONNTRACK_SYN_SENT, TCP_CONNTRACK_SYN_RECV).
+var beginning = []uint8{1, 2}
+
+// connecting says whether the kernel has led a connection to the Pod that is not complete.
+func connecting(pod Pod) (bool, error) {
+	known, err := netlink.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
+	if err != nil {
+		return false, fmt.Errorf("asking for the kernel's connections: %w", err)
+	}
+	return slices.ContainsFunc(known, func(flow *netlink.ConntrackFlow) bool {
+		tcp, ok := flow.ProtoInfo.(*netlink.ProtoInfoTCP)
+		answers, _ := netip.AddrFromSlice(flow.Reverse.SrcIP)
+		return ok && slices.Contains(beginning, tcp.State) && answers.Unmap() == pod.Address
+	}), nil
+}
+
+// listening is the state of a socket that waits for connections (TCP_LISTEN).
+const listening = 10
+
+// queued says whether a program of the Pod has connections that it has not accepted.
+func queued(pod Pod) (waits bool, err error) {
+	err = podnet.Inside(pod.Namespace, func() error {
+		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+			sockets, err := netlink.SocketDiagTCP(family)
+			if err != nil {
+				return fmt.Errorf("asking for the Pod's sockets: %w", err)
+			}
+			for _, socket := range sockets {
+				waits = waits || socket.State == listening && socket.RQueue > 0
+			}
+		}
+		return nil
+	})
+	return waits, err
+}
