@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/multicall"
@@ -68,9 +69,10 @@ func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, err
 
 // manner is how a cluster is started.
 type manner struct {
-	durable   bool     // what it holds survives a power failure
-	scheduler bool     // somebody may make Pods
-	done      []string // start-up hooks whose work was done before: nobody waits for them
+	durable   bool       // what it holds survives a power failure
+	scheduler bool       // somebody may make Pods
+	node      *NodeParts // Pods run, if it is not nil
+	done      []string   // start-up hooks whose work was done before: nobody waits for them
 }
 
 // startPrepared starts a cluster's server, which begins with a prepared store if it can.
@@ -132,7 +134,7 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, h
 	if c.port, err = reservePort(port); err != nil {
 		return err
 	}
-	if err := writeFiles(c.Dir, c.port.Port); err != nil {
+	if err := writeFiles(c.Dir, c.port.Port, how); err != nil {
 		return err
 	}
 	if c.config, err = loadConfig(c.Kubeconfig); err != nil {
@@ -140,7 +142,11 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, h
 	}
 	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
 	// second on their own.
-	if err := c.launch(program, etcd(how.durable), apiServer(c.port.Port, how.durable)); err != nil {
+	server := apiServer(c.port.Port, how.durable)
+	if how.node != nil {
+		server.flags = withFlags(server.flags, nodeFlags()...)
+	}
+	if err := c.launch(program, etcd(how.durable), server); err != nil {
 		return err
 	}
 	return c.waitAPIReady(ctx, how.done...)
@@ -155,7 +161,11 @@ func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, how
 	if err := c.launch(program, controllerManager()); err != nil {
 		return err
 	}
-	if err := c.waitControllers(ctx); err != nil || !how.scheduler {
+	var node errgroup.Group
+	if how.node != nil {
+		node.Go(func() error { return c.startNode(ctx, program, how) })
+	}
+	if err := errors.Join(c.waitControllers(ctx), node.Wait()); err != nil || !how.scheduler {
 		return err
 	}
 	// Nobody waits for the scheduler, as long as there is no node: it begins when the others are through.

@@ -92,7 +92,7 @@ func flagsDigest() string {
 	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler()} {
 		fmt.Fprintln(digest, component.name, component.flags)
 	}
-	fmt.Fprint(digest, egressSelection, string(config.AuditPolicy))
+	fmt.Fprint(digest, nodeFlags(), egressSelection(""), string(config.AuditPolicy))
 	return hex.EncodeToString(digest.Sum(nil))
 }
 

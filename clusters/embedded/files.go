@@ -6,6 +6,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -27,7 +28,8 @@ const (
 
 // egressSelection is how the API server goes out to Services: it asks for the connection at a socket in the run folder,
 // which is its working folder too. The name is relative, since the name of a socket may have about a hundred bytes.
-const egressSelection = `apiVersion: apiserver.k8s.io/v1beta1
+func egressSelection(socket string) string {
+	return `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:
 - name: cluster
@@ -35,15 +37,28 @@ egressSelections:
     proxyProtocol: HTTPConnect
     transport:
       uds:
-        udsName: ` + egressSocket + "\n"
+        udsName: ` + socket + "\n"
+}
 
 // hosts are the names of the API server's certificate.
 var hosts = []string{
 	"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 }
 
+// client is a user for whom there is a kubeconfig.
+type client struct{ file, user, group string }
+
+// kubeconfig is the user's, for the API server at host.
+func (c client) kubeconfig(ca *certificates.Authority, host string) ([]byte, error) {
+	pair, err := ca.Client(c.user, groupsOf(c.group)...)
+	if err != nil {
+		return nil, err
+	}
+	return Kubeconfig(host, ca.PEM, clientcmdapi.AuthInfo{ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key})
+}
+
 // clients are the users for whom a cluster has a kubeconfig: file name, user, groups.
-var clients = []struct{ file, user, group string }{
+var clients = []client{
 	{adminKubeconfig, "operator-labs-admin", "system:masters"},
 	// The controllers could each have an account of their own (--use-service-account-credentials), as kubeadm does;
 	// it costs a second at the start and nobody here attacks them.
@@ -53,9 +68,13 @@ var clients = []struct{ file, user, group string }{
 
 // writeFiles makes all that the programs read: keys, certificates, kubeconfigs, settings. A folder that has keys from an
 // earlier start keeps them, so that kubeconfigs and tokens that were handed out go on working.
-func writeFiles(dir string, port int) error {
+func writeFiles(dir string, port int, how manner) error {
+	socket := egressSocket
+	if how.node != nil {
+		socket = nodeEgress
+	}
 	if err := secretFiles(dir, map[string][]byte{
-		"audit-policy.yaml": config.AuditPolicy, "egress.yaml": []byte(egressSelection),
+		"audit-policy.yaml": config.AuditPolicy, "egress.yaml": []byte(egressSelection(socket)),
 	}); err != nil {
 		return err
 	}
@@ -66,7 +85,7 @@ func writeFiles(dir string, port int) error {
 	if err != nil {
 		return err
 	}
-	server, err := ca.Server("kube-apiserver", hosts, net.IPv4(127, 0, 0, 1), kubernetesServiceIP)
+	server, err := ca.Server("kube-apiserver", hosts, net.IPv4(127, 0, 0, 1), kubernetesServiceIP, nodeIP)
 	if err != nil {
 		return err
 	}
@@ -77,16 +96,15 @@ func writeFiles(dir string, port int) error {
 	}
 	host := fmt.Sprintf("https://127.0.0.1:%d", port)
 	for _, client := range clients {
-		pair, err := ca.Client(client.user, client.group)
-		if err != nil {
-			return err
-		}
-		if files[client.file], err = Kubeconfig(host, ca.PEM, clientcmdapi.AuthInfo{
-			ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key,
-		}); err != nil {
+		if files[client.file], err = client.kubeconfig(ca, host); err != nil {
 			return err
 		}
 	}
+	ofNode, err := nodeFiles(ca, host)
+	if err != nil {
+		return err
+	}
+	maps.Copy(files, ofNode)
 	// The file that says that all are there comes last.
 	admin := files[adminKubeconfig]
 	delete(files, adminKubeconfig)

@@ -110,7 +110,7 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	if c.port, err = reservePort(0); err != nil {
 		return err
 	}
-	if err := writeFiles(c.Dir, c.port.Port); err != nil {
+	if err := writeFiles(c.Dir, c.port.Port, manner{}); err != nil {
 		return err
 	}
 	// A certificate authority would be written into the store, as the one that the server trusts. So this server knows its only

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"lva.io/operators/clusters/images/named"
 )
 
 // keep is how long something stays in the store that the catalogue has no more: long enough for a branch that somebody
@@ -63,6 +65,15 @@ func (s *Store) prune(c *Catalogue) error {
 			}
 		}); err != nil {
 			return err
+		}
+	}
+	all, err := named.List(s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, image := range all {
+		for _, b := range append(image.Layers, image.Configuration) {
+			inUse[filepath.Base(s.blob(b.Digest))] = true
 		}
 	}
 	return s.sift("blobs/sha256", func(name string) bool { return inUse[name] }, func(string) {})

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/images/named"
 )
 
 // Store is a folder with images and what they are made from, by content. Several programs may use it at once.
@@ -98,6 +99,9 @@ func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) (
 		if err != nil {
 			return nil, fmt.Errorf("making the image %s: %w", image.Reference, err)
 		}
+		if err := s.name(image.Reference, c); err != nil {
+			return nil, err
+		}
 		built = append(built, c.built(image.Reference))
 	}
 	if len(images) > 0 {
@@ -122,6 +126,15 @@ func (s *Store) Find(images []Image) ([]Built, error) {
 		}
 	}
 	return found, nil
+}
+
+// name lets the node of an embedded cluster find an image.
+func (s *Store) name(reference string, c content) error {
+	image := named.Image{Reference: reference, Configuration: named.Blob(c.Configuration)}
+	for _, layer := range c.Layers {
+		image.Layers = append(image.Layers, named.Blob(layer))
+	}
+	return named.Write(s.Dir, image)
 }
 
 // ingredients makes what takes long: Debian roots, which wait for a network, beside programs, which need the processor.

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/node/namespace"
+	"lva.io/operators/clusters/node/outside"
 	"lva.io/operators/clusters/node/plan"
 )
 
@@ -110,7 +111,7 @@ func begin(h plan.Host) (node *exec.Cmd, inside *namespace.Crossing, err error) 
 	if inside, err = namespace.NewCrossing(inAsks); err != nil {
 		return nil, nil, err
 	}
-	go func() { _ = namespace.ServeCrossing(outServes) }()
+	go func() { _ = namespace.ServeCrossing(outServes, outside.Dial) }()
 	return node, inside, await(statusRead)
 }
 

@@ -4,7 +4,7 @@
 // Command init is the small program without which the node would not be: it is started once for each container, and so it has
 // nothing in it that takes time to begin. By its name it is
 //
-//	operator-labs-host FILE   the node's end on the machine: makes the namespaces, and carries what crosses between the networks
+//	init host FILE            the node's end on the machine: makes the namespaces, and carries what crosses between the networks
 //	operator-labs-node        the first process in them: keeps the containers, and starts the agent and the kubelet
 //	operator-labs-container   the first process of a container, until it becomes the program
 //	operator-labs-owners      runs a command for which all users are one (the kubelet, where there is one id only)
@@ -23,16 +23,20 @@ import (
 func main() {
 	container.Main()
 	roles := map[string]func([]string) error{
-		"operator-labs-host": host, "operator-labs-node": first, "operator-labs-owners": owners,
+		"host": host, "operator-labs-node": first, "operator-labs-owners": owners,
 		"mount": mount, "umount": umount, "pause": pause,
 	}
-	name := filepath.Base(os.Args[0])
+	arguments := os.Args
+	if filepath.Base(arguments[0]) == "init" && len(arguments) > 1 {
+		arguments = arguments[1:]
+	}
+	name := filepath.Base(arguments[0])
 	role, known := roles[name]
 	if !known {
 		fmt.Fprintf(os.Stderr, "%s: this program is part of an embedded cluster's node (clusters/node), which starts it\n", name)
 		os.Exit(2)
 	}
-	if err := role(os.Args[1:]); err != nil {
+	if err := role(arguments[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}

@@ -196,9 +196,12 @@ func Descriptors(rights []byte) ([]*os.File, error) {
 	return files, nil
 }
 
+// Dial connects. It is (*net.Dialer).DialContext, or knows more addresses.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // ServeCrossing makes the sockets that the other side asks for, until nobody holds the other end any more. It takes the file
 // over.
-func ServeCrossing(end *os.File) error {
+func ServeCrossing(end *os.File, dial Dial) error {
 	connection, err := packets(end)
 	if err != nil {
 		return fmt.Errorf("serving a crossing between two networks: %w", err)
@@ -214,11 +217,11 @@ func ServeCrossing(end *os.File) error {
 		case reply == nil:
 			continue // nobody waits for an answer
 		}
-		go answer(message, reply)
+		go answer(message, reply, dial)
 	}
 }
 
-func answer(message []byte, reply *os.File) {
+func answer(message []byte, reply *os.File, dial Dial) {
 	connection, err := packets(reply)
 	if err != nil {
 		return
@@ -227,7 +230,7 @@ func answer(message []byte, reply *os.File) {
 	var q question
 	var file *os.File
 	if err = json.Unmarshal(message, &q); err == nil {
-		file, err = q.socket()
+		file, err = q.socket(dial)
 	}
 	if err != nil {
 		refused := refusal{Message: err.Error()}
@@ -241,12 +244,14 @@ func answer(message []byte, reply *os.File) {
 }
 
 // socket makes the socket here.
-func (q question) socket() (*os.File, error) {
+func (q question) socket(dial Dial) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
 	var made io.Closer
 	var err error
 	switch q.How {
 	case "dial":
-		made, err = net.DialTimeout(q.Network, q.Address, dialTimeout)
+		made, err = dial(ctx, q.Network, q.Address)
 	case "listen":
 		made, err = net.Listen(q.Network, q.Address)
 	case "packet":

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/node"
+)
+
+// NodeName is the name of an embedded cluster's only node.
+const NodeName = "operator-labs"
+
+// nodeIP is the node's address in its own network: Pods reach the API server there, and it reaches the kubelet.
+var nodeIP = net.IPv4(10, 244, 0, 1)
+
+// NodeParts are what a cluster's node is made of.
+type NodeParts struct {
+	// Programs are the node's own, which must be there.
+	Programs node.Programs
+	// Images is the folder of the image store.
+	Images string
+}
+
+// StartWithNode is Start for who makes Pods: it returns when a node is Ready, too. The error is a *node.Unavailable where there can
+// be none.
+func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
+	c, err := startPrepared(ctx, program, manner{scheduler: true, node: &parts})
+	if err != nil {
+		return nil, err
+	}
+	return c.whole(ctx)
+}
+
+// agents is the group of the nodes' agents. Services are kept by them as by kube-proxy; besides, they ask whether a Pod is being
+// deleted.
+const agents = "operator-labs:agents"
+
+// ensureAgents lets the agents do their work.
+func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface) error {
+	name := metav1.ObjectMeta{Name: agents}
+	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"services", "pods"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: agents},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: agents}},
+	}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("letting the node's agent watch Services: %w", err)
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("letting the node's agent watch Services: %w", err)
+	}
+	return nil
+}
+
+// Files of the run folder by which the node and the API server know each other.
+const (
+	kubeletKubeconfig = "kubelet.kubeconfig"
+	agentKubeconfig   = node.AgentKubeconfig
+	kubeletServing    = "kubelet"        // .crt and .key
+	kubeletClient     = "kubelet-client" // the API server's, towards the kubelet
+	proxyClient       = "proxy-client"   // the API server's, towards aggregated API servers
+	// nodeEgress is the socket at which the node leads the API server on. Who serves Services locally keeps egressSocket.
+	nodeEgress = "node.sock"
+)
+
+// nodeFiles are the keys of a node. The kubelet has one of its own, which is good for what concerns its node only (the Node
+// authorizer, and NodeRestriction).
+func nodeFiles(ca *certificates.Authority, host string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	serving, err := ca.Server("system:node:"+NodeName, []string{NodeName}, nodeIP)
+	if err != nil {
+		return nil, err
+	}
+	files[kubeletServing+".crt"], files[kubeletServing+".key"] = serving.Certificate, serving.Key
+	for file, user := range map[string]string{kubeletClient: "system:masters", proxyClient: ""} {
+		pair, err := ca.Client("operator-labs-"+file, groupsOf(user)...)
+		if err != nil {
+			return nil, err
+		}
+		files[file+".crt"], files[file+".key"] = pair.Certificate, pair.Key
+	}
+	for _, client := range []client{{kubeletKubeconfig, "system:node:" + NodeName, "system:nodes"}, {agentKubeconfig, "operator-labs-agent", agents}} {
+		if files[client.file], err = client.kubeconfig(ca, host); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func groupsOf(group string) []string {
+	if group == "" {
+		return nil
+	}
+	return []string{group}
+}
+
+// nodeFlags are what the API server is told besides when there is a node, or otherwise than without one.
+func nodeFlags() []string {
+	return []string{
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		// Pods find the API server behind the Service kubernetes: at the node's address.
+		"--advertise-address=" + nodeIP.String(), "--endpoint-reconciler-type=lease",
+		"--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=ca.crt",
+		"--kubelet-client-certificate=" + kubeletClient + ".crt", "--kubelet-client-key=" + kubeletClient + ".key",
+		"--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=operator-labs-" + proxyClient,
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + proxyClient + ".crt", "--proxy-client-key-file=" + proxyClient + ".key",
+	}
+}
+
+// withFlags adds flags. Each takes the place of the one of its name.
+func withFlags(flags []string, more ...string) []string {
+	name := func(flag string) string {
+		before, _, _ := strings.Cut(flag, "=")
+		return before
+	}
+	flags = slices.DeleteFunc(flags, func(old string) bool {
+		return slices.ContainsFunc(more, func(flag string) bool { return name(flag) == name(old) })
+	})
+	return append(flags, more...)
+}
+
+// startNode starts the node and waits until it is Ready.
+func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how manner) error {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := c.ensureAgents(ctx, client); err != nil {
+		return err
+	}
+	files := map[string][]byte{}
+	for _, name := range []string{kubeletKubeconfig, agentKubeconfig, kubeletServing + ".crt", kubeletServing + ".key", "ca.crt"} {
+		if files[name], err = os.ReadFile(filepath.Join(c.Dir, name)); err != nil {
+			return fmt.Errorf("reading the node's keys: %w", err)
+		}
+	}
+	started, err := node.Start(ctx, node.Options{
+		Name: NodeName, Scope: c.scope, Dir: c.Dir, Keep: how.durable, Programs: how.node.Programs, ControlPlane: program.Path,
+		Env: environment(), Images: how.node.Images, API: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port.Port)),
+		Egress: filepath.Join(c.Dir, nodeEgress), Local: c.Egress, Files: files,
+	})
+	if err != nil {
+		return err
+	}
+	c.mutex.Lock()
+	c.processes = append(c.processes, started.Process())
+	c.mutex.Unlock()
+	return started.Ready(ctx, client)
+}

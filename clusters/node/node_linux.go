@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lva.io/operators/clusters/node/kubelet"
+	"lva.io/operators/clusters/node/plan"
+	"lva.io/operators/clusters/process"
+)
+
+// Start starts a node. It returns when its first process is there; the kubelet registers it at the API server, and Ready waits for
+// that. The node ends with the scope, or with Close. The error is an *Unavailable if this machine can have none.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	n := &Node{options: o, dir: filepath.Join(o.Dir, "node")}
+	if err := n.write(); err != nil {
+		return nil, fmt.Errorf("starting a node: %w", err)
+	}
+	if err := n.start(ctx); err != nil {
+		return nil, fmt.Errorf("starting a node: %w", err)
+	}
+	return n, nil
+}
+
+// write writes what the node's programs read.
+func (n *Node) write() error {
+	etc := filepath.Join(n.dir, "etc")
+	if err := os.MkdirAll(etc, 0o755); err != nil {
+		return err
+	}
+	files := map[string][]byte{kubelet.ConfigurationFile: kubelet.Configuration()}
+	for name, content := range n.options.Files {
+		files[name] = content
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(etc, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	o := n.options
+	host := plan.Host{
+		Name: o.Name, Dir: n.dir, Keep: o.Keep, Init: o.Programs.Init, Agent: o.Programs.Agent, ControlPlane: o.ControlPlane, Images: o.Images,
+		API: o.API, Egress: o.Egress, Local: o.Local, SingleID: o.SingleID,
+		AgentArgs:   []string{"agent", "-node=" + o.Name, "-kubeconfig=" + plan.Etc + "/" + AgentKubeconfig},
+		KubeletArgs: kubelet.Args(o.Name),
+	}
+	text, err := json.Marshal(host)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(n.plan(), text, 0o600)
+}
+
+func (n *Node) plan() string { return filepath.Join(n.dir, "plan.json") }
+
+// start starts the node's end on the machine, and waits until it says what became of the node.
+func (n *Node) start(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(n.dir, "host.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	n.process, err = n.options.Scope.Start(process.Spec{
+		Name: "node", Path: n.options.Programs.Init, Args: []string{"host", n.plan()}, Env: n.options.Env,
+		Stdout: log, Stderr: log, Files: []*os.File{write},
+	})
+	write.Close()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { n.process.Kill() })
+	defer stop()
+	said, err := io.ReadAll(read)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	var s plan.Status
+	if err := json.Unmarshal(said, &s); err != nil {
+		return fmt.Errorf("it ended at once%s", n.LastWords())
+	}
+	switch {
+	case s.Reason != "":
+		n.process.Kill()
+		unavailable := &Unavailable{Reason: s.Reason, Remedy: s.Remedy}
+		if s.Error != "" {
+			unavailable.Err = errors.New(s.Error)
+		}
+		return unavailable
+	case s.Error != "":
+		n.process.Kill()
+		return errors.New(s.Error)
+	}
+	return nil
+}
+
+// LastWords are the last lines of the logs of the node's programs, for an error message.
+func (n *Node) LastWords() string {
+	var words strings.Builder
+	for _, name := range []string{"host.log", "log/agent.log", "log/kubelet.log"} {
+		content, err := os.ReadFile(filepath.Join(n.dir, name))
+		if err != nil || len(content) == 0 {
+			continue
+		}
+		const most = 5
+		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+		fmt.Fprintf(&words, "\nthe last lines of %s:\n  %s", name, strings.Join(lines[max(0, len(lines)-most):], "\n  "))
+	}
+	return words.String()
+}

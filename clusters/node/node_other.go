@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+//go:build !linux
+
+package node
+
+import "context"
+
+// Start says that there is no node here.
+func Start(context.Context, Options) (*Node, error) {
+	return nil, &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
+}
+
+// LastWords are none.
+func (n *Node) LastWords() string { return "" }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package node
+
+import (
+	"context"
+	"path/filepath"
+
+	"lva.io/operators/clusters/gobuild"
+)
+
+// Programs are the node's own programs, in a checkout of this repository.
+type Programs struct {
+	// Init and Agent are their files.
+	Init, Agent string
+
+	targets []gobuild.Target
+}
+
+// ProgramsOf are those of the checkout at root.
+func ProgramsOf(root string) Programs {
+	file := func(name string) string { return filepath.Join(root, ".cache", "node", name) }
+	target := func(name string) gobuild.Target {
+		return gobuild.Target{Package: "./node/" + name, Module: filepath.Join(root, "clusters"), Output: file(name)}
+	}
+	return Programs{Init: file("init"), Agent: file("agent"), targets: []gobuild.Target{target("init"), target("agent")}}
+}
+
+// Ensure builds them unless they are there and fit their sources.
+func (p Programs) Ensure(ctx context.Context, progress gobuild.Progress) error {
+	for _, target := range p.targets {
+		if err := target.Ensure(ctx, progress); err != nil {
+			return err
+		}
+	}
+	return nil
+}
