@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"log"
 	"net/netip"
 	"os"
 
@@ -59,10 +60,16 @@ func (n *network) Withdraw(id string) {
 	}
 }
 
-// Drained returns when no new connection is led to a Pod that is being deleted.
-func (n *network) Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr) error {
+// Drained returns when no new connection comes to a Pod that is being deleted.
+func (n *network) Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, namespace *os.File) error {
 	if n.services == nil {
 		return nil
 	}
-	return n.services.Drained(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, types.UID(pod.Uid), address)
+	err := n.services.Drained(ctx, services.Pod{
+		Name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: types.UID(pod.Uid), Address: address, Namespace: namespace,
+	})
+	if err != nil {
+		log.Printf("a Pod ends though it may still be asked: %v", err)
+	}
+	return err
 }

@@ -23,7 +23,7 @@ type Pod struct {
 	ID string
 	// Address is that of eth0.
 	Address netip.Addr
-	// Namespace is the network namespace. It lives as long as this file is open or a process is in it; the caller closes it.
+	// Namespace is the network namespace. The caller closes it; the network lives on until Detach, or as long as a process is in it.
 	Namespace *os.File
 }
 
@@ -35,7 +35,7 @@ func (n *Network) Attach(id string) (*Pod, error) {
 	}
 	namespace, err := n.newNamespace(address)
 	if err == nil {
-		if err = n.connect(id, address); err == nil {
+		if err = errors.Join(n.connect(id, address), n.keep(address, namespace)); err == nil {
 			return &Pod{ID: id, Address: address, Namespace: namespace}, nil
 		}
 		namespace.Close()

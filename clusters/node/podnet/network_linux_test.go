@@ -305,6 +305,7 @@ func TestNamespacesGoWithTheirLastUser(t *testing.T) {
 	}
 	name := interfaceName(pod.Address)
 	pod.Namespace.Close()
+	network.Namespace(pod.Address).Close()
 	// The kernel takes a namespace down by itself, a moment later.
 	for deadline := time.Now().Add(patience); ; {
 		if _, err := os.Stat("/sys/class/net/" + name); errors.Is(err, os.ErrNotExist) || time.Now().After(deadline) {

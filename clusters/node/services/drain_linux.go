@@ -28,7 +28,7 @@ type Pod struct {
 	Name    types.NamespacedName
 	UID     types.UID
 	Address netip.Addr
-	// Namespace is its network's.
+	// Namespace is its network's. Nil: it is not known whether its programs have accepted what was led to them.
 	Namespace *os.File
 }
 
@@ -158,6 +158,9 @@ const listening = 10
 
 // queued says whether a program of the Pod has connections that it has not accepted.
 func queued(pod Pod) (waits bool, err error) {
+	if pod.Namespace == nil {
+		return false, nil
+	}
 	err = podnet.Inside(pod.Namespace, func() error {
 		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 			sockets, err := netlink.SocketDiagTCP(family)

@@ -35,6 +35,8 @@ type Network struct {
 	pods  map[string]netip.Addr // by ID
 	taken map[netip.Addr]bool
 	last  netip.Addr // the address that was given away last
+	// namespaces are of those that this agent has attached.
+	namespaces map[netip.Addr]*os.File
 }
 
 // Open brings the node's own side up, in the network namespace of the caller, and finds the Pods that are attached already.
@@ -57,7 +59,7 @@ func Open() (*Network, error) {
 }
 
 func newNetwork(pods map[string]netip.Addr) *Network {
-	n := &Network{pods: pods, taken: map[netip.Addr]bool{}, last: NodeAddress}
+	n := &Network{pods: pods, taken: map[netip.Addr]bool{}, last: NodeAddress, namespaces: map[netip.Addr]*os.File{}}
 	for _, reserved := range []netip.Addr{PodNetwork.Addr(), NodeAddress, broadcast} {
 		n.taken[reserved] = true
 	}
@@ -71,7 +73,35 @@ func newNetwork(pods map[string]netip.Addr) *Network {
 }
 
 // Close forgets the network. What is attached stays so.
-func (n *Network) Close() error { return n.node.Close() }
+func (n *Network) Close() error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	for _, namespace := range n.namespaces {
+		namespace.Close()
+	}
+	clear(n.namespaces)
+	return n.node.Close()
+}
+
+// Namespace is the network namespace of the Pod that has an address. The file is the network's own and closed by Detach. Of Pods that an
+// earlier agent has attached it is not known: nil.
+func (n *Network) Namespace(address netip.Addr) *os.File {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.namespaces[address]
+}
+
+// keep holds a namespace of ours besides the one that we give away.
+func (n *Network) keep(address netip.Addr, namespace *os.File) error {
+	descriptor, err := unix.FcntlInt(namespace.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.namespaces[address] = os.NewFile(uintptr(descriptor), namespace.Name())
+	return nil
+}
 
 func setUpNode() error {
 	lo, err := netlink.LinkByName("lo")
@@ -197,7 +227,12 @@ func following(address netip.Addr) netip.Addr {
 func (n *Network) release(id string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	delete(n.taken, n.pods[id])
+	address := n.pods[id]
+	if namespace := n.namespaces[address]; namespace != nil {
+		namespace.Close()
+		delete(n.namespaces, address)
+	}
+	delete(n.taken, address)
 	delete(n.pods, id)
 }
 
