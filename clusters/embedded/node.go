@@ -47,6 +47,9 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 	return c.whole(ctx)
 }
 
+// Runtime is the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user can connect.
+func (c *Cluster) Runtime() string { return filepath.Join(c.Dir, "cri.sock") }
+
 // agents is the group of the nodes' agents. Services are kept by them as by kube-proxy; besides, they ask whether a Pod is being
 // deleted.
 const agents = "operator-labs:agents"
@@ -158,7 +161,7 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	started, err := node.Start(ctx, node.Options{
 		Name: NodeName, Scope: c.scope, Dir: c.Dir, Keep: how.durable, Programs: how.node.Programs, ControlPlane: program.Path,
 		Env: environment(), Images: how.node.Images, API: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port.Port)),
-		Egress: filepath.Join(c.Dir, nodeEgress), Local: c.Egress, Files: files,
+		Egress: filepath.Join(c.Dir, nodeEgress), Local: c.Egress, Runtime: c.Runtime(), Files: files,
 	})
 	if err != nil {
 		return err

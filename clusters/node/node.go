@@ -37,6 +37,8 @@ type Options struct {
 	// Egress is the socket by which the API server goes to Pods, Services and the kubelet. Who listens at Local, as package egress
 	// does, is asked first.
 	Egress, Local string
+	// Runtime is the socket by which the machine reaches the node's container runtime, as crictl does. Empty: there is none.
+	Runtime string
 	// Files are what the node's programs know themselves and others by: AgentKubeconfig, and those that package kubelet names.
 	Files map[string][]byte
 	// SingleID takes one id, even if there are more. It is for tests.

@@ -49,7 +49,7 @@ func (n *Node) write() error {
 	o := n.options
 	host := plan.Host{
 		Name: o.Name, Dir: n.dir, Keep: o.Keep, Init: o.Programs.Init, Agent: o.Programs.Agent, ControlPlane: o.ControlPlane, Images: o.Images,
-		API: o.API, Egress: o.Egress, Local: o.Local, SingleID: o.SingleID,
+		API: o.API, Egress: o.Egress, Local: o.Local, Runtime: o.Runtime, SingleID: o.SingleID,
 		AgentArgs:   []string{"agent", "-node=" + o.Name, "-kubeconfig=" + plan.Etc + "/" + AgentKubeconfig},
 		KubeletArgs: kubelet.Args(o.Name),
 	}

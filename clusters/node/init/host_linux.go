@@ -21,6 +21,7 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/outside"
 	"lva.io/operators/clusters/node/plan"
+	"lva.io/operators/clusters/socket"
 )
 
 // readyFile is where the machine's end says what became of the node: its standard input's place is free.
@@ -259,9 +260,29 @@ func serve(h plan.Host, inside *namespace.Crossing) error {
 			_ = forward(listener, func() (net.Conn, error) { return net.Dial("tcp", h.API) })
 		}()
 	}
+	if h.Runtime != "" {
+		if err := serveRuntime(h.Runtime, inside); err != nil {
+			return err
+		}
+	}
 	if h.Egress != "" {
 		return serveEgress(h, inside)
 	}
+	return nil
+}
+
+// serveRuntime leads from a socket of the machine to that of the container runtime in the node.
+func serveRuntime(path string, inside *namespace.Crossing) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the socket of an earlier node: %w", err)
+	}
+	listener, err := socket.Listen(path)
+	if err != nil {
+		return err
+	}
+	go func() {
+		_ = forward(listener, func() (net.Conn, error) { return inside.DialContext(context.Background(), "unix", plan.CRISocket) })
+	}()
 	return nil
 }
 

@@ -53,6 +53,8 @@ type Host struct {
 	// Egress is the socket by which the API server goes to Pods and Services; Local that of who serves Services on the machine
 	// (package egress), who is asked first.
 	Egress, Local string
+	// Runtime is the socket on the machine that leads to the node's container runtime (CRISocket). Empty: there is none.
+	Runtime string
 	// KubeletArgs are the kubelet's arguments, its name among them; AgentArgs the agent's.
 	KubeletArgs, AgentArgs []string
 	// SingleID takes one id, even if there are more. It is for tests.
