@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package manifests
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/clusters/images"
+)
+
+// strict refuses what the API server would drop: a field with a wrong name.
+var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+
+func TestEachObjectIsWhatTheAPIKnows(t *testing.T) {
+	t.Parallel()
+	objects, err := Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(objects) < 10 {
+		t.Fatalf("there are %d objects", len(objects))
+	}
+	for _, object := range objects {
+		content, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := strict.Decode(content, nil, nil); err != nil {
+			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+	for kind, want := range map[string]string{"StorageClass": "storageclasses", "ConfigMap": "configmaps", "ClusterRoleBinding": "clusterrolebindings"} {
+		for _, object := range objects {
+			if object.GetKind() != kind {
+				continue
+			}
+			if got, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind()); got.Resource != want {
+				t.Errorf("the resource of %s is %s", kind, got.Resource)
+			}
+		}
+	}
+}
+
+// Everything that runs comes from the catalogue: there is no registry. So do the helpers of storage, of which only its configuration knows.
+func TestEveryImageIsInTheCatalogue(t *testing.T) {
+	t.Parallel()
+	catalogue, err := images.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []string
+	for _, image := range catalogue.Images {
+		known = append(known, image.Reference)
+	}
+	running, err := Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(running) != 2 {
+		t.Errorf("the images are %v", running)
+	}
+	for _, name := range []string{"dns.yaml", "storage.yaml"} {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, image := range regexp.MustCompile(`[a-z0-9.]+\.io/[a-z0-9/-]+:v[a-z0-9.-]+`).FindAllString(string(content), -1) {
+			running = append(running, image)
+		}
+	}
+	if len(running) != 6 {
+		t.Errorf("the images are %v", running)
+	}
+	for _, image := range running {
+		if !slices.Contains(known, image) {
+			t.Errorf("clusters/images/catalogue.yaml does not know %s", image)
+		}
+	}
+}
+
+func TestPodsOfTheHelperAreThoseOfTheAPI(t *testing.T) {
+	t.Parallel()
+	objects, err := Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		if object.GetName() != "local-path-config" {
+			continue
+		}
+		config := &corev1.ConfigMap{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, config); err != nil {
+			t.Fatal(err)
+		}
+		if decoded, _, err := strict.Decode([]byte(config.Data["helperPod.yaml"]), nil, nil); err != nil {
+			t.Error(err)
+		} else if _, ok := decoded.(*corev1.Pod); !ok {
+			t.Errorf("it is a %T", decoded)
+		}
+		return
+	}
+	t.Error("there is no such ConfigMap")
+}
