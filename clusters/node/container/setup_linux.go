@@ -37,6 +37,7 @@ func Main() {
 	}
 	unix.CloseOnExec(specDescriptor)
 	unix.CloseOnExec(statusDescriptor)
+	unix.CloseOnExec(processDescriptor) // it may not be there
 	status := os.NewFile(statusDescriptor, "status")
 	var spec Spec
 	err := json.NewDecoder(os.NewFile(specDescriptor, "spec")).Decode(&spec)
@@ -60,7 +61,7 @@ func (s *Spec) become() error {
 		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(s.OOMScoreAdjust)), 0)
 	}
 	single := namespace.SingleID()
-	if s.Enter != 0 {
+	if s.Enter {
 		if err := s.enter(); err != nil {
 			return err
 		}
@@ -85,17 +86,13 @@ func (s *Spec) become() error {
 
 // enter joins the namespaces of a process of the container. Its process namespace we were born in.
 func (s *Spec) enter() error {
-	process, err := unix.PidfdOpen(s.Enter, 0)
-	if err != nil {
-		return fmt.Errorf("entering the container: %w", err)
-	}
-	defer unix.Close(process)
+	defer unix.Close(processDescriptor)
 	// Who has the same root and working folder as other threads can't change mounts (setns(2)).
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}
 	const all = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-	if err := unix.Setns(process, all); err != nil {
+	if err := unix.Setns(processDescriptor, all); err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}
 	return nil
@@ -218,9 +215,14 @@ func setLayers(system int, layers []string) error {
 	return nil
 }
 
+// bindReadOnly shows a folder with all that is mounted in it at another path, which may be that of a descriptor.
 func bindReadOnly(source, target string) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return err
+	}
+	// A descriptor still leads to what lies below the mount. Its name leads to the mount.
+	if name, err := os.Readlink(target); err == nil {
+		target = name
 	}
 	return namespace.ReadOnly(target)
 }

@@ -37,8 +37,8 @@ type Spec struct {
 	Terminal bool
 	// NodeProcesses lets it see the node's processes instead of only its own (hostPID).
 	NodeProcesses bool
-	// Enter is the number of a process whose container it enters.
-	Enter int
+	// Enter lets it enter the container of the process whose numbers it shares, instead of being one of its own.
+	Enter bool
 	// Cgroup is the folder of the control group that it belongs to.
 	Cgroup string
 }

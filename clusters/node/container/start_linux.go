@@ -24,6 +24,8 @@ const Name = "operator-labs-container"
 const (
 	specDescriptor   = 3
 	statusDescriptor = 4
+	// processDescriptor is that of the process whose container it enters. Its number would mean another one there.
+	processDescriptor = 5
 )
 
 // Streams are what a program reads and writes. Those that are nil are /dev/null.
@@ -67,6 +69,9 @@ func Fork(spec Spec, joined Joined, streams Streams) (*Starting, error) {
 	}
 	defer statusWrite.Close()
 	cmd := command(spec, streams, specRead, statusWrite)
+	if spec.Enter {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, joined.Processes)
+	}
 	if err := namespace.OnThread(func() error { return fork(cmd, spec, joined) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a container: %w", err), specWrite.Close(), statusRead.Close())
 	}
@@ -117,7 +122,7 @@ func command(spec Spec, streams Streams, specRead, statusWrite *os.File) *exec.C
 		}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: spec.Terminal}
-	if spec.Enter != 0 {
+	if spec.Enter {
 		return cmd
 	}
 	cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS

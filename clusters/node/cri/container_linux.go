@@ -61,7 +61,6 @@ func (s *Server) CreateContainer(_ context.Context, r *runtimeapi.CreateContaine
 	s.mutex.Lock()
 	s.containers[c.ID] = c
 	s.mutex.Unlock()
-	s.tell(c, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.ID}, nil
 }
 
@@ -141,7 +140,6 @@ func (s *Server) StartContainer(ctx context.Context, r *runtimeapi.StartContaine
 	if err := s.writeContainer(c); err != nil {
 		return nil, err
 	}
-	go s.tell(c, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT) // it asks for the mutex
 	return &runtimeapi.StartContainerResponse{}, nil
 }
 
@@ -210,7 +208,6 @@ func (s *Server) follow(c *containerRecord) {
 		_ = s.writeContainer(c)
 		c.mutex.Unlock()
 		close(c.done)
-		s.tell(c, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	}()
 }
 
@@ -269,7 +266,12 @@ func (s *Server) drain(ctx context.Context, c *containerRecord) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	_ = s.Network.Drained(ctx, b.config.Metadata, b.Address) // it ends all the same
+	network, err := s.namespaces(b).Open("net")
+	if err != nil {
+		return
+	}
+	defer network.Close()
+	_ = s.Network.Drained(ctx, b.config.Metadata, b.Address, network) // it ends all the same
 }
 
 // RemoveContainer forgets a container and removes its files.
@@ -291,7 +293,6 @@ func (s *Server) remove(ctx context.Context, c *containerRecord) error {
 	if err := errors.Join(s.Files.Remove(c.ID), s.erase(containers, c.ID), s.removeCgroup(c.ID)); err != nil {
 		return err
 	}
-	s.tell(c, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 	s.mutex.Lock()
 	delete(s.containers, c.ID)
 	s.mutex.Unlock()

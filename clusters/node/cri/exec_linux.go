@@ -236,6 +236,12 @@ func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Read
 	var notStarted *container.StartError
 	if errors.As(err, &notStarted) {
 		code = startCode(err)
+		if errs == nil {
+			errs = out // a terminal has one stream
+		}
+		if errs != nil {
+			fmt.Fprintln(errs, notStarted.Message)
+		}
 		return utilexec.CodeExitError{Err: fmt.Errorf("%w", err), Code: code}
 	}
 	if err == nil && code != 0 {

@@ -20,6 +20,6 @@ type Network interface {
 	// Publish gives a sandbox ports of the node, and Withdraw takes them back.
 	Publish(id string, address netip.Addr, ports []*runtimeapi.PortMapping)
 	Withdraw(id string)
-	// Drained returns when no new connection is led to a Pod that is being deleted.
-	Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr) error
+	// Drained returns when no new connection comes to a Pod that is being deleted.
+	Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, namespace *os.File) error
 }

@@ -50,7 +50,6 @@ type Server struct {
 	Options
 
 	stream streaming.Server
-	events events
 
 	mutex      sync.Mutex
 	sandboxes  map[string]*sandbox

@@ -354,7 +354,7 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 	joined := container.Joined{Processes: os.NewFile(uintptr(processes), "processes")}
 	defer joined.Processes.Close()
 	spec := *r.Spec
-	spec.Enter, spec.Cgroup = within.PID, c.spec.Cgroup
+	spec.Enter, spec.Cgroup = true, c.spec.Cgroup
 	var streams container.Streams
 	for i, target := range []**os.File{&streams.In, &streams.Out, &streams.Err} {
 		if r.Streams[i] && len(files) > 0 {
