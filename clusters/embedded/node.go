@@ -50,6 +50,10 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 // Runtime is the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user can connect.
 func (c *Cluster) Runtime() string { return filepath.Join(c.Dir, "cri.sock") }
 
+// MachineIP is the address by which Pods of the node reach programs of this machine: those that listen at Cluster.Egress (package
+// egress) lead from there on.
+const MachineIP = "192.0.2.1"
+
 // agents is the group of the nodes' agents. Services are kept by them as by kube-proxy; besides, they ask whether a Pod is being
 // deleted.
 const agents = "operator-labs:agents"

@@ -21,7 +21,9 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/node"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/programs"
 )
@@ -153,6 +155,12 @@ func (c *Checkout) Prepare(ctx context.Context, labs ...*manifest.Lab) error {
 func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 	_, err := ensure(ctx, programs.ControlPlane(c.ControlPlane))
 	return err
+}
+
+// NodeParts are what the embedded cluster's node is made of; its programs are built unless they are there.
+func (c *Checkout) NodeParts(ctx context.Context) (embedded.NodeParts, error) {
+	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
+	return parts, parts.Programs.Ensure(ctx, nil)
 }
 
 // Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane under

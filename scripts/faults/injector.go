@@ -20,6 +20,8 @@ var errClosed = errors.New("the injector of faults is closed")
 type Injector struct {
 	// Address is the IP address of this machine at which the proxies listen. Default: 127.0.0.1. To be set before there are any.
 	Address string
+	// Known is the IP address by which the operator reaches them. Default: Address.
+	Known string
 	// API is put in front of the API server: what passes through it has met its fault before. Default: nothing. To be set before
 	// ProxyAPI.
 	API func(http.RoundTripper) http.RoundTripper

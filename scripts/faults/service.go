@@ -80,7 +80,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.injector.enter(s.parse(r), connectionOf(r.Context())).serve(w, r, s)
 }
 
-// listen serves on a port of this machine until Close. With a TLS configuration it speaks HTTP/2 as well.
+// listen serves on a port of this machine until Close, and returns where the operator reaches it. With a TLS configuration it speaks
+// HTTP/2 as well.
 func (s *service) listen(config *tls.Config) (address string, err error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(s.injector.address(), "0"))
 	if err != nil {
@@ -108,13 +109,16 @@ func (s *service) listen(config *tls.Config) (address string, err error) {
 			_ = server.Serve(listener)
 		}
 	}()
-	return listener.Addr().String(), nil
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return net.JoinHostPort(s.injector.known(), port), err
 }
 
 // loopback is where only this machine gets.
 const loopback = "127.0.0.1"
 
 func (i *Injector) address() string { return cmp.Or(i.Address, loopback) }
+
+func (i *Injector) known() string { return cmp.Or(i.Known, i.address()) }
 
 // connection is one of the operator's to a proxy. By them, an operator is told from the one that is started after it.
 type connection struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 		return c, nil
 	}
 	c.injector = faults.New(func() error { return c.crash() })
-	c.injector.Address = on.Address()
+	c.injector.Address, c.injector.Known = on.Address(), on.Known()
 	cluster := on.Cluster()
 	if recorder := cluster.Recorder; recorder != nil {
 		c.injector.API = func(next http.RoundTripper) http.RoundTripper {
@@ -49,20 +50,36 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 	if c.gateway.Host, c.gateway.CA, err = c.injector.ProxyAPI(cluster.Config); err != nil {
 		return c, err
 	}
+	if err := c.reached(c.gateway.Host); err != nil {
+		return c, err
+	}
 	if slices.Contains(r.Lab.Services, freezer.Service) {
 		return c, c.startFreezer()
 	}
 	return c, nil
 }
 
+// reached notes that the operator must reach a URL.
+func (c *connection) reached(address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("reading the address of a proxy: %w", err)
+	}
+	c.gateway.Reached = append(c.gateway.Reached, parsed.Host)
+	return nil
+}
+
 // startFreezer starts the freezer: the operator comes to it through the injector, the checks do not.
 func (c *connection) startFreezer() error {
 	handler := freezer.New()
-	url, err := c.injector.Proxy(freezer.Service, handler)
+	address, err := c.injector.Proxy(freezer.Service, handler)
 	if err != nil {
 		return err
 	}
-	c.gateway.Environment = append(c.gateway.Environment, freezer.Variable+"="+url)
+	if err := c.reached(address); err != nil {
+		return err
+	}
+	c.gateway.Environment = append(c.gateway.Environment, freezer.Variable+"="+address)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening for the checks' requests to the freezer: %w", err)

@@ -117,11 +117,14 @@ func (c *choice) command(name string) string {
 	if c.Main != "" {
 		text += " --main " + c.Main
 	}
+	switch {
+	case c.where.pod:
+		text += " --pod"
+	case c.where.process:
+		text += " --process"
+	}
 	if !c.where.embedded() {
 		text += " --cluster " + c.where.cluster
-		if c.where.local {
-			text += " --local"
-		}
 		if c.where.address != "" {
 			text += " --address " + c.where.address
 		}

@@ -19,6 +19,7 @@ import (
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/kind"
@@ -36,13 +37,15 @@ const (
 // clusterFlags say where: on a fresh cluster, or on one that is there and that others use, too.
 type clusterFlags struct {
 	cluster, address string
-	local            bool
+	pod, process     bool
 }
 
 func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
 	command.Flags().StringVar(&f.cluster, "cluster", "",
 		"where: kind, kind:NAME, or context:NAME for a context of your kubeconfig (default: "+otherwise+")")
-	command.Flags().BoolVar(&f.local, "local", false, "on kind: run the operator on this machine instead of as a Pod")
+	command.Flags().BoolVar(&f.pod, "pod", false, "run the operator as a Pod of the cluster (default: on kind, and where labs.yaml says so)")
+	command.Flags().BoolVar(&f.process, "process", false, "run the operator as a process of this machine (default: elsewhere)")
+	cli.Exclusive(command, "pod", "process")
 	command.Flags().StringVar(&f.address, "address", "", "the IP address at which that cluster reaches this machine (default: found out)")
 }
 
@@ -52,8 +55,10 @@ func (f *clusterFlags) parse() (on, name string, err error) {
 	switch {
 	case f.address != "" && net.ParseIP(f.address) == nil:
 		return "", "", fmt.Errorf("--address %s is not an IP address", f.address)
-	case (sort == "" || sort == onEmbedded) && (f.local || f.address != ""):
-		return "", "", errors.New("--local and --address are for --cluster kind and context:NAME: on the embedded cluster the operator always runs on this machine")
+	case (sort == "" || sort == onEmbedded) && f.address != "":
+		return "", "", errors.New("--address is for --cluster kind and context:NAME: the embedded cluster is on this machine")
+	case sort == "context" && f.pod:
+		return "", "", errors.New("--pod is for the embedded cluster and --cluster kind: nobody brings the operator's image to the nodes of another cluster")
 	case f.cluster == "" || f.cluster == onEmbedded:
 		return onEmbedded, "", nil
 	case sort == onKind:
@@ -70,9 +75,23 @@ func (f *clusterFlags) embedded() bool {
 	return err == nil && on == onEmbedded
 }
 
+// stage is where the operator of a lab runs.
+func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
+	on, _, err := f.parse()
+	switch {
+	case err != nil, !lab.Operator, f.process:
+		return manifest.Process
+	case f.pod, on == onKind:
+		return manifest.Pod
+	case on == onExisting:
+		return manifest.Process
+	}
+	return cmp.Or(lab.Stage, manifest.Process)
+}
+
 // system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this machine's.
-func (f *clusterFlags) system() string {
-	if on, _, err := f.parse(); err == nil && on == onKind && !f.local {
+func (f *clusterFlags) system(lab *manifest.Lab) string {
+	if f.stage(lab) == manifest.Pod {
 		return "linux"
 	}
 	return ""
@@ -80,14 +99,17 @@ func (f *clusterFlags) system() string {
 
 // start is how a run of a lab gets its stage, and on what kind of cluster that is.
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
-	if f.embedded() {
+	switch {
+	case f.embedded() && f.stage(lab) == manifest.Pod:
+		return startWithNode(here), onEmbedded, nil
+	case f.embedded():
 		return coldStart(here), onEmbedded, nil
 	}
 	there, on, err := f.there(ctx, here)
 	if err != nil {
 		return nil, on, err
 	}
-	if on == onKind && !f.local && lab.Operator {
+	if f.stage(lab) == manifest.Pod {
 		there.Pods = &pod.Place{
 			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(there.Context, kindContext), Store: images.StoreOf(here.Root)},
 			Address: there.Address, Kubectl: here.ControlPlane.Path,

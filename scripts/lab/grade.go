@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
@@ -25,6 +26,7 @@ import (
 	"lva.io/operators/scripts/report/junit"
 	"lva.io/operators/scripts/report/terminal"
 	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/own"
 	"lva.io/operators/scripts/submission"
 )
@@ -95,6 +97,17 @@ func coldStart(here *checkout.Checkout) stage.Start {
 	return own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
 		return embedded.StartServer(ctx, here.ControlPlane)
 	})
+}
+
+// startWithNode starts a cluster with a node, on which the operator is a Pod.
+func startWithNode(here *checkout.Checkout) stage.Start {
+	return node.Start(func(ctx context.Context) (*embedded.Cluster, error) {
+		parts, err := here.NodeParts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return embedded.StartWithNode(ctx, here.ControlPlane, parts)
+	}, images.StoreOf(here.Root), here.ControlPlane.Path)
 }
 
 // how a submission is graded; see grade.Options.
@@ -171,7 +184,7 @@ func begin(c *choice) error {
 func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	options = grade.Options{
 		Lab: c.Lab, Dir: c.Dir, Main: c.Main, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
-		Kubectl: c.ControlPlane.Path, System: c.where.system(),
+		Kubectl: c.ControlPlane.Path, System: c.where.system(c.Lab),
 		// Labs and solutions of this checkout get their modules by themselves. Of others nothing is downloaded unasked.
 		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,
 	}

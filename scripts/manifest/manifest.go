@@ -45,6 +45,8 @@ type Lab struct {
 	Teaches string `json:"teaches"`
 	// Operator is false where only the API is graded: the program is then built but not run.
 	Operator bool `json:"operator"`
+	// Stage is where the operator runs on the embedded cluster, unless a command says otherwise: Process (the default) or Pod.
+	Stage Stage `json:"stage,omitempty"`
 	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
 	Services []string `json:"services,omitempty"`
 	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
@@ -59,6 +61,17 @@ type Lab struct {
 	// Checks in the order in which they run. Their points sum to 100. Load puts the preconditions first.
 	Checks []Check `json:"checks"`
 }
+
+// Stage is where an operator runs.
+type Stage string
+
+// The stages.
+const (
+	// Process is a process of this machine.
+	Process Stage = "process"
+	// Pod is a Pod of the cluster, which needs a node.
+	Pod Stage = "pod"
+)
 
 // Preconditions are named by the lab whose checks they are.
 type Preconditions struct {

@@ -20,8 +20,10 @@ type Start func(ctx context.Context, waits func(reason string)) (Stage, error)
 type Stage interface {
 	// Cluster is the cluster.
 	Cluster() *Cluster
-	// Address is the IP address of this machine at which an operator that runs there reaches it.
+	// Address is the IP address of this machine at which the proxies before an operator listen that runs there, and Known the one by
+	// which the operator reaches them.
 	Address() string
+	Known() string
 	// Installing is what Install does in a word or two, for who is told how a run goes on.
 	Installing() string
 	// Patience is how long an operator may take there from its start to its first request; 0: no longer than anywhere.
@@ -59,6 +61,8 @@ type Gateway struct {
 	Refuse, Admit func()
 	// Environment is what the operator gets besides, as NAME=value.
 	Environment []string
+	// Reached are the addresses that the operator must reach, as host:port.
+	Reached []string
 }
 
 // Shown is the token that the operator gets.

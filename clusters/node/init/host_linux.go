@@ -112,8 +112,22 @@ func begin(h plan.Host) (node *exec.Cmd, inside *namespace.Crossing, err error) 
 	if inside, err = namespace.NewCrossing(inAsks); err != nil {
 		return nil, nil, err
 	}
-	go func() { _ = namespace.ServeCrossing(outServes, outside.Dial) }()
+	go func() { _ = namespace.ServeCrossing(outServes, dialFor(h.Local)) }()
 	return node, inside, await(statusRead)
+}
+
+// dialFor makes connections of Pods on the machine. To the machine's own programs there is only the way of package egress: whoever listens
+// at 127.0.0.1 expects no Pods.
+func dialFor(path string) namespace.Dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if host, _, err := net.SplitHostPort(address); err != nil || host != plan.MachineIP {
+			return outside.Dial(ctx, network, address)
+		}
+		if found, ok := local(ctx, path, address).(*buffered); ok && network == "tcp" {
+			return found.Conn, nil // nothing was said yet
+		}
+		return nil, fmt.Errorf("no program of the machine lets Pods reach it as %s", address)
+	}
 }
 
 // scopeOf keeps of the environment by what the processes of a cluster are found.

@@ -12,6 +12,9 @@ const (
 	// PodNetwork is where Pods have their addresses, and ServiceNetwork Services: kubeadm's.
 	PodNetwork     = "10.244.0.0/16"
 	ServiceNetwork = "10.96.0.0/16"
+	// MachineIP is where Pods reach programs of the machine: those that package egress leads to by this address, and no others. It is one
+	// that nobody has (RFC 5737).
+	MachineIP = "192.0.2.1"
 	// DNSIP is the address of the Service of CoreDNS, and Domain is the cluster's.
 	DNSIP  = "10.96.0.10"
 	Domain = "cluster.local"

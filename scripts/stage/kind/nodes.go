@@ -42,7 +42,7 @@ func (n Nodes) Reach(ctx context.Context, address string) error {
 	for _, node := range nodes {
 		if err := docker.Exec(ctx, node, nil, io.Discard, "timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/"+host+"/"+port); err != nil {
 			return fmt.Errorf("the node %s does not reach this machine at %s, where the proxy before the API server listens: is there a firewall? "+
-				"Let in what comes from docker's network %q, or let the operator run on this machine, with --local: %w",
+				"Let in what comes from docker's network %q, or let the operator run on this machine, with --process: %w",
 				node, address, docker.Network, err)
 		}
 	}

@@ -27,6 +27,7 @@ type local struct {
 
 func (l *local) Cluster() *stage.Cluster { return l.cluster }
 func (l *local) Address() string         { return "127.0.0.1" }
+func (l *local) Known() string           { return l.Address() }
 func (l *local) Installing() string      { return "install the API" }
 func (l *local) Patience() time.Duration { return 0 }
 func (l *local) Close() error            { return l.cluster.Stop() }

@@ -25,10 +25,11 @@ func Start(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 
 // New makes a stage at an embedded cluster that has just been started, and ends with it.
 func New(cluster *embedded.Cluster) stage.Stage {
-	return local.New(describe(cluster), local.ByEgress(cluster.Egress))
+	return local.New(Describe(cluster), local.ByEgress(cluster.Egress))
 }
 
-func describe(cluster *embedded.Cluster) *stage.Cluster {
+// Describe describes an embedded cluster that a run has for itself.
+func Describe(cluster *embedded.Cluster) *stage.Cluster {
 	return &stage.Cluster{
 		Version: cluster.Version, Kubeconfig: cluster.Kubeconfig, Config: cluster.Config(), AuditLog: cluster.AuditLog,
 		Failed: cluster.Failed, Stop: cluster.Stop,

@@ -74,7 +74,7 @@ func (l *Lease) Start(ctx context.Context, _ func(string)) (stage.Stage, error) 
 		}
 	}
 	l.lent.used = true
-	cluster := describe(l.lent.Cluster)
+	cluster := Describe(l.lent.Cluster)
 	cluster.Stop = func() error { return nil } // what else the run started may not have ended yet
 	return local.New(cluster, local.ByEgress(l.lent.Egress)), nil
 }

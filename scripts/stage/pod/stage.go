@@ -4,9 +4,9 @@
 package pod
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -33,25 +33,27 @@ type Nodes interface {
 // Place is where operators run as Pods.
 type Place struct {
 	Nodes Nodes
-	// Address is the IP address of this machine at which Pods reach it.
-	Address string
+	// Address is the IP address of this machine at which the proxies listen, and Known the one by which Pods reach them. Default: Address.
+	Address, Known string
 	// Kubectl is a program that is kubectl when its first argument says so.
 	Kubectl string
 }
 
 // New makes a stage at a cluster.
 func New(cluster *stage.Cluster, at Place) stage.Stage {
-	return &place{cluster: cluster, nodes: at.Nodes, address: at.Address, kubectl: at.Kubectl}
+	return &place{cluster: cluster, nodes: at.Nodes, address: at.Address, known: cmp.Or(at.Known, at.Address), kubectl: at.Kubectl}
 }
 
 type place struct {
-	cluster          *stage.Cluster
-	nodes            Nodes
-	address, kubectl string
+	cluster        *stage.Cluster
+	nodes          Nodes
+	address, known string
+	kubectl        string
 }
 
 func (p *place) Cluster() *stage.Cluster { return p.cluster }
 func (p *place) Address() string         { return p.address }
+func (p *place) Known() string           { return p.known }
 func (p *place) Installing() string      { return "deploy" }
 func (p *place) Patience() time.Duration { return startTimeout }
 func (p *place) Close() error            { return p.cluster.Stop() }
@@ -60,13 +62,11 @@ func (p *place) Close() error            { return p.cluster.Stop() }
 func (p *place) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not deployed within %s", installTimeout))
 	defer cancel()
-	server, err := url.Parse(gateway.Host)
-	if err != nil {
-		return nil, fmt.Errorf("reading the address of the gateway: %w", err)
-	}
 	// Otherwise the operator would be called silent.
-	if err := p.nodes.Reach(ctx, server.Host); err != nil {
-		return nil, err
+	for _, address := range gateway.Reached {
+		if err := p.nodes.Reach(ctx, address); err != nil {
+			return nil, err
+		}
 	}
 	deployment, err := Render(ctx, p.kubectl, what.Workshop, what.Manifests)
 	if err != nil {

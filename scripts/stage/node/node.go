@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/await"
+	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/socket"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/own"
+	"lva.io/operators/scripts/stage/pod"
+)
+
+const (
+	// goneTimeout is how long the kubelet may take to end a Pod whose container was killed.
+	goneTimeout = 20 * time.Second
+	// gonePoll is how often the container runtime is asked for it.
+	gonePoll = 50 * time.Millisecond
+)
+
+// Start makes a stage.Start of what starts an embedded cluster with its node. The operator is a Pod there, and its image is made in the
+// store, from which the node runs images. kubectl is a program that is kubectl when its first argument says so.
+func Start(start func(context.Context) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
+	return func(ctx context.Context, _ func(string)) (stage.Stage, error) {
+		cluster, err := start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		nodes, err := open(cluster, store)
+		if err != nil {
+			return nil, errors.Join(err, cluster.Stop())
+		}
+		described := own.Describe(cluster)
+		described.Stop = func() error { return errors.Join(nodes.close(), cluster.Stop()) }
+		return pod.New(described, pod.Place{Nodes: nodes, Address: loopback, Known: embedded.MachineIP, Kubectl: kubectl}), nil
+	}
+}
+
+// loopback is where the proxies listen before an operator: nobody but the node's Pods is led there.
+const loopback = "127.0.0.1"
+
+// nodes is the node of an embedded cluster. It implements pod.Nodes.
+type nodes struct {
+	store   *images.Store
+	routes  *egress.Router
+	runtime *grpc.ClientConn
+}
+
+func open(cluster *embedded.Cluster, store *images.Store) (*nodes, error) {
+	routes, err := egress.Listen(cluster.Egress)
+	if err != nil {
+		return nil, err
+	}
+	// The name of a socket is short, and folders may be deep: see package socket.
+	runtime, err := grpc.NewClient("passthrough:///runtime", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return socket.Dial(ctx, cluster.Runtime()) }))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connecting to the node's container runtime: %w", err), routes.Close())
+	}
+	return &nodes{store: store, routes: routes, runtime: runtime}, nil
+}
+
+func (n *nodes) close() error { return errors.Join(n.runtime.Close(), n.routes.Close()) }
+
+// Load makes an image of a program. The node finds it in the store.
+func (n *nodes) Load(ctx context.Context, reference, program string) error {
+	if _, err := n.store.FromProgram(ctx, reference, program); err != nil {
+		return fmt.Errorf("making the operator's image: %w", err)
+	}
+	return nil
+}
+
+// Reach lets Pods reach a program of this machine, by the port of the address that they are told.
+func (n *nodes) Reach(_ context.Context, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("letting Pods reach %s: %w", address, err)
+	}
+	n.routes.Route(address, net.JoinHostPort(loopback, port))
+	return nil
+}
+
+// Kill ends a container at once. One that has ended before is none.
+func (n *nodes) Kill(ctx context.Context, _, container string) error {
+	_, err := runtimeapi.NewRuntimeServiceClient(n.runtime).StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: container})
+	if err != nil && status.Code(err) != codes.NotFound {
+		return fmt.Errorf("killing the operator's container: %w", err)
+	}
+	return nil
+}
+
+// AwaitGone waits until the kubelet has ended a Pod.
+func (n *nodes) AwaitGone(ctx context.Context, _, uid string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, goneTimeout, fmt.Errorf("the kubelet did not end it within %s", goneTimeout))
+	defer cancel()
+	filter := &runtimeapi.PodSandboxFilter{
+		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+		LabelSelector: map[string]string{"io.kubernetes.pod.uid": uid},
+	}
+	return await.Until(ctx, gonePoll, "the end of the operator's Pod", func(ctx context.Context) (string, error) {
+		ready, err := runtimeapi.NewRuntimeServiceClient(n.runtime).ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: filter})
+		if err != nil {
+			return "", err
+		}
+		if len(ready.Items) > 0 {
+			return "its sandbox is ready", nil
+		}
+		return "", nil
+	})
+}
