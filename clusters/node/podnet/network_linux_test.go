@@ -278,23 +278,48 @@ func TestInterfaceNames(t *testing.T) {
 	}
 }
 
-// BenchmarkAttach is what a Pod's network costs.
+// BenchmarkAttach is what a Pod's network costs, and BenchmarkDetach what it costs to be rid of it.
 func BenchmarkAttach(b *testing.B) {
+	attachAndDetach(b, func(n int, attach, detach func()) {
+		for range n {
+			b.StartTimer()
+			attach()
+			b.StopTimer()
+			detach()
+		}
+	})
+}
+
+func BenchmarkDetach(b *testing.B) {
+	attachAndDetach(b, func(n int, attach, detach func()) {
+		for range n {
+			attach()
+			b.StartTimer()
+			detach()
+			b.StopTimer()
+		}
+	})
+}
+
+func attachAndDetach(b *testing.B, measure func(n int, attach, detach func())) {
+	b.Helper()
+	b.StopTimer()
 	network, err := Open()
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer network.Close()
-	for b.Loop() {
+	measure(b.N, func() {
 		pod, err := network.Attach("one")
 		if err != nil {
 			b.Fatal(err)
 		}
 		pod.Namespace.Close()
+	}, func() {
 		if err := network.Detach("one"); err != nil {
 			b.Fatal(err)
 		}
-	}
+	})
 }
 
 func TestNamespacesGoWithTheirLastUser(t *testing.T) {

@@ -50,14 +50,10 @@ type kernel struct {
 const atOnce = 30
 
 func openKernel() (*kernel, error) {
-	conn, err := nftables.New()
-	if err != nil {
-		return nil, fmt.Errorf("asking the kernel for its rules: %w", err)
-	}
 	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "services"}
 	service := nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService)
 	k := &kernel{
-		conn: conn, table: table,
+		table: table,
 		frontends: &nftables.Set{
 			Table: table, Name: "frontends", IsMap: true, Concatenation: true, DataType: nftables.TypeVerdict,
 			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService),
@@ -68,8 +64,22 @@ func openKernel() (*kernel, error) {
 			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr),
 		},
 	}
-	return k, k.prepare()
+	if err := k.prepare(); err != nil {
+		return nil, err
+	}
+	return k, k.connect()
 }
+
+// connect opens a socket to the kernel's rules, which stays open: to close one waits until what was changed by it is in effect on all
+// processors, ten times as long as the change takes.
+func (k *kernel) connect() (err error) {
+	if k.conn, err = nftables.New(nftables.AsLasting()); err != nil {
+		return fmt.Errorf("connecting to the kernel's rules: %w", err)
+	}
+	return nil
+}
+
+func (k *kernel) close() error { return k.conn.CloseLasting() }
 
 // prepare sets what the rules need besides themselves.
 func (k *kernel) prepare() error {
@@ -101,6 +111,11 @@ func (k *kernel) prepare() error {
 func (k *kernel) apply(plan Plan) (err error) {
 	before := k.told
 	k.told = nil
+	defer func() {
+		if err != nil { // answers to what has failed may still be on their way
+			err = errors.Join(err, k.close(), k.connect())
+		}
+	}()
 	if before == nil {
 		// In one transaction with the first Routes: what an earlier agent has left holds until then.
 		k.begin()

@@ -190,6 +190,7 @@ func TestAnAgentThatStartsAgainTakesOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer next.close()
 	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
 		t.Errorf("what it will do later holds no longer: %v", err)
 	}

@@ -57,8 +57,9 @@ func New(options Options) (*Proxy, error) {
 // again is when what has failed is tried again.
 const again = time.Second
 
-// Run works until the context ends. The rules stay.
+// Run works until the context ends, and can't be called again. The rules stay.
 func (p *Proxy) Run(ctx context.Context) error {
+	defer func() { _ = p.kernel.close() }()
 	factory := informers.NewSharedInformerFactoryWithOptions(p.options.Client, 0, informers.WithTransform(withoutManagedFields))
 	services, slices := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
 	// What has happened is of no interest, only that something has: everything is looked at again.

@@ -4,6 +4,7 @@
 package services
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -53,7 +54,9 @@ func newWorld(t testing.TB, names ...string) *world {
 		}
 		network.Close()
 		kernel.conn.DelTable(kernel.table)
-		_ = kernel.conn.Flush()
+		if err := errors.Join(kernel.conn.Flush(), kernel.close()); err != nil {
+			t.Error(err)
+		}
 	})
 	return w
 }
