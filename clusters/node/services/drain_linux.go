@@ -116,6 +116,7 @@ const (
 func settled(ctx context.Context, pod Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, settling)
 	defer cancel()
+	awaitPackets()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for _, pending := range []func(Pod) (bool, error){connecting, queued} {
@@ -135,6 +136,14 @@ func settled(ctx context.Context, pod Pod) error {
 		}
 	}
 	return nil
+}
+
+// awaitPackets waits until each packet that has met the rules as they were has got through them. While the kernel processes a packet it
+// holds what it reads (RCU): what is replaced stays until nobody holds it. A program may wait for that, too (membarrier(2)), for some
+// milliseconds. A kernel that doesn't let it is not asked again: there the next steps see all but the very last packet.
+func awaitPackets() {
+	const global = 1 // MEMBARRIER_CMD_GLOBAL
+	_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0)
 }
 
 // The kernel's states of a connection of which only the first packets were seen (TCP_CONNTRACK_SYN_SENT, TCP_CONNTRACK_SYN_RECV).

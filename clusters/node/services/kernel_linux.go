@@ -6,6 +6,7 @@ package services
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/google/nftables"
+	mdnetlink "github.com/mdlayher/netlink"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -27,7 +29,9 @@ import (
 //	    map node-ports { type inet_proto . inet_service : verdict
 //	        elements = { tcp . 30080 : goto default/web/TCP/80/external } }
 //	    chain default/web/TCP/80 {
-//	        dnat to numgen random mod 2 map { 0 : 10.244.0.5 . 8080, 1 : 10.244.0.6 . 8080 }
+//	        numgen random mod 3 == 0 dnat to 10.244.0.5:8080
+//	        numgen random mod 2 == 0 dnat to 10.244.0.6:8080
+//	        dnat to 10.244.0.7:8080
 //	    }
 //	    …
 //	}
@@ -45,9 +49,12 @@ type kernel struct {
 	told Plan
 }
 
-// atOnce is how many Routes are changed by one transaction at most. The answers to larger ones, one for each message, don't fit into
-// the buffer that an ordinary user may have.
-const atOnce = 30
+// atOnce is how many messages a transaction has, unless one Route alone has more. Each is answered, and of more than 500 the answers don't
+// fit into the buffer that an ordinary user may have.
+const atOnce = 200
+
+// messages is how many a change from one Route to another takes at most, besides the elements of sets.
+func messages(old, route Route) int { return 5 + len(old.Backends) + len(route.Backends) }
 
 func openKernel() (*kernel, error) {
 	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "services"}
@@ -73,7 +80,9 @@ func openKernel() (*kernel, error) {
 // connect opens a socket to the kernel's rules, which stays open: to close one waits until what was changed by it is in effect on all
 // processors, ten times as long as the change takes.
 func (k *kernel) connect() (err error) {
-	if k.conn, err = nftables.New(nftables.AsLasting()); err != nil {
+	// As large as this user may have it: the kernel cuts what is too much.
+	buffer := nftables.WithSockOptions(func(conn *mdnetlink.Conn) error { return conn.SetReadBuffer(1 << 20) })
+	if k.conn, err = nftables.New(nftables.AsLasting(), buffer); err != nil {
 		return fmt.Errorf("connecting to the kernel's rules: %w", err)
 	}
 	return nil
@@ -128,7 +137,7 @@ func (k *kernel) apply(plan Plan) (err error) {
 		}
 	}
 	slices.Sort(changed)
-	if err := k.changeElements(before, plan, changed); err != nil {
+	if err := k.change(before, plan, changed); err != nil {
 		return err
 	}
 	if err := forgetFlows(before, plan, changed); err != nil {
@@ -144,24 +153,24 @@ func merged(a, b Plan) Plan {
 	return all
 }
 
-func (k *kernel) changeElements(before, after Plan, changed []string) error {
+func (k *kernel) change(before, after Plan, changed []string) error {
 	old, current := before.elements(), after.elements()
 	// What leads to a chain has to go before the chain does, and an element before another takes its place.
 	if err := k.remove(subtract(old, current)); err != nil {
 		return err
 	}
-	for names := range slices.Chunk(changed, atOnce) {
-		part := Plan{}
-		for _, name := range names {
+	for part := range chunks(before, after, changed) {
+		made := Plan{}
+		for _, name := range part {
 			if route, ok := after[name]; ok {
-				part[name] = route
+				made[name] = route
 				k.addRoute(before[name], route)
 			}
 		}
-		if err := k.add(subtract(part.elements(), old)); err != nil {
+		if err := k.add(subtract(made.elements(), old)); err != nil {
 			return err
 		}
-		for _, name := range names {
+		for _, name := range part {
 			if _, ok := after[name]; !ok {
 				k.removeRoute(before[name])
 			}
@@ -180,6 +189,23 @@ func (k *kernel) changeElements(before, after Plan, changed []string) error {
 		}
 	}
 	return nil
+}
+
+// chunks cuts what has changed into transactions.
+func chunks(before, after Plan, changed []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for len(changed) > 0 {
+			end, size := 0, 0
+			for end < len(changed) && (end == 0 || size < atOnce) {
+				size += messages(before[changed[end]], after[changed[end]])
+				end++
+			}
+			if !yield(changed[:end]) {
+				return
+			}
+			changed = changed[end:]
+		}
+	}
 }
 
 // elements of the table's sets that stand for a plan.
@@ -239,20 +265,24 @@ func (k *kernel) each(e elements, do func(*nftables.Set, []nftables.SetElement) 
 func (k *kernel) addRoute(old, route Route) {
 	chain := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: route.Name})
 	k.conn.FlushChain(chain)
-	if route.Affinity == 0 {
-		k.rule(chain, k.pick(route), destinationNAT)
-		if old.Affinity > 0 {
-			k.conn.DelSet(k.clients(route))
-		}
-		return
-	}
 	clients := k.clients(route)
-	if old.Affinity == 0 {
+	switch {
+	case old.Affinity > 0 && route.Affinity == 0:
+		defer k.conn.DelSet(clients) // when no rule has it any more
+	case old.Affinity == 0 && route.Affinity > 0:
 		k.must(k.conn.AddSet(clients, nil))
 	}
-	// Who was here before comes to the same Pod, and is remembered from now on.
-	k.rule(chain, sourceAddress, lookUp(clients), remember(clients, route.Affinity), destinationNAT)
-	k.rule(chain, k.pick(route), sourceAddress, remember(clients, route.Affinity), destinationNAT)
+	var keep expressions
+	if route.Affinity > 0 {
+		keep = slices.Concat(sourceAddress, remember(clients, route.Affinity))
+		// Who was here before comes to the same Pod.
+		k.rule(chain, sourceAddress, lookUp(clients), remember(clients, route.Affinity), destinationNAT)
+	}
+	// One rule for each backend, and not one rule with a map of them: whoever is in this chain while it changes goes on in the chain as it
+	// was, but in a map that is being removed it would find nothing any more.
+	for i, backend := range route.Backends {
+		k.rule(chain, oneOf(len(route.Backends)-i), choose(backend), keep, destinationNAT)
+	}
 }
 
 func (k *kernel) removeRoute(route Route) {

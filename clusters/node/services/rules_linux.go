@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -93,20 +92,24 @@ func (k *kernel) set(of nftables.SetDatatype, keys ...[]byte) *nftables.Set {
 	return set
 }
 
-// pick draws one of a Route's backends: its address into register 0, its port into register 1.
-func (k *kernel) pick(route Route) expressions {
-	set := &nftables.Set{
-		Table: k.table, Anonymous: true, Constant: true, IsMap: true, KeyType: nftables.TypeInteger, KeyByteOrder: binaryutil.NativeEndian,
-		DataType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
+// oneOf goes on in one of so many cases. A rule for each of three that goes on in one of three, one of two, and one of one case, gives all
+// three the same share.
+func oneOf(cases int) expressions {
+	if cases == 1 {
+		return nil
 	}
-	var members []nftables.SetElement
-	for i, backend := range route.Backends {
-		members = append(members, nftables.SetElement{Key: binaryutil.NativeEndian.PutUint32(uint32(i)), Val: backendData(backend)})
+	return expressions{
+		&expr.Numgen{Register: register0, Modulus: uint32(cases), Type: unix.NFT_NG_RANDOM},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register0, Data: []byte{0, 0, 0, 0}},
 	}
-	k.must(k.conn.AddSet(set, members))
-	return append(expressions{
-		&expr.Numgen{Register: register0, Modulus: uint32(len(route.Backends)), Type: unix.NFT_NG_RANDOM},
-	}, &expr.Lookup{SourceRegister: register0, DestRegister: register0, IsDestRegSet: true, SetName: set.Name, SetID: set.ID})
+}
+
+// choose puts a backend into the registers: its address into 0, its port into 1.
+func choose(backend netip.AddrPort) expressions {
+	return expressions{
+		&expr.Immediate{Register: register0, Data: backend.Addr().AsSlice()},
+		&expr.Immediate{Register: register1, Data: binary.BigEndian.AppendUint16(nil, backend.Port())},
+	}
 }
 
 // What is loaded of a packet, and from where: bytes of the header of IP, or of what is in it.
@@ -192,7 +195,7 @@ func frontendElement(frontend Frontend, route string) nftables.SetElement {
 	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: route}}
 }
 
-// backendData is a backend as the maps that lead to Pods have it.
+// backendData is a backend as the kernel remembers it of a client.
 func backendData(backend netip.AddrPort) []byte {
 	return append(binary.BigEndian.AppendUint16(backend.Addr().AsSlice(), backend.Port()), 0, 0)
 }
