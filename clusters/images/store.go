@@ -534,7 +534,7 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 	if err != nil {
 		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
 	}
-	return made.built(reference), nil
+	return made.built(reference), s.name(reference, made)
 }
 
 var errNotStatic = errors.New("it is linked with libraries that the image does not have: build it with CGO_ENABLED=0")

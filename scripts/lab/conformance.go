@@ -161,7 +161,11 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 		}
 		return there.File, func() error { return nil }, nil
 	}
-	cluster, err := embedded.Start(ctx, c.ControlPlane)
+	parts, err := c.NodeParts(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	cluster, err := embedded.StartWithNode(ctx, c.ControlPlane, parts)
 	if err != nil {
 		return "", nil, err
 	}
