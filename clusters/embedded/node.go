@@ -21,6 +21,7 @@ import (
 	"lva.io/operators/clusters/certificates"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/node/manifests"
 )
 
 // NodeName is the name of an embedded cluster's only node.
@@ -173,5 +174,8 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	c.mutex.Lock()
 	c.processes = append(c.processes, started.Process())
 	c.mutex.Unlock()
-	return started.Ready(ctx, client)
+	if err := started.Ready(ctx, client); err != nil {
+		return err
+	}
+	return manifests.Apply(ctx, c.Config())
 }

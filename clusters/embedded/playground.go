@@ -18,6 +18,7 @@ import (
 
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/node"
 	"lva.io/operators/clusters/process"
 )
 
@@ -36,6 +37,9 @@ type playgroundState struct {
 	Version string         `json:"version"`
 	Flags   string         `json:"flags"`
 	PIDs    map[string]int `json:"pids"`
+	// Wanted says that a node was asked for, and NoNode why there is none.
+	Wanted bool   `json:"node,omitempty"`
+	NoNode string `json:"noNode,omitempty"`
 	Started time.Time      `json:"started"`
 }
 
@@ -45,6 +49,8 @@ type PlaygroundStatus struct {
 	Started       time.Time
 	// Programs tells for each program of the control plane whether it runs.
 	Programs map[string]bool
+	// NoNode says why there is no node, though one was asked for. Empty: there is one, or nobody asked.
+	NoNode string
 	// Ready is nil when the API server says that it is ready.
 	Ready error
 }
@@ -68,8 +74,17 @@ func (p *Playground) Config() (*rest.Config, error) {
 	return loadConfig(p.Kubeconfig())
 }
 
-// Up starts the playground unless it runs. It says whether it had to.
+// Up starts the playground, without a node, unless it runs. It says whether it had to.
 func (p *Playground) Up(ctx context.Context, program *multicall.Program) (started bool, err error) {
+	return p.up(ctx, program, nil)
+}
+
+// UpWithNode is Up with a node, where one can be had. Where it can't, Status says why.
+func (p *Playground) UpWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (started bool, err error) {
+	return p.up(ctx, program, &parts)
+}
+
+func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *NodeParts) (started bool, err error) {
 	unlock, err := p.lock()
 	if err != nil {
 		return false, err
@@ -79,7 +94,7 @@ func (p *Playground) Up(ctx context.Context, program *multicall.Program) (starte
 	if err != nil {
 		return false, err
 	}
-	if state.Version == program.Version && state.Flags == flagsDigest() {
+	if state.Version == program.Version && state.Flags == flagsDigest() && state.Wanted == (parts != nil) {
 		if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() {
 			return false, nil
 		}
@@ -90,11 +105,20 @@ func (p *Playground) Up(ctx context.Context, program *multicall.Program) (starte
 		return false, err
 	}
 	// Written before anything is started: whoever finds this folder after a crash knows what to look for.
-	state = playgroundState{Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now()}
+	state = playgroundState{Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(), Wanted: parts != nil}
+	how := manner{durable: true, scheduler: true, node: parts}
+	if parts != nil {
+		var unavailable *node.Unavailable
+		if err := node.Probe(ctx, parts.Programs); errors.As(err, &unavailable) {
+			state.NoNode, how.node = unavailable.Error(), nil
+		} else if err != nil {
+			return false, errors.Join(err, scope.Close())
+		}
+	}
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, scope.Close())
 	}
-	cluster, err := start(ctx, program, scope, manner{durable: true, scheduler: true})
+	cluster, err := start(ctx, program, scope, how)
 	if err != nil {
 		return false, err
 	}
@@ -140,7 +164,7 @@ func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	if state.Scope == "" {
 		return nil, ErrDown
 	}
-	status := &PlaygroundStatus{Version: state.Version, Started: state.Started, Programs: map[string]bool{}}
+	status := &PlaygroundStatus{Version: state.Version, Started: state.Started, NoNode: state.NoNode, Programs: map[string]bool{}}
 	for name, pid := range state.PIDs {
 		status.Programs[name] = process.Belongs(pid, state.Scope)
 	}

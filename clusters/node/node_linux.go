@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -48,7 +49,7 @@ func (n *Node) write() error {
 	}
 	o := n.options
 	host := plan.Host{
-		Name: o.Name, Dir: n.dir, Keep: o.Keep, Init: o.Programs.Init, Agent: o.Programs.Agent, ControlPlane: o.ControlPlane, Images: o.Images,
+		Name: o.Name, Dir: n.dir, Keep: o.Keep, Init: o.Programs.Init, Agent: o.Programs.Agent, ControlPlane: o.ControlPlane, Images: o.Images, Builder: o.Programs.Builder,
 		API: o.API, Egress: o.Egress, Local: o.Local, Runtime: o.Runtime, SingleID: o.SingleID,
 		AgentArgs:   []string{"agent", "-node=" + o.Name, "-kubeconfig=" + plan.Etc + "/" + AgentKubeconfig},
 		KubeletArgs: kubelet.Args(o.Name),
@@ -95,19 +96,37 @@ func (n *Node) start(ctx context.Context) error {
 	if err := json.Unmarshal(said, &s); err != nil {
 		return fmt.Errorf("it ended at once%s", n.LastWords())
 	}
+	if err := errorOf(s); err != nil {
+		n.process.Kill()
+		return err
+	}
+	return nil
+}
+
+func errorOf(s plan.Status) error {
 	switch {
+	case s.Reason != "" && s.Error != "":
+		return &Unavailable{Reason: s.Reason, Remedy: s.Remedy, Err: errors.New(s.Error)}
 	case s.Reason != "":
-		n.process.Kill()
-		unavailable := &Unavailable{Reason: s.Reason, Remedy: s.Remedy}
-		if s.Error != "" {
-			unavailable.Err = errors.New(s.Error)
-		}
-		return unavailable
+		return &Unavailable{Reason: s.Reason, Remedy: s.Remedy}
 	case s.Error != "":
-		n.process.Kill()
 		return errors.New(s.Error)
 	}
 	return nil
+}
+
+// Probe tries whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it can't.
+func Probe(ctx context.Context, programs Programs) error {
+	said, err := exec.CommandContext(ctx, programs.Init, "probe").Output()
+	var s plan.Status
+	if parseErr := json.Unmarshal(said, &s); parseErr != nil {
+		var ended *exec.ExitError
+		if errors.As(err, &ended) {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(ended.Stderr)))
+		}
+		return fmt.Errorf("trying whether there can be a node: %w", errors.Join(err, parseErr))
+	}
+	return errorOf(s)
 }
 
 // LastWords are the last lines of the logs of the node's programs, for an error message.

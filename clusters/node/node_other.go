@@ -12,5 +12,10 @@ func Start(context.Context, Options) (*Node, error) {
 	return nil, &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
 }
 
+// Probe says that there is no node here.
+func Probe(context.Context, Programs) error {
+	return &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
+}
+
 // LastWords are none.
 func (n *Node) LastWords() string { return "" }

@@ -14,6 +14,9 @@ import (
 type Programs struct {
 	// Init and Agent are their files.
 	Init, Agent string
+	// Builder is a command that makes an image when a Pod wants it, whose name is its last argument. Without it there are only those
+	// that the store has.
+	Builder []string
 
 	targets []gobuild.Target
 }
@@ -24,7 +27,10 @@ func ProgramsOf(root string) Programs {
 	target := func(name string) gobuild.Target {
 		return gobuild.Target{Package: "./node/" + name, Module: filepath.Join(root, "clusters"), Output: file(name)}
 	}
-	return Programs{Init: file("init"), Agent: file("agent"), targets: []gobuild.Target{target("init"), target("agent")}}
+	return Programs{
+		Init: file("init"), Agent: file("agent"), Builder: []string{file("imagebuild"), root},
+		targets: []gobuild.Target{target("init"), target("agent"), target("imagebuild")},
+	}
 }
 
 // Ensure builds them unless they are there and fit their sources.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"lva.io/operators/clusters/node/builds"
 	"lva.io/operators/clusters/node/cri"
 	"lva.io/operators/clusters/node/keeper"
 	"lva.io/operators/clusters/node/namespace"
@@ -79,6 +80,16 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 	runtime, err := cri.New(ctx, cri.Options{
 		Dir: plan.State, NodeIP: plan.NodeIP, Init: plan.InitPath, Keeper: &keeper.Client{Socket: plan.KeeperSocket}, Files: files,
 		Network: network, Cgroups: cgroups,
+		Build: func(ctx context.Context, reference string) error {
+			said, err := machine.Open(ctx, builds.Question, reference)
+			if err != nil {
+				return err
+			}
+			defer said.Close()
+			stop := context.AfterFunc(ctx, func() { said.Close() })
+			defer stop()
+			return builds.Read(said)
+		},
 	})
 	if err != nil {
 		return err

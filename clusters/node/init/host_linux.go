@@ -13,11 +13,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"lva.io/operators/clusters/images/named"
+	"lva.io/operators/clusters/node/builds"
 	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/outside"
 	"lva.io/operators/clusters/node/plan"
@@ -57,6 +61,31 @@ func host(arguments []string) error {
 		return err // nobody waits for a node any more
 	}
 	return fmt.Errorf("the node has ended: %w", node.Wait())
+}
+
+// probe makes namespaces and a file system in them as a node has it, ends them, and says what became of them.
+func probe([]string) error {
+	dir, err := os.MkdirTemp("", "operator-labs-probe-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	node, _, err := begin(plan.Host{Name: "probe", Dir: dir, Init: self, Images: dir})
+	text, _ := json.Marshal(statusOf(err)) // strings
+	if err == nil {
+		err = node.Process.Kill()
+		_ = node.Wait()
+	}
+	fmt.Println(string(text))
+	var unavailable *namespace.Unavailable
+	if errors.As(err, &unavailable) {
+		return nil // that was the question
+	}
+	return err
 }
 
 // begin starts the first process of the node and waits until it is there. inside asks it for sockets.
@@ -112,7 +141,9 @@ func begin(h plan.Host) (node *exec.Cmd, inside *namespace.Crossing, err error) 
 	if inside, err = namespace.NewCrossing(inAsks); err != nil {
 		return nil, nil, err
 	}
-	go func() { _ = namespace.ServeCrossing(outServes, dialFor(h.Local)) }()
+	go func() {
+		_ = namespace.ServeCrossing(outServes, dialFor(h.Local), namespace.Answers{builds.Question: buildBy(h.Builder)})
+	}()
 	return node, inside, await(statusRead)
 }
 
@@ -127,6 +158,29 @@ func dialFor(path string) namespace.Dial {
 			return found.Conn, nil // nothing was said yet
 		}
 		return nil, fmt.Errorf("no program of the machine lets Pods reach it as %s", address)
+	}
+}
+
+// buildBy starts a command that makes an image, and answers with what it prints.
+func buildBy(command []string) func(reference string) (*os.File, error) {
+	return func(reference string) (*os.File, error) {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		defer write.Close()
+		if len(command) == 0 {
+			_, err := write.Write(builds.Answer(named.ErrUnknown))
+			return read, err
+		}
+		cmd := exec.Command(command[0], append(slices.Clone(command[1:]), reference)...)
+		cmd.Stdout, cmd.Stderr = write, os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			return nil, errors.Join(fmt.Errorf("building an image: %w", err), read.Close())
+		}
+		go func() { _ = cmd.Wait() }() // it says itself what became of it
+		return read, nil
 	}
 }
 

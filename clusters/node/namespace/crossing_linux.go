@@ -23,7 +23,7 @@ import (
 // end: each question brings the socket for its answer.
 type Crossing struct{ connection *net.UnixConn }
 
-// question asks for a socket: how is "dial", "listen" or "packet".
+// question asks for a socket: how is "dial", "listen" or "packet", or one of those that only the other side knows.
 type question struct {
 	How, Network, Address string
 }
@@ -114,6 +114,11 @@ func (c *Crossing) ListenPacket(ctx context.Context, network, address string) (n
 	return net.FilePacketConn(file)
 }
 
+// Open asks the other side for a file that is no socket, by a word that it knows (Answers).
+func (c *Crossing) Open(ctx context.Context, how, argument string) (*os.File, error) {
+	return c.ask(ctx, question{How: how, Address: argument})
+}
+
 func (c *Crossing) ask(ctx context.Context, q question) (*os.File, error) {
 	file, err := c.exchange(ctx, q)
 	if err != nil {
@@ -196,12 +201,15 @@ func Descriptors(rights []byte) ([]*os.File, error) {
 	return files, nil
 }
 
+// Answers are for questions that are not about sockets, by the word that they begin with.
+type Answers map[string]func(argument string) (*os.File, error)
+
 // Dial connects. It is (*net.Dialer).DialContext, or knows more addresses.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // ServeCrossing makes the sockets that the other side asks for, until nobody holds the other end any more. It takes the file
 // over.
-func ServeCrossing(end *os.File, dial Dial) error {
+func ServeCrossing(end *os.File, dial Dial, others Answers) error {
 	connection, err := packets(end)
 	if err != nil {
 		return fmt.Errorf("serving a crossing between two networks: %w", err)
@@ -217,11 +225,11 @@ func ServeCrossing(end *os.File, dial Dial) error {
 		case reply == nil:
 			continue // nobody waits for an answer
 		}
-		go answer(message, reply, dial)
+		go answer(message, reply, dial, others)
 	}
 }
 
-func answer(message []byte, reply *os.File, dial Dial) {
+func answer(message []byte, reply *os.File, dial Dial, others Answers) {
 	connection, err := packets(reply)
 	if err != nil {
 		return
@@ -230,7 +238,11 @@ func answer(message []byte, reply *os.File, dial Dial) {
 	var q question
 	var file *os.File
 	if err = json.Unmarshal(message, &q); err == nil {
-		file, err = q.socket(dial)
+		if other, known := others[q.How]; known {
+			file, err = other(q.Address)
+		} else {
+			file, err = q.socket(dial)
+		}
 	}
 	if err != nil {
 		refused := refusal{Message: err.Error()}

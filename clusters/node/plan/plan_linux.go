@@ -49,8 +49,9 @@ type Host struct {
 	Keep bool
 	// Init, Agent, ControlPlane are the files of the programs.
 	Init, Agent, ControlPlane string
-	// Images is the folder of the image store.
-	Images string
+	// Images is the folder of the image store, and Builder a command that makes one of the catalogue's, whose name is its last argument.
+	Images  string
+	Builder []string
 	// API is where the API server listens on the machine. In the node it is at the same port of every address.
 	API string
 	// Egress is the socket by which the API server goes to Pods and Services; Local that of who serves Services on the machine

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command imagebuild makes an image of the catalogue, in the image store of a checkout. It runs on the machine, when a Pod of the
+// node wants an image that the store does not have: the node itself has neither a compiler nor the sources.
+//
+//	imagebuild ROOT REFERENCE
+//
+// It prints an answer of package builds, and how far it is to standard error.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/images/named"
+	"lva.io/operators/clusters/node/builds"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	var err error
+	if len(os.Args) == 3 {
+		err = build(ctx, os.Args[1], os.Args[2])
+	} else {
+		err = fmt.Errorf("give the folder of a checkout and the name of an image")
+	}
+	if _, printErr := os.Stdout.Write(builds.Answer(err)); printErr != nil {
+		os.Exit(1) //nolint:gocritic // nobody waits any more, and nothing else is deferred
+	}
+}
+
+// build makes the image that the catalogue has by this name, or another way of writing it.
+func build(ctx context.Context, root, reference string) error {
+	wanted, err := named.Complete(reference)
+	if err != nil {
+		return err
+	}
+	catalogue, err := images.Load()
+	if err != nil {
+		return err
+	}
+	for _, image := range catalogue.Images {
+		if name, err := named.Complete(image.Reference); err != nil || name != wanted {
+			continue
+		}
+		last := ""
+		_, err := images.StoreOf(root).Ensure(ctx, []images.Image{image}, func(what string, done, total int64) {
+			if what != last {
+				fmt.Fprintf(os.Stderr, "%s: %s (%d/%d)\n", reference, what, done, total)
+				last = what
+			}
+		})
+		return err
+	}
+	return named.ErrUnknown
+}
