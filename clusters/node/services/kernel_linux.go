@@ -54,7 +54,7 @@ type kernel struct {
 const atOnce = 200
 
 // messages is how many a change from one Route to another takes at most, besides the elements of sets.
-func messages(old, route Route) int { return 5 + len(old.Backends) + len(route.Backends) }
+func messages(old, route Route) int { return 3 + len(old.Backends) + 3*len(route.Backends) }
 
 func openKernel() (*kernel, error) {
 	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "services"}
@@ -183,11 +183,6 @@ func (k *kernel) change(before, after Plan, changed []string) error {
 	if err := k.conn.Flush(); err != nil {
 		return fmt.Errorf("changing the kernel's rules: %w", err)
 	}
-	for _, name := range changed {
-		if err := k.forgetClients(before[name], after[name]); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -265,23 +260,30 @@ func (k *kernel) each(e elements, do func(*nftables.Set, []nftables.SetElement) 
 func (k *kernel) addRoute(old, route Route) {
 	chain := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: route.Name})
 	k.conn.FlushChain(chain)
-	clients := k.clients(route)
-	switch {
-	case old.Affinity > 0 && route.Affinity == 0:
-		defer k.conn.DelSet(clients) // when no rule has it any more
-	case old.Affinity == 0 && route.Affinity > 0:
-		k.must(k.conn.AddSet(clients, nil))
-	}
-	var keep expressions
-	if route.Affinity > 0 {
-		keep = slices.Concat(sourceAddress, remember(clients, route.Affinity))
-		// Who was here before comes to the same Pod.
-		k.rule(chain, sourceAddress, lookUp(clients), remember(clients, route.Affinity), destinationNAT)
+	// Who was here before comes to the same Pod. Each has a list of its clients, which goes with it.
+	for _, backend := range route.Backends {
+		if route.Affinity == 0 {
+			break
+		}
+		clients := k.clients(route, backend)
+		if old.Affinity == 0 || !slices.Contains(old.Backends, backend) {
+			k.must(k.conn.AddSet(clients, nil))
+		}
+		k.rule(chain, client, isOf(clients), remember(clients, route.Affinity), choose(backend), destinationNAT)
 	}
 	// One rule for each backend, and not one rule with a map of them: whoever is in this chain while it changes goes on in the chain as it
 	// was, but in a map that is being removed it would find nothing any more.
 	for i, backend := range route.Backends {
-		k.rule(chain, oneOf(len(route.Backends)-i), choose(backend), keep, destinationNAT)
+		var keep expressions
+		if route.Affinity > 0 {
+			keep = slices.Concat(client, remember(k.clients(route, backend), route.Affinity))
+		}
+		k.rule(chain, oneOf(len(route.Backends)-i), keep, choose(backend), destinationNAT)
+	}
+	for _, backend := range old.Backends {
+		if old.Affinity > 0 && (route.Affinity == 0 || !slices.Contains(route.Backends, backend)) {
+			k.conn.DelSet(k.clients(old, backend))
+		}
 	}
 }
 
@@ -289,39 +291,19 @@ func (k *kernel) removeRoute(route Route) {
 	chain := &nftables.Chain{Table: k.table, Name: route.Name}
 	k.conn.FlushChain(chain)
 	k.conn.DelChain(chain)
-	if route.Affinity > 0 {
-		k.conn.DelSet(k.clients(route))
-	}
-}
-
-// clients is where it is remembered which client came to which Pod. The kernel itself writes there, and forgets in time.
-func (k *kernel) clients(route Route) *nftables.Set {
-	return &nftables.Set{
-		Table: k.table, Name: route.Name + "/clients", IsMap: true, Dynamic: true, HasTimeout: true,
-		KeyType: nftables.TypeIPAddr, DataType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
-	}
-}
-
-// forgetClients forgets who came to Pods that no longer count. No new one can be written down: the rules know only of those that do.
-func (k *kernel) forgetClients(old, route Route) error {
-	if old.Affinity == 0 || route.Affinity == 0 {
-		return nil // all of them are forgotten, or none were known
-	}
-	known, err := k.conn.GetSetElements(k.clients(route))
-	if err != nil {
-		return fmt.Errorf("asking who the clients of %s are: %w", route.Name, err)
-	}
-	stale := slices.DeleteFunc(known, func(client nftables.SetElement) bool {
-		return slices.ContainsFunc(route.Backends, func(backend netip.AddrPort) bool { return slices.Equal(client.Val, backendData(backend)) })
-	})
-	for _, client := range stale {
-		// One by one: time may have taken it meanwhile, which is no error.
-		k.must(k.conn.SetDeleteElements(k.clients(route), []nftables.SetElement{{Key: client.Key}}))
-		if err := k.conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("forgetting a client of %s: %w", route.Name, err)
+	for _, backend := range route.Backends {
+		if route.Affinity > 0 {
+			k.conn.DelSet(k.clients(route, backend))
 		}
 	}
-	return nil
+}
+
+// clients is where it is remembered who came to a Pod by a Route. The kernel itself writes there, and forgets in time.
+func (k *kernel) clients(route Route, backend netip.AddrPort) *nftables.Set {
+	return &nftables.Set{
+		Table: k.table, Name: fmt.Sprintf("%s/%s/%d", route.Name, backend.Addr(), backend.Port()), KeyType: nftables.TypeIPAddr,
+		Dynamic: true, HasTimeout: true,
+	}
 }
 
 // must is for what can fail only where this code is wrong: the kernel's own errors come by Flush.

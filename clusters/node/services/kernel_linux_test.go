@@ -265,11 +265,18 @@ func TestAffinityEnds(t *testing.T) {
 	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
 		t.Fatal(err)
 	}
-	clients := w.kernel.clients(Route{Name: "web"})
+	var clients []*nftables.Set
+	for _, backend := range w.backends("one", "two") {
+		clients = append(clients, w.kernel.clients(Route{Name: "web"}, backend))
+	}
 	for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
-		known, err := w.kernel.conn.GetSetElements(clients)
-		if err != nil {
-			t.Fatal(err)
+		var known []nftables.SetElement
+		for _, set := range clients {
+			elements, err := w.kernel.conn.GetSetElements(set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known = append(known, elements...)
 		}
 		if len(known) == 0 {
 			return

@@ -23,7 +23,7 @@ const (
 	register0 = unix.NFT_REG32_00 + iota // the first of a key, or an address
 	register1                            // the second, or the port of the address
 	register2
-	register3 // a client's address, beside the Pod's
+	register3 // a client's address
 )
 
 type expressions []expr.Any
@@ -50,7 +50,7 @@ func (k *kernel) begin() {
 	// The answer must come back by the node, which has to change it back. It does not where a Pod came to itself by a Service, nor where
 	// the client is the node's 127.0.0.1, which is another one in each Pod: these seem to come from the node.
 	back := k.hook("way-back", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
-	k.rule(back, load(addresses, register0), in(k.backends), sourceNAT)
+	k.rule(back, load(source, register0), load(destinationAddress, register1), in(k.backends), sourceNAT)
 	k.rule(back, load(sourceNetwork8, register0), equals(register0, localhost.AsSlice()[:1]),
 		load(outInterface, register0), differs(register0, []byte("lo\x00")), sourceNAT)
 
@@ -115,7 +115,7 @@ func choose(backend netip.AddrPort) expressions {
 // What is loaded of a packet, and from where: bytes of the header of IP, or of what is in it.
 var (
 	sourceNetwork8       = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 1}
-	addresses            = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 8} // source and destination
+	source               = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4}
 	destinationAddress   = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
 	destinationNetwork8  = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 1}
 	destinationNetwork16 = &expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 2}
@@ -158,19 +158,18 @@ func goTo(set *nftables.Set) expressions {
 	return expressions{&expr.Lookup{SourceRegister: register0, IsDestRegSet: true, SetName: set.Name, SetID: set.ID}}
 }
 
-// sourceAddress is the client's, for what it is remembered by.
-var sourceAddress = expressions{&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4, DestRegister: register3}}
+// client is the client's address, for what it is remembered by.
+var client = load(source, register3)
 
-// lookUp goes on if the client is known, with its Pod in the registers 0 and 1.
-func lookUp(clients *nftables.Set) expressions {
-	return expressions{&expr.Lookup{SourceRegister: register3, DestRegister: register0, IsDestRegSet: true, SetName: clients.Name, SetID: clients.ID}}
+// isOf goes on if the client is one of those.
+func isOf(clients *nftables.Set) expressions {
+	return expressions{&expr.Lookup{SourceRegister: register3, SetName: clients.Name, SetID: clients.ID}}
 }
 
-// remember notes for a time that the client in register 3 came to the Pod in the registers 0 and 1. Of one that is known it renews the
-// time.
+// remember notes for a time that the client is one of those. Of one that is known it renews the time.
 func remember(clients *nftables.Set, time time.Duration) expressions {
 	return expressions{&expr.Dynset{
-		SrcRegKey: register3, SrcRegData: register0, SetName: clients.Name, SetID: clients.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: time,
+		SrcRegKey: register3, SetName: clients.Name, SetID: clients.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Timeout: time,
 	}}
 }
 
@@ -193,11 +192,6 @@ func frontendElement(frontend Frontend, route string) nftables.SetElement {
 		key = append(frontend.Address.AsSlice(), key...)
 	}
 	return nftables.SetElement{Key: key, VerdictData: &expr.Verdict{Kind: expr.VerdictGoto, Chain: route}}
-}
-
-// backendData is a backend as the kernel remembers it of a client.
-func backendData(backend netip.AddrPort) []byte {
-	return append(binary.BigEndian.AppendUint16(backend.Addr().AsSlice(), backend.Port()), 0, 0)
 }
 
 var protocolNumbers = map[corev1.Protocol]byte{
