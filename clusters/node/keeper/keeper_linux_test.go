@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package keeper_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/container"
+	"lva.io/operators/clusters/node/keeper"
+	"lva.io/operators/clusters/node/nodetest"
+)
+
+// soon is how long what takes milliseconds may take on a machine that is busy.
+const soon = 20 * time.Second
+
+// shared is the only keeper that a process may have: it waits for all children.
+var shared = sync.OnceValues(func() (*keeper.Client, error) {
+	socket := "/mnt/keeper.sock"
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = keeper.New().Serve(listener) }()
+	return &keeper.Client{Socket: socket}, nil
+})
+
+func client(t *testing.T) (*keeper.Client, context.Context) {
+	t.Helper()
+	c, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	t.Cleanup(cancel)
+	return c, ctx
+}
+
+// start starts a shell script as a container, named like the test, and returns the file of its log.
+func start(t *testing.T, c *keeper.Client, ctx context.Context, script string, change ...func(*keeper.Start)) (id, log string) {
+	t.Helper()
+	s := keeper.Start{ID: t.Name(), Spec: shell(t, script), Log: filepath.Join(t.TempDir(), "log")}
+	for _, f := range change {
+		f(&s)
+	}
+	if _, err := c.Start(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := c.Kill(ctx, s.ID); err != nil && !errors.Is(err, keeper.ErrMissing) {
+			t.Error(err)
+		}
+		if _, err := c.Wait(ctx, s.ID); err != nil && !errors.Is(err, keeper.ErrMissing) {
+			t.Error(err)
+		}
+		_ = c.Forget(ctx, s.ID) // the test may have done it
+	})
+	return s.ID, s.Log
+}
+
+func shell(t *testing.T, script string) container.Spec {
+	t.Helper()
+	return container.Spec{
+		Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + container.Path}, Root: container.Root{Dir: t.TempDir()},
+		Mounts: nodetest.MachinePrograms(), Capabilities: container.Unprivileged,
+	}
+}
+
+// wait waits for the end of a container.
+func wait(t *testing.T, c *keeper.Client, ctx context.Context, id string) keeper.State {
+	t.Helper()
+	state, err := c.Wait(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func TestALogHasEachLineWithItsStream(t *testing.T) {
+	c, ctx := client(t)
+	id, log := start(t, c, ctx, `echo one; echo two >&2; printf three`)
+	wait(t, c, ctx, id)
+	content, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z `
+	for _, want := range []string{"stdout F one", "stderr F two", "stdout P three"} {
+		if !regexp.MustCompile(`(?m)^` + line + want + `$`).Match(content) {
+			t.Errorf("%q is missing in\n%s", want, content)
+		}
+	}
+}
+
+func TestALogIsWholeWhenTheContainerHasEnded(t *testing.T) {
+	c, ctx := client(t)
+	const lines = 50_000
+	id, log := start(t, c, ctx, fmt.Sprintf(`seq %d`, lines))
+	wait(t, c, ctx, id)
+	content, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	for line := range strings.Lines(string(content)) {
+		number++
+		if want := fmt.Sprintf(" stdout F %d\n", number); !strings.HasSuffix(line, want) {
+			t.Fatalf("line %d is %q", number, line)
+		}
+	}
+	if number != lines {
+		t.Errorf("the log has %d lines, want %d", number, lines)
+	}
+}
+
+func TestALongLineIsInParts(t *testing.T) {
+	c, ctx := client(t)
+	const length = 100_000
+	id, log := start(t, c, ctx, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo end`, length))
+	wait(t, c, ctx, id)
+	content, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := strings.Count(string(content), "x"); found != length {
+		t.Errorf("%d of %d characters are there", found, length)
+	}
+	if !strings.Contains(string(content), " stdout P x") || !strings.HasSuffix(string(content), " stdout F end\n") {
+		t.Errorf("there are no parts, or the end is missing")
+	}
+}
+
+func TestALogGoesOnInANewFile(t *testing.T) {
+	c, ctx := client(t)
+	id, log := start(t, c, ctx, `echo before; read line; echo after`, func(s *keeper.Start) { s.Stdin = true })
+	await(t, ctx, "the first line", func() bool { return contains(log, "before") })
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reopen(ctx, id, log); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Attach(ctx, id, strings.NewReader("go\n"), io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, c, ctx, id)
+	if !contains(log, "after") || contains(log, "before") || !contains(log+".1", "before") {
+		t.Error("the lines are not in their files")
+	}
+}
+
+func contains(file, text string) bool {
+	content, err := os.ReadFile(file)
+	return err == nil && strings.Contains(string(content), text)
+}
+
+// await repeats a question until the answer is yes.
+func await(t *testing.T, ctx context.Context, what string, yes func() bool) {
+	t.Helper()
+	for tick := time.NewTicker(5 * time.Millisecond); ; {
+		select {
+		case <-tick.C:
+			if yes() {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
+		}
+	}
+}
+
+func TestTheEndOfAContainerIsKnown(t *testing.T) {
+	c, ctx := client(t)
+	for script, want := range map[string]int{"exit 0": 0, "exit 9": 9, "kill -KILL $$; sleep 9": 128 + 9} {
+		t.Run(script, func(t *testing.T) {
+			if strings.Contains(script, "kill") {
+				script = `sh -c 'kill -KILL $$'; exit $?` // the first process of a namespace is deaf to its own signals
+			}
+			id, _ := start(t, c, ctx, script)
+			if state := wait(t, c, ctx, id); state.Code != want || state.Running() {
+				t.Errorf("it is %+v, want the code %d", state, want)
+			}
+		})
+	}
+}
+
+func TestAContainerThatCannotStartIsNotKept(t *testing.T) {
+	c, ctx := client(t)
+	spec := shell(t, "")
+	spec.Args = []string{"/no/such"}
+	_, err := c.Start(ctx, keeper.Start{ID: t.Name(), Spec: spec})
+	var failed *container.StartError
+	if !errors.As(err, &failed) {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := c.Wait(ctx, t.Name()); !errors.Is(err, keeper.ErrMissing) {
+		t.Errorf("it is kept: %v", err)
+	}
+}
+
+func TestASignalReachesTheProgramAndKillEndsAll(t *testing.T) {
+	c, ctx := client(t)
+	id, log := start(t, c, ctx, `trap 'echo told' TERM; echo ready; while true; do sleep 0.01; done`)
+	await(t, ctx, "the program", func() bool { return contains(log, "ready") })
+	if err := c.Signal(ctx, id, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	await(t, ctx, "the signal", func() bool { return contains(log, "told") })
+	if err := c.Kill(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if state := wait(t, c, ctx, id); state.Code != 128+9 {
+		t.Errorf("it is %+v", state)
+	}
+}
+
+func TestOrphansAreBuried(t *testing.T) {
+	c, ctx := client(t)
+	// A Pod whose containers share processes: what one leaves behind has nobody but the first process.
+	first, _ := start(t, c, ctx, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })
+	id, _ := start(t, c, ctx, `(setsid sh -c 'sleep 0.05' &); exit 0`, func(s *keeper.Start) { s.Processes = first })
+	wait(t, c, ctx, id)
+	await(t, ctx, "no zombies of ours", func() bool { return zombies(t, os.Getpid()) == 0 })
+}
+
+// zombies counts the children of a process that have ended and that nobody has waited for.
+func zombies(t *testing.T, parent int) (count int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if fields[0] == "Z" && fields[1] == strconv.Itoa(parent) {
+			count++
+		}
+	}
+	return count
+}
+
+func TestAProgramRunsInAContainer(t *testing.T) {
+	c, ctx := client(t)
+	id, log := start(t, c, ctx, `echo there > /file; echo ready; exec sleep 1000`)
+	await(t, ctx, "the container", func() bool { return contains(log, "ready") })
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := c.Run(ctx, id, shell(t, `cat /file; exit 4`), container.Streams{Out: write})
+	if err != nil || code != 4 {
+		t.Errorf("it ended with %d, %v", code, err)
+	}
+	if said, err := io.ReadAll(read); err != nil || string(said) != "there\n" {
+		t.Errorf("it said %q, %v", said, err)
+	}
+}
+
+func TestAProgramEndsWithWhoAskedForIt(t *testing.T) {
+	c, ctx := client(t)
+	id, log := start(t, c, ctx, `echo ready; exec sleep 1000`)
+	await(t, ctx, "the container", func() bool { return contains(log, "ready") })
+	short, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(short, id, shell(t, `sleep 777 & sleep 777`), container.Streams{})
+		ended <- err
+	}()
+	sleepers := func() int {
+		count := 0
+		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range files {
+			if line, err := os.ReadFile(file); err == nil && string(line) == "sleep\x00777\x00" {
+				count++
+			}
+		}
+		return count
+	}
+	await(t, ctx, "the programs", func() bool { return sleepers() == 2 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	await(t, ctx, "the end of the programs", func() bool { return sleepers() == 0 })
+}
+
+func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {
+	c, ctx := client(t)
+	id, _ := start(t, c, ctx, `while read line; do echo "heard $line"; echo "and $line" >&2; done; exit 5`, func(s *keeper.Start) { s.Stdin, s.StdinOnce = true, true })
+	var out, errs bytes.Buffer
+	if err := c.Attach(ctx, id, strings.NewReader("a\nb\n"), &out, &errs); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "heard a\nheard b\n" || errs.String() != "and a\nand b\n" {
+		t.Errorf("it said %q and %q", out.String(), errs.String())
+	}
+	if state := wait(t, c, ctx, id); state.Code != 5 {
+		t.Errorf("it is %+v", state)
+	}
+}
+
+func TestATerminalIsOne(t *testing.T) {
+	c, ctx := client(t)
+	id, log := start(t, c, ctx, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`, func(s *keeper.Start) { s.Spec.Terminal = true })
+	if state := wait(t, c, ctx, id); state.Code != 0 {
+		t.Errorf("it is %+v", state)
+	}
+	if !contains(log, "stdout F yes") {
+		content, _ := os.ReadFile(log)
+		t.Errorf("it said %q", content)
+	}
+}
+
+func TestAContainerIsForgottenOnlyWhenItHasEnded(t *testing.T) {
+	c, ctx := client(t)
+	id, _ := start(t, c, ctx, `exec sleep 1000`)
+	if err := c.Forget(ctx, id); err == nil {
+		t.Error("one that runs was forgotten")
+	}
+	if err := c.Kill(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, c, ctx, id)
+	if err := c.Forget(ctx, id); err != nil {
+		t.Error(err)
+	}
+	states, err := c.List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range states {
+		if state.ID == id {
+			t.Errorf("it is still there: %+v", state)
+		}
+	}
+}

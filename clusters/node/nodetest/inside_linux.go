@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package nodetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/container"
+	"lva.io/operators/clusters/node/namespace"
+)
+
+// Inside is to be called by TestMain, and does not return. The tests run in namespaces as a node has them, as its first process: as
+// root with many ids, and as an ordinary user with one. They see the machine's files, and have a /tmp of their own.
+func Inside(m *testing.M) {
+	container.Main()
+	if os.Getenv(inside) != "" {
+		os.Exit(runInside(m))
+	}
+	if err := enter(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func enter() error {
+	// Who may not make namespaces has no node, which other tests are about.
+	if os.Getuid() != 0 {
+		fmt.Println("# as an ordinary user with one id")
+		return first(namespace.Choose().Alone())
+	}
+	fmt.Println("# as root")
+	if err := first(namespace.Choose()); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "nodetest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		return err
+	}
+	return again(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir)
+}
+
+func first(mapping namespace.Mapping) error {
+	cmd, err := namespace.Start(namespace.Command{
+		Path: "/proc/self/exe", Args: arguments(), Env: append(os.Environ(), inside+"=yes"), Mapping: mapping, Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+	if err != nil {
+		return err
+	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		_ = cmd.Process.Kill()
+	}()
+	if err := cmd.Wait(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return errors.New("tests failed")
+		}
+		return err
+	}
+	return nil
+}
+
+// arguments are ours, but for files of the go command, where root's other self may not write.
+func arguments() []string {
+	return slices.DeleteFunc(slices.Clone(os.Args), func(argument string) bool { return strings.HasPrefix(argument, "-test.testlogfile=") })
+}
+
+func runInside(m *testing.M) int {
+	if err := prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, "preparing the namespaces of the tests:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func prepare() error {
+	if err := namespace.Begin(); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mounting /proc: %w", err)
+	}
+	// A file system that has what containers need of one, whatever the machine's is.
+	if err := unix.Mount("tmpfs", "/mnt", "tmpfs", 0, "mode=1777"); err != nil {
+		return fmt.Errorf("mounting a tmpfs: %w", err)
+	}
+	// New terminals belong to who mounts this.
+	if err := unix.Mount("devpts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666"); err == nil {
+		_ = unix.Mount("/dev/pts/ptmx", "/dev/ptmx", "", unix.MS_BIND, "")
+	}
+	if err := os.Setenv("TMPDIR", "/mnt"); err != nil {
+		return err
+	}
+	return namespace.Loopback()
+}
+
+// MachinePrograms are the machine's programs and what they need, as volumes: for containers whose image has none.
+func MachinePrograms() []container.Mount {
+	var mounts []container.Mount
+	for _, dir := range []string{"/usr", "/bin", "/lib", "/lib64", "/sbin"} {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			mounts = append(mounts, container.Mount{Source: dir, Target: filepath.Clean(dir), ReadOnly: true})
+		}
+	}
+	return mounts
+}
