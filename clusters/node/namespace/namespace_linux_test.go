@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package namespace_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lva.io/operators/clusters/node/namespace"
+	"lva.io/operators/clusters/node/nodetest"
+)
+
+func TestMain(m *testing.M) { nodetest.Inside(m) }
+
+func TestTheFirstProcessIsRootAndAlone(t *testing.T) {
+	if os.Getpid() != 1 || os.Getuid() != 0 || os.Getgid() != 0 {
+		t.Errorf("we are process %d of user %d and group %d", os.Getpid(), os.Getuid(), os.Getgid())
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil || len(interfaces) != 1 || interfaces[0].Name != "lo" {
+		t.Errorf("the interfaces are %v, %v", interfaces, err)
+	}
+	// Root inside must not be root outside, who may write there whatever the namespaces are.
+	if err := os.WriteFile("/proc/sys/kernel/core_pattern", []byte("x"), 0); err == nil {
+		t.Error("a setting of the whole machine can be changed")
+	}
+}
+
+// crossing is a crossing whose other side is in the same network: it does not care.
+func crossing(t *testing.T, others namespace.Answers) *namespace.Crossing {
+	t.Helper()
+	asks, serves, err := namespace.CrossingPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- namespace.ServeCrossing(serves, (&net.Dialer{}).DialContext, others) }()
+	c, err := namespace.NewCrossing(asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(c.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestSocketsOfTheOtherSideWorkHere(t *testing.T) {
+	c := crossing(t, nil)
+	listener, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		connection, err := listener.Accept()
+		if err == nil {
+			_, _ = io.WriteString(connection, "hello")
+			connection.Close()
+		}
+	}()
+	connection, err := c.DialContext(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if said, err := io.ReadAll(connection); err != nil || string(said) != "hello" {
+		t.Errorf("it said %q, %v", said, err)
+	}
+	packets, err := c.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packets.Close()
+	if _, err := packets.WriteTo([]byte("x"), packets.LocalAddr()); err != nil {
+		t.Error(err)
+	}
+	if n, _, err := packets.ReadFrom(make([]byte, 10)); n != 1 || err != nil {
+		t.Errorf("read %d, %v", n, err)
+	}
+}
+
+func TestARefusalOfTheOtherSideIsTheSameHere(t *testing.T) {
+	c := crossing(t, nil)
+	listener, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := listener.Addr().String()
+	if _, err := c.Listen(t.Context(), "tcp", taken); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("the error of a port that is taken is %v", err)
+	}
+	listener.Close()
+	if _, err := c.DialContext(t.Context(), "tcp", taken); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the error of a port where nobody listens is %v", err)
+	}
+	if _, err := c.DialContext(t.Context(), "carrier pigeon", taken); err == nil || !strings.Contains(err.Error(), "pigeon") {
+		t.Errorf("the error of a network that does not exist is %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.DialContext(ended, "tcp", taken); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error of a context that has ended is %v", err)
+	}
+}
+
+func TestOtherFilesMayBeAskedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := crossing(t, namespace.Answers{"read": func(argument string) (*os.File, error) { return os.Open(argument) }})
+	file, err := c.Open(t.Context(), "read", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if content, err := io.ReadAll(file); err != nil || string(content) != "content" {
+		t.Errorf("the file is %q, %v", content, err)
+	}
+	if _, err := c.Open(t.Context(), "read", path+".not"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error of a file that does not exist is %v", err)
+	}
+	if _, err := c.Open(t.Context(), "write", path); err == nil {
+		t.Error("a word that the other side does not know was answered")
+	}
+}
+
+func TestASetLivesWithoutProcesses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "set")
+	set, err := namespace.NewSet(dir, "its-name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &namespace.Set{Dir: dir} // as by an agent that was started again
+	var name string
+	if err := again.Do(func() (err error) {
+		name, err = os.Hostname()
+		return err
+	}, "uts"); err != nil || name != "its-name" {
+		t.Errorf("the name is %q, %v", name, err)
+	}
+	if here, _ := os.Hostname(); here == "its-name" {
+		t.Error("our own name has changed")
+	}
+	if err := set.Close(); err != nil {
+		t.Error(err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), dir) {
+		t.Errorf("something is still mounted: %v", err)
+	}
+	if err := set.Close(); err != nil {
+		t.Errorf("closing it again: %v", err)
+	}
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package rootfs
+
+import (
+	"testing"
+
+	"lva.io/operators/clusters/node/nodetest"
+)
+
+func TestMain(m *testing.M) { nodetest.Inside(m) }

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package rootfs
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/images/named"
+	"lva.io/operators/clusters/node/container"
+)
+
+// layer is a tar archive.
+func layer(t *testing.T, entries ...tar.Header) []byte {
+	t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, header := range entries {
+		content := header.PAXRecords["content"]
+		header.PAXRecords = nil
+		header.Size = int64(len(content))
+		if header.Mode == 0 {
+			header.Mode = 0o644
+		}
+		if err := w.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return archive.Bytes()
+}
+
+func file(name, content string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, PAXRecords: map[string]string{"content": content}}
+}
+
+func newStore(t *testing.T) *Store {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := New(filepath.Join(dir, "images"), filepath.Join(dir, "layers"), filepath.Join(dir, "containers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(t *testing.T, s *Store, content []byte) named.Blob {
+	t.Helper()
+	digest := sha256.Sum256(content)
+	b := named.Blob{Digest: "sha256:" + hex.EncodeToString(digest[:]), Size: int64(len(content))}
+	if err := os.MkdirAll(filepath.Dir(b.Path(s.Images)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.Path(s.Images), content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// image puts an image into a store.
+func image(t *testing.T, s *Store, configuration string, layers ...[]byte) Image {
+	t.Helper()
+	i := named.Image{Reference: "test/image:v1", Configuration: put(t, s, []byte(configuration))}
+	for _, content := range layers {
+		i.Layers = append(i.Layers, put(t, s, content))
+	}
+	if err := named.Write(s.Images, i); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Image("test/image:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// look mounts the files of a container and calls with where they are.
+func look(t *testing.T, root container.Root, with func(dir string)) {
+	t.Helper()
+	if len(root.Layers) > 0 {
+		if err := container.Overlay(root.Dir, root.Layers, root.Upper, root.Work); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := unix.Unmount(root.Dir, 0); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	with(root.Dir)
+}
+
+// ways are by overlayfs, and by copies.
+func ways(t *testing.T, test func(t *testing.T, s *Store)) {
+	t.Helper()
+	for name, copies := range map[string]bool{"overlayfs": false, "copies": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			if s.Copies() {
+				t.Fatal("this kernel has no overlayfs for users")
+			}
+			s.copies = copies
+			test(t, s)
+		})
+	}
+}
+
+func TestAnUpperLayerCoversAndRemoves(t *testing.T) {
+	ways(t, func(t *testing.T, s *Store) {
+		i := image(t, s, `{}`,
+			layer(t, file("kept", "low"), file("covered", "low"), file("gone", "low"), file("dir/old", "low"), file("full/old", "low")),
+			layer(t, file("covered", "high"), file(".wh.gone", ""), file("dir/new", "high"), file("full/.wh..wh..opq", ""), file("full/new", "high")))
+		root, err := s.Prepare("c", i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(t, root, func(dir string) {
+			for name, want := range map[string]string{"kept": "low", "covered": "high", "dir/old": "low", "dir/new": "high", "full/new": "high"} {
+				if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
+					t.Errorf("%s is %q, %v; want %q", name, content, err, want)
+				}
+			}
+			for _, name := range []string{"gone", ".wh.gone", "full/old"} {
+				if _, err := os.Lstat(filepath.Join(dir, name)); !os.IsNotExist(err) {
+					t.Errorf("%s is there: %v", name, err)
+				}
+			}
+		})
+	})
+}
+
+func TestWhatAContainerWritesIsItsOwn(t *testing.T) {
+	ways(t, func(t *testing.T, s *Store) {
+		i := image(t, s, `{}`, layer(t, file("shared", "layer")))
+		one, err := s.Prepare("one", i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(t, one, func(dir string) {
+			if err := os.WriteFile(filepath.Join(dir, "shared"), []byte("one's"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+		two, err := s.Prepare("two", i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(t, two, func(dir string) {
+			if content, err := os.ReadFile(filepath.Join(dir, "shared")); err != nil || string(content) != "layer" {
+				t.Errorf("the other one sees %q, %v", content, err)
+			}
+		})
+		if bytes, files := s.Written("one"); bytes == 0 || files == 0 {
+			t.Errorf("it has written %d bytes in %d files", bytes, files)
+		}
+		if err := s.Remove("one"); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(s.Containers, "one")); !os.IsNotExist(err) {
+			t.Errorf("its files are there: %v", err)
+		}
+	})
+}
+
+func TestFilesKeepTheirModesAndLinks(t *testing.T) {
+	s := newStore(t)
+	i := image(t, s, `{}`, layer(t,
+		tar.Header{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o500}, file("closed/inside", "x"),
+		tar.Header{Typeflag: tar.TypeReg, Name: "suid", Mode: 0o4755}, tar.Header{Typeflag: tar.TypeDir, Name: "tmp", Mode: 0o1777},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "/anywhere/else"}, file("a", "same"),
+		tar.Header{Typeflag: tar.TypeLink, Name: "b", Linkname: "a"}, tar.Header{Typeflag: tar.TypeFifo, Name: "pipe", Mode: 0o600},
+		tar.Header{Typeflag: tar.TypeChar, Name: "device", Devmajor: 1, Devminor: 3}))
+	if err := s.Unpack(i); err != nil {
+		t.Fatal(err)
+	}
+	dir := s.Folders(i)[0]
+	for name, want := range map[string]os.FileMode{
+		"closed": os.ModeDir | 0o500, "suid": os.ModeSetuid | 0o755, "tmp": os.ModeDir | os.ModeSticky | 0o777, "pipe": os.ModeNamedPipe | 0o600,
+	} {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || info.Mode() != want {
+			t.Errorf("%s is %v, %v; want %v", name, info.Mode(), err, want)
+		}
+	}
+	if target, err := os.Readlink(filepath.Join(dir, "link")); err != nil || target != "/anywhere/else" {
+		t.Errorf("the link leads to %q, %v", target, err)
+	}
+	a, errA := os.Stat(filepath.Join(dir, "a"))
+	b, errB := os.Stat(filepath.Join(dir, "b"))
+	if errors.Join(errA, errB) != nil || !os.SameFile(a, b) {
+		t.Errorf("a and b are two files: %v", errors.Join(errA, errB))
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "device")); !os.IsNotExist(err) {
+		t.Errorf("there is a device: %v", err)
+	}
+}
+
+func TestALayerWritesNowhereElse(t *testing.T) {
+	outside := t.TempDir()
+	for name, entries := range map[string][]tar.Header{
+		"dots":     {file("../../../../"+outside+"/x", "x")},
+		"absolute": {file(outside+"/x", "x")},
+		"link":     {{Typeflag: tar.TypeSymlink, Name: "out", Linkname: outside}, file("out/x", "x")},
+		"relative": {{Typeflag: tar.TypeSymlink, Name: "out", Linkname: "../../../../../.." + outside}, file("out/x", "x")},
+		"hard":     {{Typeflag: tar.TypeLink, Name: "x", Linkname: "../../../../../etc/passwd"}},
+	} {
+		s := newStore(t)
+		_ = s.Unpack(image(t, s, `{}`, layer(t, entries...))) // refused, or inside
+		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+			t.Fatalf("%s: outside there are %v, %v", name, left, err)
+		}
+	}
+}
+
+func TestALayerMayBeCompressed(t *testing.T) {
+	s := newStore(t)
+	var compressed bytes.Buffer
+	w := gzip.NewWriter(&compressed)
+	if _, err := w.Write(layer(t, file("x", "content"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	i := image(t, s, `{}`, compressed.Bytes())
+	if err := s.Unpack(i); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := os.ReadFile(filepath.Join(s.Folders(i)[0], "x")); err != nil || string(content) != "content" {
+		t.Errorf("the file is %q, %v", content, err)
+	}
+}
+
+func TestADamagedStoreSaysSo(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, s *Store, i Image){
+		"changed": func(t *testing.T, s *Store, i Image) {
+			t.Helper()
+			path := i.Layers[0].Path(s.Images)
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content[len(content)-1] ^= 1
+			if err := os.WriteFile(path, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"cut": func(t *testing.T, s *Store, i Image) {
+			t.Helper()
+			if err := os.Truncate(i.Layers[0].Path(s.Images), 700); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"missing": func(t *testing.T, s *Store, i Image) {
+			t.Helper()
+			if err := os.Remove(i.Layers[0].Path(s.Images)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		s := newStore(t)
+		i := image(t, s, `{}`, layer(t, file("a", strings.Repeat("content", 1000))))
+		damage(t, s, i)
+		if err := s.Unpack(i); err == nil || !strings.Contains(err.Error(), "test/image:v1") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(s.Layers, "*[0-9a-f]")); len(left) > 0 {
+			t.Errorf("%s: there is %v", name, left)
+		}
+	}
+}
+
+func TestALayerIsUnpackedOnceForAll(t *testing.T) {
+	s := newStore(t)
+	i := image(t, s, `{}`, layer(t, file("x", "content")))
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			other := &Store{Images: s.Images, Layers: s.Layers, Containers: s.Containers}
+			if err := other.Unpack(i); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	before, err := os.Stat(s.Folders(i)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Unpack(i); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(s.Folders(i)[0]); err != nil || !os.SameFile(before, after) {
+		t.Errorf("it was unpacked again: %v", err)
+	}
+}
+
+func TestUsersAreThoseOfTheImage(t *testing.T) {
+	s := newStore(t)
+	i := image(t, s, `{"config":{"User":"web"}}`,
+		layer(t, file("etc/passwd", "root:x:0:0::/root:/bin/sh\nweb:x:33:34::/srv:/bin/false\n"), file("etc/group", "logs:x:50:web,other\nnone:x:51:\nweb:x:34:\n")))
+	if err := s.Unpack(i); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[string]User{
+		"":         {ID: 0, Group: 0, Home: "/root"},
+		"web":      {ID: 33, Group: 34, Groups: []int{50}, Home: "/srv"},
+		"33":       {ID: 33, Group: 34, Groups: []int{50}, Home: "/srv"},
+		"33:7":     {ID: 33, Group: 7, Groups: []int{50}, Home: "/srv"},
+		"web:logs": {ID: 33, Group: 50, Groups: []int{50}, Home: "/srv"},
+		"1000":     {ID: 1000, Home: "/"},
+	} {
+		got, err := s.User(i, who)
+		if err != nil || got.ID != want.ID || got.Group != want.Group || got.Home != want.Home || len(got.Groups) != len(want.Groups) {
+			t.Errorf("%q is %+v, %v; want %+v", who, got, err, want)
+		}
+	}
+	for _, who := range []string{"nobody", "web:nobody"} {
+		if _, err := s.User(i, who); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
+			t.Errorf("the error of %q is %v", who, err)
+		}
+	}
+}
