@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,15 +21,9 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 )
 
-func init() {
-	if len(os.Args) > 0 && os.Args[0] == Name {
-		// What is done below belongs to a thread: its rights, its filter, its root. The thread that calls exec decides.
-		runtime.LockOSThread()
-	}
-}
-
 // Main makes this process a container and then the program in it, if it was started for that (Start). It must be called first
-// in main, and by it alone, so that the process has no more threads than Go's own.
+// in main, by the main goroutine: what it does belongs to a thread, its rights, its filter, its root, and package namespace has seen to
+// it that this goroutine stays on one. The thread that calls exec decides.
 func Main() {
 	if len(os.Args) == 0 || os.Args[0] != Name {
 		return

@@ -133,6 +133,12 @@ func Begin() error {
 	return nil
 }
 
+func init() {
+	// The main goroutine keeps the main thread, so that OnThread never gets that one: it can't end before the process does, and its
+	// namespaces are what everybody sees as those of the process (/proc/PID/ns).
+	runtime.LockOSThread()
+}
+
 // OnThread runs a function on a thread that ends afterwards, so that the function may change the thread's namespaces.
 func OnThread(f func() error) error {
 	done := make(chan error)

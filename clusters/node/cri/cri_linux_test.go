@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cri_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/node/nodetest"
+)
+
+// pod is a sandbox that a test has started.
+type pod struct {
+	r      *runtime
+	t      *testing.T
+	id     string
+	config *runtimeapi.PodSandboxConfig
+}
+
+func (r *runtime) pod(t *testing.T, change ...func(*runtimeapi.PodSandboxConfig)) *pod {
+	t.Helper()
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: strings.ToLower(t.Name()), Namespace: "default", Uid: "u"}, Hostname: "the-pod",
+		LogDirectory: filepath.Join(r.dir, "log"), Labels: map[string]string{"app": t.Name()},
+		DnsConfig: &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"svc.cluster.local"}, Options: []string{"ndots:5"}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		}},
+	}
+	for _, f := range change {
+		f(config)
+	}
+	made, err := r.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pod{r, t, made.PodSandboxId, config}
+}
+
+// create makes a container of the Pod that runs a script of the machine's shell.
+func (p *pod) create(name, script string, change ...func(*runtimeapi.ContainerConfig)) string {
+	p.t.Helper()
+	config := &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: image}, Command: []string{"/bin/sh", "-c", script},
+		LogPath: name + ".log", Labels: map[string]string{"name": name},
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: p.config.Linux.SecurityContext.NamespaceOptions,
+		}},
+	}
+	for _, mount := range nodetest.MachinePrograms() {
+		config.Mounts = append(config.Mounts, &runtimeapi.Mount{HostPath: mount.Source, ContainerPath: mount.Target, Readonly: true})
+	}
+	for _, f := range change {
+		f(config)
+	}
+	made, err := p.r.CreateContainer(p.t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made.ContainerId
+}
+
+// start makes a container and starts it.
+func (p *pod) start(name, script string, change ...func(*runtimeapi.ContainerConfig)) string {
+	p.t.Helper()
+	id := p.create(name, script, change...)
+	if _, err := p.r.StartContainer(p.t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
+		p.t.Fatal(err)
+	}
+	return id
+}
+
+func (r *runtime) status(t *testing.T, id string) *runtimeapi.ContainerStatus {
+	t.Helper()
+	s, err := r.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Status
+}
+
+// await waits until a container is in a state.
+func (r *runtime) await(t *testing.T, id string, state runtimeapi.ContainerState) *runtimeapi.ContainerStatus {
+	t.Helper()
+	return until(t, state.String(), func() (*runtimeapi.ContainerStatus, bool) {
+		s := r.status(t, id)
+		return s, s.State == state
+	})
+}
+
+// until repeats a question until the answer is yes.
+func until[T any](t *testing.T, what string, ask func() (T, bool)) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	for tick := time.NewTicker(5 * time.Millisecond); ; {
+		select {
+		case <-tick.C:
+			if answer, yes := ask(); yes {
+				return answer
+			}
+		case <-ctx.Done():
+			t.Fatalf("waiting for %s: too late", what)
+		}
+	}
+}
+
+// ends starts a script as a container and returns what it said and how it ended.
+func (p *pod) ends(name, script string, change ...func(*runtimeapi.ContainerConfig)) (said string, status *runtimeapi.ContainerStatus) {
+	p.t.Helper()
+	id := p.start(name, script, change...)
+	status = p.r.await(p.t, id, runtimeapi.ContainerState_CONTAINER_EXITED)
+	return p.said(name), status
+}
+
+// said is the text of a container's log.
+func (p *pod) said(name string) string {
+	p.t.Helper()
+	content, err := os.ReadFile(filepath.Join(p.config.LogDirectory, name+".log"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var text strings.Builder
+	for line := range strings.Lines(string(content)) {
+		_, rest, _ := strings.Cut(line, " ")
+		_, rest, _ = strings.Cut(rest, " ")
+		_, rest, _ = strings.Cut(rest, " ")
+		text.WriteString(rest)
+	}
+	return strings.TrimSpace(text.String())
+}
+
+// exec runs a script in a container.
+func (r *runtime) exec(t *testing.T, id, script string) (string, int32) {
+	t.Helper()
+	done, err := r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"/bin/sh", "-c", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(done.Stdout) + string(done.Stderr)), done.ExitCode
+}
+
+func TestAPodHasAnAddressANameAndNameServers(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
+	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_READY {
+		t.Fatalf("the sandbox is %v, %v", s, err)
+	}
+	said, _ := p.ends("c", `hostname; cat /etc/hostname; cat /etc/resolv.conf; cat /proc/net/fib_trie`)
+	if want := "the-pod\nthe-pod\nnameserver 10.96.0.10\nsearch svc.cluster.local\noptions ndots:5\n"; !strings.HasPrefix(said, want) {
+		t.Errorf("it said %q, want %q first", said, want)
+	}
+	if !strings.Contains(said, s.Status.Network.Ip) {
+		t.Errorf("the address %q is not the container's", s.Status.Network.Ip)
+	}
+}
+
+func TestContainersOfAPodShareTheirNetwork(t *testing.T) {
+	r := newRuntime(t)
+	p, other := r.pod(t), r.pod(t, func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "other" })
+	script := `readlink /proc/self/ns/net /proc/self/ns/ipc /proc/self/ns/uts`
+	one, _ := p.ends("one", script)
+	two, _ := p.ends("two", script)
+	three, _ := other.ends("three", script)
+	if one != two || one == three {
+		t.Errorf("the namespaces are %q and %q, and of another Pod %q", one, two, three)
+	}
+}
+
+func TestAContainerIsCreatedRunsAndEnds(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	id := p.create("c", `echo hello; read line; exit 3`, func(c *runtimeapi.ContainerConfig) { c.Stdin = true })
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_CREATED || s.CreatedAt == 0 || s.StartedAt != 0 {
+		t.Errorf("before it is started it is %v", s)
+	}
+	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_RUNNING || s.StartedAt < s.CreatedAt || s.FinishedAt != 0 {
+		t.Errorf("when it runs it is %v", s)
+	}
+	if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 128+9 || s.Reason != "Error" || s.FinishedAt < s.StartedAt {
+		t.Errorf("when it was stopped it is %v", s)
+	}
+	if _, s := p.ends("well", "true"); s.ExitCode != 0 || s.Reason != "Completed" {
+		t.Errorf("one that ended well is %v", s)
+	}
+}
+
+func TestAContainerThatCannotStartSaysWhy(t *testing.T) {
+	r := newRuntime(t)
+	id := r.pod(t).create("c", "", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"/no/such"} })
+	_, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id})
+	if err == nil || !strings.Contains(err.Error(), `"/no/such": no such file`) {
+		t.Errorf("the error is %v", err)
+	}
+	if s := r.status(t, id); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 127 || s.Reason != "StartError" || s.Message == "" {
+		t.Errorf("it is %v", s)
+	}
+}
+
+func TestStoppingAsksFirst(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	polite := p.start("polite", `trap 'echo asked; exit 0' TERM; echo ready; while true; do sleep 0.01; done`)
+	deaf := p.start("deaf", `trap '' TERM; echo ready; while true; do sleep 0.01; done`)
+	for _, name := range []string{"polite", "deaf"} {
+		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.said(name), "ready") })
+	}
+	for _, id := range []string{polite, deaf} {
+		if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := r.status(t, polite); s.ExitCode != 0 || !strings.Contains(p.said("polite"), "asked") {
+		t.Errorf("the polite one is %v", s)
+	}
+	if s := r.status(t, deaf); s.ExitCode != 128+9 {
+		t.Errorf("the deaf one is %v", s)
+	}
+	if len(r.network.drained) != 2 {
+		t.Errorf("the network was asked for %v", r.network.drained)
+	}
+}
+
+func TestTheSignalThatEndsIsThePodsOrTheImages(t *testing.T) {
+	r := newRuntime(t)
+	r.putImage(t, "test/quit:v1", `{"config":{"StopSignal":"SIGQUIT"}}`)
+	p := r.pod(t)
+	for name, change := range map[string]func(*runtimeapi.ContainerConfig){
+		"QUIT": func(c *runtimeapi.ContainerConfig) { c.Image = &runtimeapi.ImageSpec{Image: "test/quit:v1"} },
+		"USR1": func(c *runtimeapi.ContainerConfig) {
+			c.Image, c.StopSignal = &runtimeapi.ImageSpec{Image: "test/quit:v1"}, runtimeapi.Signal_SIGUSR1
+		},
+	} {
+		id := p.start(name, `for s in TERM QUIT USR1; do trap "echo $s; exit 0" $s; done; echo ready; while true; do sleep 0.01; done`, change)
+		until(t, name, func() (struct{}, bool) { return struct{}{}, strings.Contains(p.said(name), "ready") })
+		if _, err := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if said := p.said(name); !strings.HasSuffix(said, name) {
+			t.Errorf("it said %q, want %s", said, name)
+		}
+	}
+}
+
+func TestTheEnvironmentIsTheImagesThenThePods(t *testing.T) {
+	r := newRuntime(t)
+	said, _ := r.pod(t).ends("c", `echo $FROM $BOTH $HOSTNAME $HOME`, func(c *runtimeapi.ContainerConfig) {
+		c.Envs = []*runtimeapi.KeyValue{{Key: "BOTH", Value: []byte("pod")}}
+	})
+	if said != "image pod the-pod /" {
+		t.Errorf("it said %q", said)
+	}
+}
+
+func TestThePodSaysWhoRuns(t *testing.T) {
+	r := newRuntime(t)
+	said, s := r.pod(t).ends("c", `id -u; id -g`, func(c *runtimeapi.ContainerConfig) {
+		c.Linux.SecurityContext.RunAsUser, c.Linux.SecurityContext.RunAsGroup = &runtimeapi.Int64Value{Value: 1000}, &runtimeapi.Int64Value{Value: 2000}
+	})
+	if said != "1000\n2000" || s.User.Linux.Uid != 1000 || s.User.Linux.Gid != 2000 {
+		t.Errorf("it said %q and is %v", said, s.User)
+	}
+}
+
+func TestWhatIsNotOnThisNodeIsRefused(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	for name, test := range map[string]struct {
+		change func(*runtimeapi.ContainerConfig)
+		want   string
+	}{
+		"an image":               {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "no/such:v1" }, "make docker-build"},
+		"a bad name of an image": {func(c *runtimeapi.ContainerConfig) { c.Image.Image = "No:Such:v1" }, "not the name of an image"},
+		"a user":                 {func(c *runtimeapi.ContainerConfig) { c.Linux.SecurityContext.RunAsUsername = "nosuch" }, `no user "nosuch"`},
+	} {
+		config := &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: image},
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}},
+		}
+		test.change(config)
+		_, err := r.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v, want one with %q", name, err, test.want)
+		}
+	}
+	id := p.create("seccomp", "true", func(c *runtimeapi.ContainerConfig) {
+		c.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "mine"}
+	})
+	if _, err := r.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: id}); err == nil || !strings.Contains(err.Error(), `seccomp profile "mine"`) {
+		t.Errorf("the error of a profile that is not there is %v", err)
+	}
+	if _, err := r.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: p.config, RuntimeHandler: "gvisor"}); err == nil || !strings.Contains(err.Error(), `"gvisor"`) {
+		t.Errorf("the error of a runtime class that is not there is %v", err)
+	}
+}
+
+func TestAProgramRunsInAContainer(t *testing.T) {
+	r := newRuntime(t)
+	id := r.pod(t).start("c", `echo there > /file; exec sleep 1000`)
+	said := until(t, "the file", func() (string, bool) {
+		said, _ := r.exec(t, id, `cat /file; hostname; echo $BOTH`)
+		return said, strings.HasPrefix(said, "there")
+	})
+	if said != "there\nthe-pod\nimage" {
+		t.Errorf("it said %q", said)
+	}
+	if _, code := r.exec(t, id, "exit 42"); code != 42 {
+		t.Errorf("it ended with %d", code)
+	}
+	done, err := r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"nosuch"}})
+	if err != nil || done.ExitCode != 127 || !strings.Contains(string(done.Stderr), "not found") {
+		t.Errorf("a program that does not exist: %v, %v", done, err)
+	}
+	_, err = r.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sleep", "1000"}, Timeout: 1})
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("the error of a program that takes too long is %v", err)
+	}
+	// One that leaves another behind, which holds its output open.
+	if said, code := r.exec(t, id, "sleep 1000 & echo done"); said != "done" || code != 0 {
+		t.Errorf("it said %q and ended with %d", said, code)
+	}
+}
+
+func TestProcessesAreSharedWhereThePodSaysSo(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
+		c.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_NODE
+	})
+	said, _ := p.ends("node", `test -d /proc/1 && cat /proc/1/comm`)
+	if strings.Contains(said, "sh") {
+		t.Errorf("the first process is %q", said)
+	}
+}
+
+func TestTheNetworkOfTheNodeIsItsOwn(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
+		c.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
+	})
+	said, _ := p.ends("c", `readlink /proc/self/ns/net`)
+	if own, err := os.Readlink("/proc/self/ns/net"); err != nil || said != own {
+		t.Errorf("its network is %q, the node's %q, %v", said, own, err)
+	}
+	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
+	if err != nil || s.Status.Network.Ip != "" {
+		t.Errorf("its address is said to be %q, %v", s.Status.Network.Ip, err)
+	}
+}
+
+func TestListsAreFiltered(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	running, _ := p.start("running", "exec sleep 1000"), p.create("created", "true")
+	list := func(filter *runtimeapi.ContainerFilter) (names []string) {
+		all, err := r.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: filter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all.Containers {
+			names = append(names, c.Metadata.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	for name, test := range map[string]struct {
+		filter *runtimeapi.ContainerFilter
+		want   []string
+	}{
+		"all":     {nil, []string{"created", "running"}},
+		"state":   {&runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}}, []string{"running"}},
+		"label":   {&runtimeapi.ContainerFilter{LabelSelector: map[string]string{"name": "created"}}, []string{"created"}},
+		"id":      {&runtimeapi.ContainerFilter{Id: running[:12]}, []string{"running"}},
+		"sandbox": {&runtimeapi.ContainerFilter{PodSandboxId: "other"}, nil},
+	} {
+		if got := list(test.filter); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestWhatIsNotThereIsNotFoundAndRemovedAllTheSame(t *testing.T) {
+	r := newRuntime(t)
+	if _, err := r.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "nosuch"}); status.Code(err) != codes.NotFound {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: "nosuch"}); status.Code(err) != codes.NotFound {
+		t.Errorf("the error is %v", err)
+	}
+	_, err1 := r.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: "nosuch"})
+	_, err2 := r.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: "nosuch"})
+	_, err3 := r.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: "nosuch"})
+	_, err4 := r.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: "nosuch"})
+	for _, err := range []error{err1, err2, err3, err4} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestContainersGoOnWhenTheServerIsStartedAgain(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	goesOn := p.start("on", `while true; do echo tick; sleep 0.01; done`)
+	ends := p.start("ends", `while ! test -e /stop; do sleep 0.01; done; exit 6`)
+	over := p.start("over", `exit 2`)
+	r.await(t, over, runtimeapi.ContainerState_CONTAINER_EXITED)
+	before := r.status(t, goesOn)
+
+	parts, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	lines := strings.Count(p.said("on"), "tick")
+	r.serve(t, parts)
+
+	if after := r.status(t, goesOn); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING || after.StartedAt != before.StartedAt {
+		t.Errorf("the one that goes on is %v", after)
+	}
+	until(t, "more lines", func() (struct{}, bool) { return struct{}{}, strings.Count(p.said("on"), "tick") > lines })
+	if s := r.status(t, over); s.State != runtimeapi.ContainerState_CONTAINER_EXITED || s.ExitCode != 2 {
+		t.Errorf("the one that was over is %v", s)
+	}
+	if _, code := r.exec(t, ends, "touch /stop"); code != 0 {
+		t.Errorf("touch ended with %d", code)
+	}
+	if s := r.await(t, ends, runtimeapi.ContainerState_CONTAINER_EXITED); s.ExitCode != 6 {
+		t.Errorf("the one that has ended is %v", s)
+	}
+	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
+	if err != nil || s.Status.State != runtimeapi.PodSandboxState_SANDBOX_READY || s.Status.Network.Ip == "" {
+		t.Errorf("the sandbox is %v, %v", s, err)
+	}
+}
+
+func TestAPodsProgramsAreReachedAtItsAddress(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	s, err := r.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start("c", "exec sleep 1000")
+	// Nobody listens, and that is answered at once by the Pod's own network.
+	_, err = net.DialTimeout("tcp", net.JoinHostPort(s.Status.Network.Ip, "80"), soon)
+	if err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestImagesAreBuiltWhenTheyAreWanted(t *testing.T) {
+	r := newRuntime(t)
+	spec := &runtimeapi.ImageSpec{Image: "test/built:v1"}
+	if s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec}); err != nil || s.Image != nil {
+		t.Errorf("before, it is %v, %v", s, err)
+	}
+	pulled, err := r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec})
+	if err != nil || s.Image.Id != pulled.ImageRef || !slices.Contains(s.Image.RepoTags, "docker.io/test/built:v1") {
+		t.Errorf("afterwards, it is %v, %v", s, err)
+	}
+	_, err = r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "test/nosuch:v1"}})
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "make docker-build") {
+		t.Errorf("the error of an image that nobody knows is %v", err)
+	}
+}
+
+func TestTheNextContainerHasTheNewImage(t *testing.T) {
+	r := newRuntime(t)
+	p := r.pod(t)
+	for _, version := range []string{"one", "two"} {
+		r.putImage(t, "test/changes:v1", `{"config":{"Env":["VERSION=`+version+`"]}}`)
+		said, _ := p.ends(version, "echo $VERSION", func(c *runtimeapi.ContainerConfig) { c.Image.Image = "test/changes:v1" })
+		if said != version {
+			t.Errorf("it said %q, want %q", said, version)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cri_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/images/named"
+	"lva.io/operators/clusters/node/cri"
+	"lva.io/operators/clusters/node/keeper"
+	"lva.io/operators/clusters/node/nodetest"
+	"lva.io/operators/clusters/node/podnet"
+	"lva.io/operators/clusters/node/rootfs"
+)
+
+func TestMain(m *testing.M) { nodetest.Inside(m) }
+
+// soon is how long what takes milliseconds may take on a machine that is busy.
+const soon = 20 * time.Second
+
+const image = "test/empty:v1"
+
+// parts are what there can be only one of in a process.
+type parts struct {
+	keeper *keeper.Client
+	pods   *podnet.Network
+}
+
+var shared = sync.OnceValues(func() (*parts, error) {
+	socket := "/mnt/keeper.sock"
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = keeper.New().Serve(listener) }()
+	pods, err := podnet.Open()
+	return &parts{&keeper.Client{Socket: socket}, pods}, err
+})
+
+// network is the Pods' network without Services. It notes what is asked of it.
+type network struct {
+	pods    *podnet.Network
+	mutex   sync.Mutex
+	drained []string
+}
+
+func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
+	pod, err := n.pods.Attach(id)
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	return pod.Namespace, pod.Address, nil
+}
+
+func (n *network) Detach(id string) error                                { return n.pods.Detach(id) }
+func (n *network) Publish(string, netip.Addr, []*runtimeapi.PortMapping) {}
+func (n *network) Withdraw(string)                                       {}
+func (n *network) Drained(_ context.Context, pod *runtimeapi.PodSandboxMetadata, _ netip.Addr, _ *os.File) error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.drained = append(n.drained, pod.Name)
+	return nil
+}
+
+// runtime is a server and a kubelet's view of it.
+type runtime struct {
+	runtimeapi.RuntimeServiceClient
+	images  runtimeapi.ImageServiceClient
+	dir     string
+	files   *rootfs.Store
+	network *network
+	end     func()
+}
+
+func newRuntime(t *testing.T) *runtime {
+	t.Helper()
+	p, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runtime{dir: t.TempDir(), network: &network{pods: p.pods}}
+	if r.files, err = rootfs.New(filepath.Join(r.dir, "images"), filepath.Join(r.dir, "layers"), filepath.Join(r.dir, "containers")); err != nil {
+		t.Fatal(err)
+	}
+	r.putImage(t, image, `{"config":{"Env":["FROM=image","BOTH=image"],"User":"0"}}`)
+	r.serve(t, p)
+	t.Cleanup(func() { r.clean(t) })
+	return r
+}
+
+// serve starts a server, or another one after the first has ended.
+func (r *runtime) serve(t *testing.T, p *parts) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	server, err := cri.New(ctx, cri.Options{
+		Dir: filepath.Join(r.dir, "state"), NodeIP: "10.244.0.1", Init: "/proc/self/exe", Keeper: p.keeper, Files: r.files, Network: r.network,
+		Build: func(_ context.Context, reference string) error {
+			if reference != "test/built:v1" {
+				return named.ErrUnknown
+			}
+			r.putImage(t, reference, `{}`)
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(r.dir, "cri.sock")
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, socket) }()
+	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.RuntimeServiceClient, r.images = runtimeapi.NewRuntimeServiceClient(connection), runtimeapi.NewImageServiceClient(connection)
+	r.end = func() {
+		cancel()
+		if err := errors.Join(connection.Close(), <-ended); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// clean removes all that a test has left, and wants nothing to be left then.
+func (r *runtime) clean(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	all, err := r.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range all.Items {
+		if _, err := r.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: pod.Id}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, folder := range []string{"state/sandboxes", "state/containers", "state/namespaces", "containers"} {
+		if left, err := os.ReadDir(filepath.Join(r.dir, folder)); err == nil && len(left) > 0 {
+			t.Errorf("in %s there is still %v", folder, left)
+		}
+	}
+	if left := r.network.pods.Pods(); len(left) > 0 {
+		t.Errorf("there are still the networks of %v", left)
+	}
+	r.end()
+}
+
+// putImage puts an image without files into the store.
+func (r *runtime) putImage(t *testing.T, reference, configuration string) {
+	t.Helper()
+	put := func(content string) named.Blob {
+		digest := sha256.Sum256([]byte(content))
+		b := named.Blob{Digest: "sha256:" + hex.EncodeToString(digest[:]), Size: int64(len(content))}
+		if err := os.MkdirAll(filepath.Dir(b.Path(r.files.Images)), 0o755); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(b.Path(r.files.Images), []byte(content), 0o644); err != nil {
+			t.Error(err)
+		}
+		return b
+	}
+	const blocks = 1024 // the end of an archive, without anything before
+	err := named.Write(r.files.Images, named.Image{
+		Reference: reference, Configuration: put(configuration), Layers: []named.Blob{put(string(make([]byte, blocks)))},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
