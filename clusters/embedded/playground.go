@@ -38,9 +38,9 @@ type playgroundState struct {
 	Flags   string         `json:"flags"`
 	PIDs    map[string]int `json:"pids"`
 	// Wanted says that a node was asked for, and NoNode why there is none.
-	Wanted bool   `json:"node,omitempty"`
-	NoNode string `json:"noNode,omitempty"`
-	Started time.Time      `json:"started"`
+	Wanted  bool      `json:"node,omitempty"`
+	NoNode  string    `json:"noNode,omitempty"`
+	Started time.Time `json:"started"`
 }
 
 // PlaygroundStatus is what `make status` shows.

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/node"
+)
+
+const (
+	probeImage = "operator-labs/probe:v1"
+	// partsVariable is the folder with a node's programs and images, for a role.
+	partsVariable = "OPERATOR_LABS_TEST_PARTS"
+)
+
+func init() {
+	roles["owner-with-node"] = func(program *multicall.Program) error {
+		cluster, err := StartWithNode(context.Background(), program, partsIn(os.Getenv(partsVariable)))
+		if err != nil {
+			return err
+		}
+		say(owned{Dir: cluster.Dir, Port: cluster.port.Port, PIDs: cluster.PIDs()})
+		waitForLine()
+		return cluster.Stop()
+	}
+}
+
+// partsIn are the parts of a node in one folder.
+func partsIn(dir string) NodeParts {
+	return NodeParts{
+		Programs: node.Programs{Init: filepath.Join(dir, "init"), Agent: filepath.Join(dir, "agent")}, Images: filepath.Join(dir, "images"),
+	}
+}
+
+// ensureParts builds what a node is made of, and the image of the course's own web server.
+var ensureParts = sync.OnceValues(func() (NodeParts, error) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return NodeParts{}, err
+	}
+	parts := NodeParts{Programs: node.ProgramsOf(root)}
+	if err := parts.Programs.Ensure(context.Background(), nil); err != nil {
+		return parts, err
+	}
+	catalogue, err := images.Load()
+	if err != nil {
+		return parts, err
+	}
+	probe, err := catalogue.Image(probeImage)
+	if err != nil {
+		return parts, err
+	}
+	store := images.StoreOf(root)
+	parts.Images = store.Dir
+	_, err = store.Ensure(context.Background(), []images.Image{probe}, nil)
+	return parts, err
+})
+
+func nodeParts(t *testing.T) NodeParts {
+	t.Helper()
+	parts, err := ensureParts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Probe(t.Context(), parts.Programs); errors.As(err, new(*node.Unavailable)) {
+		t.Skipf("there can be no node here: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+// runWeb runs a web server as a Pod and waits until it is ready.
+func runWeb(t *testing.T, client kubernetes.Interface, name string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "web", Image: probeImage,
+			ReadinessProbe: &corev1.Probe{
+				PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
+			},
+		}}},
+	}
+	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod "+name+" is ready", func() (ready bool, err error) {
+		if pod, err = pods.Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			return false, err
+		}
+		for _, condition := range pod.Status.Conditions {
+			ready = ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		}
+		return ready, nil
+	})
+	return pod
+}
+
+// kubectl runs the program's kubectl as the cluster's administrator.
+func kubectl(t *testing.T, program *multicall.Program, kubeconfig string, args ...string) (said string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program.Path, append([]string{"kubectl", "--kubeconfig", kubeconfig}, args...)...)
+	out, err := cmd.CombinedOutput()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out)), cmd.ProcessState.ExitCode()
+}
+
+// inside are the processes in the node that a process of the machine has made, by the user namespace of its child.
+func inside(t *testing.T, host int) map[int]string {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", host, host))
+	first := strings.Fields(string(children))
+	for task := 0; len(first) == 0 && task < 50; task++ { // it was another of its threads
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", host))
+		for _, file := range tasks {
+			if content, readErr := os.ReadFile(file); readErr == nil {
+				first = append(first, strings.Fields(string(content))...)
+			}
+		}
+	}
+	if len(first) == 0 {
+		t.Fatalf("the node has no first process: %v", err)
+	}
+	namespace, err := os.Readlink("/proc/" + first[0] + "/ns/user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]string{}
+	all, _ := filepath.Glob("/proc/[0-9]*/ns/user")
+	for _, file := range all {
+		if other, err := os.Readlink(file); err == nil && other == namespace {
+			process := filepath.Dir(filepath.Dir(file))
+			pid, _ := strconv.Atoi(filepath.Base(process))
+			line, _ := os.ReadFile(process + "/cmdline")
+			name, _, _ := strings.Cut(string(line), "\x00")
+			found[pid] = filepath.Base(name)
+		}
+	}
+	return found
+}
+
+// pidOf finds a process of the node by its program's name.
+func pidOf(t *testing.T, processes map[int]string, name string) int {
+	t.Helper()
+	for pid, is := range processes {
+		if is == name {
+			return pid
+		}
+	}
+	t.Fatalf("no %q is among %v", name, processes)
+	return 0
+}
+
+// A node's life is one test: it takes seconds to start.
+func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
+	t.Parallel()
+	parts, program := nodeParts(t), controlPlane(t)
+	cluster, err := StartWithNode(t.Context(), program, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	t.Cleanup(func() {
+		if !stopped {
+			_ = cluster.Stop()
+		}
+	})
+	client := clientOf(t, cluster)
+	pod := runWeb(t, client, "web")
+
+	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "get", "http://127.0.0.1:8080"); code != 0 || !strings.HasPrefix(said, "web answers") {
+		t.Errorf("in the Pod, %q was said, and the exit code is %d", said, code)
+	}
+	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "nonsense"); code != 1 || !strings.Contains(said, "usage") {
+		t.Errorf("in the Pod, %q was said, and the exit code is %d", said, code)
+	}
+	if said, _ := kubectl(t, program, cluster.Kubeconfig, "get", "--raw", "/api/v1/namespaces/default/pods/web:8080/proxy/"); !strings.HasPrefix(said, "web answers") {
+		t.Errorf("the API server was told %q by the Pod", said)
+	}
+
+	before := inside(t, cluster.PIDs()["node"])
+	for _, name := range []string{"agent", "kubelet"} {
+		if err := syscall.Kill(pidOf(t, before, name), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "agent and kubelet run again", func() (bool, error) {
+		now := inside(t, cluster.PIDs()["node"])
+		again := 0
+		for pid, name := range now {
+			if was := before[pid] != ""; !was && (name == "agent" || name == "kubelet") {
+				again++
+			}
+		}
+		return again == 2, nil
+	})
+	other := runWeb(t, client, "other")
+	if other.Status.PodIP == pod.Status.PodIP {
+		t.Errorf("two Pods have the address %s", pod.Status.PodIP)
+	}
+	now, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || now.Status.ContainerStatuses[0].RestartCount != 0 || now.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
+		t.Errorf("the Pod of before is %+v, %v", now.Status, err)
+	}
+	if said, code := kubectl(t, program, cluster.Kubeconfig, "exec", "web", "--", "/probe", "get", "http://"+other.Status.PodIP+":8080"); code != 0 {
+		t.Errorf("from Pod to Pod, %q was said, and the exit code is %d", said, code)
+	}
+
+	if err := client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod is gone", func() (bool, error) {
+		_, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+
+	last := inside(t, cluster.PIDs()["node"])
+	was := owned{Dir: cluster.Dir, Port: cluster.port.Port, PIDs: cluster.PIDs()}
+	if err := cluster.Stop(); err != nil {
+		t.Error(err)
+	}
+	stopped = true
+	wantGone(t, was)
+	wantEnded(t, last)
+}
+
+func wantEnded(t *testing.T, processes map[int]string) {
+	t.Helper()
+	for pid, name := range processes {
+		eventually(t, name+" of the node has ended", func() (bool, error) { return !runs(pid), nil })
+	}
+}
+
+// Each process of a node is killed in turn, and its owner. By an ordinary user, where we are root.
+func TestNothingOutlivesANodeThatIsKilled(t *testing.T) {
+	t.Parallel()
+	original := nodeParts(t)
+	program := *controlPlane(t)
+	home, err := os.MkdirTemp("", "operator-labs-test-") //nolint:usetesting // t.TempDir lies in a folder that only we can enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	executable := filepath.Join(home, "test")
+	for from, to := range map[string]string{
+		testExecutable(t): "test", program.Path: "controlplane", original.Programs.Init: "init", original.Programs.Agent: "agent",
+	} {
+		copyFile(t, from, filepath.Join(home, to))
+	}
+	program.Path = filepath.Join(home, "controlplane")
+	const nobody = 65534
+	if os.Getuid() == 0 {
+		if err := filepath.WalkDir(home, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(path, nobody, nobody))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, victim := range []string{"owner", "host", "first"} {
+		owner := newActor(t, "owner-with-node", executable, &program, home, partsVariable+"="+home)
+		if os.Getuid() == 0 {
+			owner.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		}
+		owner.begin(t)
+		o := owner.hear(t)
+		processes := inside(t, o.PIDs["node"])
+		pidOf(t, processes, "kubelet")
+		switch victim {
+		case "owner":
+			owner.kill()
+		case "host":
+			_ = syscall.Kill(o.PIDs["node"], syscall.SIGKILL)
+		case "first":
+			_ = syscall.Kill(pidOf(t, processes, "operator-labs-node"), syscall.SIGKILL)
+		}
+		wantEnded(t, processes)
+		owner.kill()
+		wantGone(t, o)
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		if err != nil || strings.Contains(string(mounts), o.Dir) {
+			t.Errorf("after the %s was killed, something is still mounted: %v", victim, err)
+		}
+	}
+}
+
+func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
+	t.Parallel()
+	parts := nodeParts(t)
+	playground := newPlayground(t)
+	for _, first := range []bool{true, false} {
+		started, err := playground.UpWithNode(t.Context(), controlPlane(t), parts)
+		if err != nil || started != first {
+			t.Fatalf("UpWithNode says %t, %v; want %t", started, err, first)
+		}
+	}
+	status, err := playground.Status(t.Context())
+	if err != nil || status.NoNode != "" || !status.Programs["node"] {
+		t.Fatalf("the status is %+v, %v", status, err)
+	}
+	config, err := playground.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runWeb(t, client, "web")
+	state := stateOf(t, playground)
+	processes := inside(t, state.PIDs["node"])
+
+	// Without its node it is started again, with all that it had.
+	if err := syscall.Kill(state.PIDs["node"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	wantEnded(t, processes)
+	if started, err := playground.UpWithNode(t.Context(), controlPlane(t), parts); err != nil || !started {
+		t.Fatalf("UpWithNode says %t, %v", started, err)
+	}
+	if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+		t.Errorf("the Pod of before: %v", err)
+	}
+	state = stateOf(t, playground)
+	processes = inside(t, state.PIDs["node"])
+	if was, err := playground.Down(); !was || err != nil {
+		t.Errorf("Down says %t, %v", was, err)
+	}
+	wantEnded(t, processes)
+	if exists(playground.Dir) {
+		t.Error("the playground's folder is still there")
+	}
+}
+
+// A playground where no namespaces can be had says why, and is one without a node.
+func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
+	t.Parallel()
+	parts := nodeParts(t)
+	refusing := filepath.Join(t.TempDir(), "init")
+	const answer = `{"Reason":"user namespaces are turned off on this machine","Remedy":"let root turn them on"}`
+	if err := os.WriteFile(refusing, []byte("#!/bin/sh\necho '"+answer+"'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	parts.Programs.Init = refusing
+	playground := newPlayground(t)
+	if _, err := playground.UpWithNode(t.Context(), controlPlane(t), parts); err != nil {
+		t.Fatal(err)
+	}
+	status, err := playground.Status(t.Context())
+	if err != nil || status.Ready != nil || status.Programs["node"] || !strings.Contains(status.NoNode, "let root turn them on") {
+		t.Errorf("the status is %+v, %v", status, err)
+	}
+}
