@@ -74,7 +74,10 @@ func serve(ctx context.Context, address string) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		return server.Close()
+		// What it has accepted it answers. Who is asked without an end is cut off.
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return server.Shutdown(ending)
 	}
 }
 
