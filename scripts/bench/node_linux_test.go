@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/await"
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/node"
+)
+
+// web is the image of a web server that ends at SIGTERM, and of its client.
+const web = "operator-labs/probe:v1"
+
+// patience is for each step of a benchmark.
+const patience = 2 * time.Minute
+
+// nodeParts builds the node's programs and the image.
+func nodeParts(b *testing.B) embedded.NodeParts {
+	b.Helper()
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		b.Fatal(err)
+	}
+	store := images.StoreOf(absolute)
+	catalogue, err := images.Load()
+	if err != nil {
+		b.Fatal(err)
+	}
+	image, err := catalogue.Image(web)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := store.Ensure(b.Context(), []images.Image{image}, nil); err != nil {
+		b.Fatal(err)
+	}
+	parts := embedded.NodeParts{Programs: node.ProgramsOf(absolute), Images: store.Dir}
+	if err := parts.Programs.Ensure(b.Context(), nil); err != nil {
+		b.Fatal(err)
+	}
+	return parts
+}
+
+// BenchmarkNodeStart starts, in turns, a cluster with its node Ready and one without a node.
+func BenchmarkNodeStart(b *testing.B) {
+	p, parts := program(b), nodeParts(b)
+	var with, without, more samples
+	for b.Loop() {
+		plain := startEmbedded(b, p)
+		began := time.Now()
+		cluster := startWithNode(b, p, parts)
+		took := time.Since(began).Seconds()
+		if err := cluster.Stop(); err != nil {
+			b.Fatal(err)
+		}
+		with, without, more = append(with, took), append(without, plain), append(more, took-plain)
+	}
+	b.ReportMetric(0, "ns/op")
+	with.report(b, "s")
+	without.report(b, "without-s")
+	more.report(b, "more-s")
+}
+
+func startWithNode(b *testing.B, p *multicall.Program, parts embedded.NodeParts) *embedded.Cluster {
+	b.Helper()
+	cluster, err := embedded.StartWithNode(b.Context(), p, parts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return cluster
+}
+
+// bed is a cluster with a node, and a client of it.
+type bed struct {
+	*testing.B
+	kubernetes.Interface
+}
+
+func newBed(b *testing.B) bed {
+	b.Helper()
+	cluster := startWithNode(b, program(b), nodeParts(b))
+	b.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			b.Error(err)
+		}
+	})
+	config := cluster.Config()
+	config.QPS = -1
+	return bed{b, kubernetes.NewForConfigOrDie(config)}
+}
+
+const space = metav1.NamespaceDefault
+
+func (b bed) pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{server()}}}
+}
+
+func server() corev1.Container {
+	return corev1.Container{Name: "web", Image: web, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"serve"}}
+}
+
+func (b bed) create(name string) {
+	b.Helper()
+	if _, err := b.CoreV1().Pods(space).Create(b.Context(), b.pod(name), metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// until waits until done is true of a Pod, and deleted says that it is gone.
+func (b bed) until(name string, done func(pod *corev1.Pod, deleted bool) bool) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	err := await.Change(ctx, b.CoreV1().Pods(space), metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+		pod, ok := change.Object.(*corev1.Pod)
+		return ok && done(pod, change.Type == watch.Deleted), nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func ready(pod *corev1.Pod, _ bool) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// BenchmarkPod creates a Pod whose image is there, waits until it is Ready, deletes it, and waits until it is gone.
+func BenchmarkPod(bench *testing.B) {
+	b := newBed(bench)
+	b.create("first") // what is slow only once
+	b.until("first", ready)
+	var up, gone samples
+	for n := 0; b.Loop(); n++ {
+		name := fmt.Sprintf("pod-%d", n)
+		began := time.Now()
+		b.create(name)
+		b.until(name, ready)
+		up = append(up, time.Since(began).Seconds())
+		began = time.Now()
+		if err := b.CoreV1().Pods(space).Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.gone(name)
+		gone = append(gone, time.Since(began).Seconds())
+	}
+	b.ReportMetric(0, "ns/op")
+	up.report(bench, "ready-s")
+	gone.report(bench, "gone-s")
+}
+
+// gone waits until there is no such Pod.
+func (b bed) gone(name string) {
+	b.Helper()
+	pod, err := b.CoreV1().Pods(space).Get(b.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	err = await.ChangeSince(ctx, pod.ResourceVersion, b.CoreV1().Pods(space), metav1.ListOptions{FieldSelector: "metadata.name=" + name},
+		func(change watch.Event) (bool, error) { return change.Type == watch.Deleted, nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// deploy creates or changes a Deployment, and waits until all replicas are up to date and Ready.
+func (b bed) deploy(name string, replicas int32, revision string) {
+	b.Helper()
+	labels := map[string]string{"app": name}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"revision": revision}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{server()}},
+			},
+		},
+	}
+	deployment.Spec.Template.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+		PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}},
+	}
+	deployments := b.AppsV1().Deployments(space)
+	_, err := deployments.Create(b.Context(), deployment, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"revision":%q}}}}}`, revision)
+		_, err = deployments.Patch(b.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	err = await.Change(ctx, deployments, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+		d, ok := change.Object.(*appsv1.Deployment)
+		return ok && d.Status.ObservedGeneration >= d.Generation && d.Spec.Template.Annotations["revision"] == revision &&
+			d.Status.UpdatedReplicas == replicas && d.Status.ReadyReplicas == replicas && d.Status.Replicas == replicas, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkReplicas waits until a Deployment of fifty is Ready.
+func BenchmarkReplicas(bench *testing.B) {
+	b := newBed(bench)
+	b.create("first")
+	b.until("first", ready)
+	var took samples
+	for n := 0; b.Loop(); n++ {
+		name := fmt.Sprintf("fifty-%d", n)
+		began := time.Now()
+		b.deploy(name, 50, "1")
+		took = append(took, time.Since(began).Seconds())
+		background := metav1.DeletePropagationForeground
+		if err := b.AppsV1().Deployments(space).Delete(b.Context(), name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+			b.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(b.Context(), patience)
+		err := await.Until(ctx, time.Second/4, "the end of the Deployment", func(ctx context.Context) (string, error) {
+			if _, err := b.AppsV1().Deployments(space).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return "it is there", err
+			}
+			return "", nil
+		})
+		cancel()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	took.report(bench, "s")
+}
+
+// BenchmarkRollingUpdate makes two rolling updates while eight clients ask, by a NodePort of the machine and with a new connection for each
+// request. A request that gets no answer is lost.
+func BenchmarkRollingUpdate(bench *testing.B) {
+	b := newBed(bench)
+	b.deploy("web", 3, "0")
+	service, err := b.CoreV1().Services(space).Create(b.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "web"},
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d", service.Spec.Ports[0].NodePort)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	if err := await.Until(ctx, time.Second/10, "the Service", func(ctx context.Context) (string, error) { return ask(ctx, url), nil }); err != nil {
+		b.Fatal(err)
+	}
+	var asked, lost atomic.Int64
+	for n := 0; b.Loop(); n++ {
+		ctx, stop := context.WithCancel(b.Context())
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				for ctx.Err() == nil {
+					if problem := ask(b.Context(), url); problem != "" {
+						lost.Add(1)
+						b.Log(problem)
+					}
+					asked.Add(1)
+				}
+			})
+		}
+		b.deploy("web", 3, fmt.Sprintf("%d-a", n))
+		b.deploy("web", 3, fmt.Sprintf("%d-b", n))
+		stop()
+		clients.Wait()
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(asked.Load()), "requests")
+	b.ReportMetric(float64(lost.Load()), "lost")
+}
+
+// ask asks by a connection of its own, and says what was wrong.
+func ask(ctx context.Context, url string) (problem string) {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err.Error()
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	if err != nil || !strings.Contains(string(said), "answers") {
+		return fmt.Sprintf("%s %q %v", answer.Status, said, err)
+	}
+	return ""
+}
