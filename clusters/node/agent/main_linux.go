@@ -15,8 +15,12 @@ import (
 	"os/signal"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
 
 	"lva.io/operators/clusters/node/builds"
 	"lva.io/operators/clusters/node/cri"
@@ -108,7 +112,17 @@ func startServices(ctx context.Context, node, kubeconfig string, machine *namesp
 	if err != nil {
 		return nil, err
 	}
-	ports := nodeports.New(machine, func(port services.Frontend, err error) { log.Printf("the port %v of the machine: %v", port, err) })
+	events := record.NewBroadcaster()
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	recorder := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "operator-labs-agent", Host: node})
+	ports := nodeports.New(machine, func(port services.Port, err error) {
+		log.Print(err)
+		if port.Service.Name == "" { // it is a Pod's
+			return
+		}
+		service := &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: port.Service.Namespace, Name: port.Service.Name, UID: port.Service.UID}
+		recorder.Event(service, corev1.EventTypeWarning, "PortUnavailable", err.Error())
+	})
 	proxy, err := services.New(services.Options{
 		Client: client, Node: node, Publish: ports.Publish, Report: func(err error) { log.Print(err) },
 	})

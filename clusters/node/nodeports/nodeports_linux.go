@@ -34,19 +34,19 @@ type Machine interface {
 // Ports are the machine's ports that lead into the cluster. All methods are safe for concurrent use.
 type Ports struct {
 	machine Machine
-	report  func(services.Frontend, error)
+	report  func(services.Port, error)
 
 	mutex  sync.Mutex
 	ctx    context.Context //nolint:containedctx // it is the life of all that is open
 	end    context.CancelFunc
 	open   map[services.Frontend]io.Closer
 	failed map[services.Frontend]error
-	wanted []services.Frontend
+	wanted []services.Port
 	work   sync.WaitGroup
 }
 
 // New makes Ports that are none yet. A port that can't be had is reported once, and tried again at each Publish, and from time to time.
-func New(machine Machine, report func(port services.Frontend, err error)) *Ports {
+func New(machine Machine, report func(port services.Port, err error)) *Ports {
 	p := &Ports{machine: machine, report: report, open: map[services.Frontend]io.Closer{}, failed: map[services.Frontend]error{}}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.work.Go(p.keepTrying)
@@ -74,7 +74,7 @@ func (p *Ports) keepTrying() {
 }
 
 // Publish opens the ports that are not open, and closes all others. Connections that were made by a port that is closed go on.
-func (p *Ports) Publish(ports []services.Frontend) {
+func (p *Ports) Publish(ports []services.Port) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.wanted = ports
@@ -86,12 +86,12 @@ func (p *Ports) follow() {
 		return
 	}
 	// Port 80 at all addresses, and at 127.0.0.1, is one port of the machine.
-	wanted := map[services.Frontend]services.Frontend{}
-	for _, frontend := range p.wanted {
-		at := frontend
+	wanted := map[services.Frontend]services.Port{}
+	for _, port := range p.wanted {
+		at := port.Frontend
 		at.Address = localhost
-		if _, taken := wanted[at]; !taken || frontend.Address.IsValid() {
-			wanted[at] = frontend
+		if _, taken := wanted[at]; !taken || port.Address.IsValid() {
+			wanted[at] = port
 		}
 	}
 	for port, closer := range p.open {
@@ -101,20 +101,20 @@ func (p *Ports) follow() {
 		}
 	}
 	maps.DeleteFunc(p.failed, func(port services.Frontend, _ error) bool { _, ok := wanted[port]; return !ok })
-	for port, frontend := range wanted {
-		if _, ok := p.open[port]; ok {
+	for at, port := range wanted {
+		if _, ok := p.open[at]; ok {
 			continue
 		}
-		closer, err := p.listen(port, frontend)
+		closer, err := p.listen(at, port.Frontend)
 		if err == nil {
-			p.open[port] = closer
-			delete(p.failed, port)
+			p.open[at] = closer
+			delete(p.failed, at)
 			continue
 		}
-		if p.failed[port] == nil || p.failed[port].Error() != err.Error() {
-			p.report(frontend, err)
+		if p.failed[at] == nil || p.failed[at].Error() != err.Error() {
+			p.report(port, err)
 		}
-		p.failed[port] = err
+		p.failed[at] = err
 	}
 }
 

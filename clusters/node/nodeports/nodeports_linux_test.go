@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lva.io/operators/clusters/node/nodetest"
 	"lva.io/operators/clusters/node/podnet"
@@ -24,8 +25,9 @@ import (
 const patience = 5 * time.Second
 
 var (
-	tcp = services.Frontend{Protocol: corev1.ProtocolTCP, Port: 30080}
-	udp = services.Frontend{Protocol: corev1.ProtocolUDP, Port: 30080}
+	owner = services.Owner{NamespacedName: types.NamespacedName{Namespace: "default", Name: "web"}}
+	tcp   = services.Port{Frontend: services.Frontend{Protocol: corev1.ProtocolTCP, Port: 30080}, Service: owner}
+	udp   = services.Port{Frontend: services.Frontend{Protocol: corev1.ProtocolUDP, Port: 30080}, Service: owner}
 )
 
 // inside is the node with programs on its ports, instead of Services.
@@ -77,10 +79,10 @@ type problems struct {
 	all   []string
 }
 
-func (p *problems) add(_ services.Frontend, err error) {
+func (p *problems) add(port services.Port, err error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.all = append(p.all, err.Error())
+	p.all = append(p.all, port.Service.String()+": "+err.Error())
 }
 
 func (p *problems) count() int {
@@ -121,8 +123,8 @@ func TestTheMachineReachesNodePorts(t *testing.T) {
 	inside(t)
 	machine := nodetest.NewMachine(t)
 	ports, problems := newPorts(t, machine)
-	at := services.Frontend{Address: localhost, Protocol: corev1.ProtocolTCP, Port: 30081} // a hostPort at 127.0.0.1
-	ports.Publish([]services.Frontend{tcp, udp, at})
+	at := services.Port{Frontend: services.Frontend{Address: localhost, Protocol: corev1.ProtocolTCP, Port: 30081}} // a hostPort
+	ports.Publish([]services.Port{tcp, udp, at})
 	for network, address := range map[string]string{"tcp": "127.0.0.1:30080", "udp": "127.0.0.1:30080", "tcp4": "127.0.0.1:30081"} {
 		if answer, err := tell(t, machine, network, address); err != nil || !strings.HasPrefix(answer, "hello") {
 			t.Errorf("%s %s: %q, %v", network, address, answer, err)
@@ -142,7 +144,7 @@ func TestAPortThatIsNoLongerPublishedIsRefused(t *testing.T) {
 	inside(t)
 	machine := nodetest.NewMachine(t)
 	ports, _ := newPorts(t, machine)
-	ports.Publish([]services.Frontend{tcp, udp})
+	ports.Publish([]services.Port{tcp, udp})
 	open, err := machine.DialContext(t.Context(), "tcp", "127.0.0.1:30080")
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +153,7 @@ func TestAPortThatIsNoLongerPublishedIsRefused(t *testing.T) {
 	if _, err := tellOn(open); err != nil {
 		t.Fatal(err)
 	}
-	ports.Publish([]services.Frontend{udp})
+	ports.Publish([]services.Port{udp})
 	if _, err := tell(t, machine, "tcp", "127.0.0.1:30080"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("the port: %v", err)
 	}
@@ -175,9 +177,9 @@ func TestAPortThatIsTakenIsReportedOnceAndHadLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	ports, problems := newPorts(t, machine)
-	ports.Publish([]services.Frontend{tcp, udp})
-	ports.Publish([]services.Frontend{tcp, udp})
-	if want := "TCP port 30080 of this machine's 127.0.0.1 is taken by another program"; problems.count() != 1 || !strings.HasPrefix(problems.all[0], want) {
+	ports.Publish([]services.Port{tcp, udp})
+	ports.Publish([]services.Port{tcp, udp})
+	if want := "default/web: TCP port 30080 of this machine's 127.0.0.1 is taken by another program"; problems.count() != 1 || !strings.HasPrefix(problems.all[0], want) {
 		t.Errorf("reported is %q", problems.all)
 	}
 	if ports.String() != "udp/30080" || len(ports.Failed()) != 1 {

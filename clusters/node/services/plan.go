@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -34,6 +35,20 @@ type Route struct {
 	Backends []netip.AddrPort
 	// Affinity is for how long a client comes back to the same backend. 0: it doesn't.
 	Affinity time.Duration
+	// Service is whose it is. A Pod's own port has none.
+	Service Owner
+}
+
+// Owner is a Service, as those must know it who have something to say about it.
+type Owner struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// Port is a port of the node that is for the machine as well.
+type Port struct {
+	Frontend
+	Service Owner
 }
 
 // Plan is all that the kernel has to know, by the names of the Routes. What isn't in it is refused: a Service without endpoints has no
@@ -232,7 +247,7 @@ func outsideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []
 }
 
 func newRoute(service *corev1.Service, port corev1.ServicePort, suffix string, backends []netip.AddrPort) Route {
-	route := Route{Backends: backends}
+	route := Route{Backends: backends, Service: Owner{types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, service.UID}}
 	route.Name = fmt.Sprintf("%s/%s/%s/%d%s", service.Namespace, service.Name, protocolOf(port.Protocol), port.Port, suffix)
 	if service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		seconds := corev1.DefaultClientIPServiceAffinitySeconds
@@ -268,17 +283,17 @@ func (r *Route) lead(text string, protocol corev1.Protocol, port int32) {
 	}
 }
 
-// Published are the frontends that are for the machine as well, on which the node is: ports of all of the node's addresses, and of
-// its 127.0.0.1.
-func (p Plan) Published() (ports []Frontend) {
+// Published are the ports that are for the machine as well, on which the node is: ports of all of the node's addresses, and of its
+// 127.0.0.1.
+func (p Plan) Published() (ports []Port) {
 	for _, route := range p {
 		for _, frontend := range route.Frontends {
 			if !frontend.Address.IsValid() || frontend.Address.IsLoopback() {
-				ports = append(ports, frontend)
+				ports = append(ports, Port{frontend, route.Service})
 			}
 		}
 	}
-	slices.SortFunc(ports, compareFrontends)
+	slices.SortFunc(ports, func(a, b Port) int { return compareFrontends(a.Frontend, b.Frontend) })
 	return ports
 }
 

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -218,12 +218,13 @@ func TestRules(t *testing.T) {
 
 func TestPublished(t *testing.T) {
 	t.Parallel()
+	owner := Owner{types.NamespacedName{Namespace: "default", Name: "web"}, "uid"}
+	at := Frontend{Address: localhost, Protocol: corev1.ProtocolUDP, Port: 53}
 	plan := planOf(Route{
-		Name: "a", Backends: []netip.AddrPort{netip.MustParseAddrPort("10.244.0.5:80")}, Affinity: time.Second,
-		Frontends: []Frontend{web, nodePort, {Address: localhost, Protocol: corev1.ProtocolUDP, Port: 53}},
+		Name: "a", Backends: []netip.AddrPort{netip.MustParseAddrPort("10.244.0.5:80")}, Frontends: []Frontend{web, at, nodePort}, Service: owner,
 	})
-	want := fmt.Sprint([]Frontend{nodePort, {Address: localhost, Protocol: corev1.ProtocolUDP, Port: 53}})
-	if got := fmt.Sprint(plan.Published()); got != want {
-		t.Errorf("published are %s, want %s", got, want)
+	want := []Port{{nodePort, owner}, {at, owner}}
+	if got := plan.Published(); !slices.Equal(got, want) {
+		t.Errorf("published are %v, want %v", got, want)
 	}
 }

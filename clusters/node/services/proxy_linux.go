@@ -25,7 +25,7 @@ type Options struct {
 	// Node is this node's name.
 	Node string
 	// Publish is told each time which ports of the node are for the machine as well. It may be nil.
-	Publish func(ports []Frontend)
+	Publish func(ports []Port)
 	// Report is told what went wrong. It is tried again by itself.
 	Report func(error)
 }
