@@ -106,16 +106,16 @@ func (s *Server) RemoveImage(context.Context, *runtimeapi.RemoveImageRequest) (*
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo tells how full the file systems of images and containers are.
+// ImageFsInfo tells how full the file system is that the kubelet has to watch: that of the containers. The layers lie with the image
+// store, on a file system that the node does not know as a whole.
 func (s *Server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
-	usage := func(dir string) []*runtimeapi.FilesystemUsage {
-		used := &runtimeapi.FilesystemUsage{Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}
-		var system unix.Statfs_t
-		if unix.Statfs(dir, &system) == nil {
-			used.UsedBytes = &runtimeapi.UInt64Value{Value: (system.Blocks - system.Bfree) * uint64(system.Bsize)}
-			used.InodesUsed = &runtimeapi.UInt64Value{Value: system.Files - system.Ffree}
-		}
-		return []*runtimeapi.FilesystemUsage{used}
+	dir := s.Files.Containers
+	used := &runtimeapi.FilesystemUsage{Timestamp: time.Now().UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}
+	var system unix.Statfs_t
+	if unix.Statfs(dir, &system) == nil {
+		used.UsedBytes = &runtimeapi.UInt64Value{Value: (system.Blocks - system.Bfree) * uint64(system.Bsize)}
+		used.InodesUsed = &runtimeapi.UInt64Value{Value: system.Files - system.Ffree}
 	}
-	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: usage(s.Files.Layers), ContainerFilesystems: usage(s.Files.Containers)}, nil
+	all := []*runtimeapi.FilesystemUsage{used}
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: all, ContainerFilesystems: all}, nil
 }

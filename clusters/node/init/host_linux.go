@@ -259,11 +259,11 @@ func files(h plan.Host, mapping namespace.Mapping) (root namespace.Root, trees [
 			}
 		}
 	}
-	root.Mounts = []namespace.Mount{{Target: "/tmp", Options: "mode=1777"}, {Target: "/run", Options: "mode=755"}}
+	root.Mounts = []namespace.Mount{{Target: "/tmp", Options: "mode=1777,size=10%"}, {Target: "/run", Options: "mode=755,size=10%"}}
 	if h.Keep {
 		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Source: filepath.Join(h.Dir, "var")})
 	} else {
-		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755"})
+		root.Mounts = append(root.Mounts, namespace.Mount{Target: "/var", Options: "mode=755,size=25%"}) // of the machine's memory
 	}
 	root.Mounts = append(root.Mounts,
 		namespace.Mount{Target: "/var/log/pods", Source: filepath.Join(h.Dir, "log", "pods")},
