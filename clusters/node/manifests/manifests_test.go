@@ -74,9 +74,7 @@ func TestEveryImageIsInTheCatalogue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, image := range regexp.MustCompile(`[a-z0-9.]+\.io/[a-z0-9/-]+:v[a-z0-9.-]+`).FindAllString(string(content), -1) {
-			running = append(running, image)
-		}
+		running = append(running, regexp.MustCompile(`[a-z0-9.]+\.io/[a-z0-9/-]+:v[a-z0-9.-]+`).FindAllString(string(content), -1)...)
 	}
 	if len(running) != 6 {
 		t.Errorf("the images are %v", running)

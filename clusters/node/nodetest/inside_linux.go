@@ -70,8 +70,7 @@ func first(mapping namespace.Mapping) error {
 		_ = cmd.Process.Kill()
 	}()
 	if err := cmd.Wait(); err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if _, ok := errors.AsType[*exec.ExitError](err); ok {
 			return errors.New("tests failed")
 		}
 		return err

@@ -19,8 +19,8 @@ import (
 type Machine struct{ namespace *os.File }
 
 // NewMachine makes a machine with addresses besides 127.0.0.1.
-func NewMachine(t testing.TB, addresses ...string) *Machine {
-	t.Helper()
+func NewMachine(tb testing.TB, addresses ...string) *Machine {
+	tb.Helper()
 	m := &Machine{}
 	err := onThread(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -45,9 +45,9 @@ func NewMachine(t testing.TB, addresses ...string) *Machine {
 		return netlink.LinkSetUp(lo)
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { m.namespace.Close() })
+	tb.Cleanup(func() { m.namespace.Close() })
 	return m
 }
 

@@ -74,7 +74,7 @@ func lead(tcp, udp uint16) error {
 
 	chain := conn.AddChain(&nftables.Chain{
 		Table: table, Name: "lead", Type: nftables.ChainTypeFilter,
-		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest + 10),
+		Hooknum: nftables.ChainHookPrerouting, Priority: new(*nftables.ChainPriorityNATDest + 10),
 	})
 	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: isInside})
 	for _, to := range []struct {

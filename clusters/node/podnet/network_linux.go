@@ -123,7 +123,8 @@ func setUpNode() error {
 		// Whoever sends by another's address is not heard. The kernel asks whether the answer would go where the packet came from.
 		{"net/ipv4/conf/all/rp_filter", "1"},
 		// "There is a shorter way" is never right here.
-		{"net/ipv4/conf/all/send_redirects", "0"}, {"net/ipv4/conf/default/send_redirects", "0"},
+		{"net/ipv4/conf/all/send_redirects", "0"},
+		{"net/ipv4/conf/default/send_redirects", "0"},
 	} {
 		if err := setting.write(); err != nil {
 			return err

@@ -100,6 +100,7 @@ func cpu() time.Duration {
 }
 
 func eachByItsOwn(b *testing.B, address string) error {
+	b.Helper()
 	for b.Loop() {
 		connection, err := net.DialTimeout("tcp4", address, patience)
 		if err != nil {
@@ -118,6 +119,7 @@ func eachByItsOwn(b *testing.B, address string) error {
 }
 
 func allByOne(b *testing.B, address string) error {
+	b.Helper()
 	connection, err := net.DialTimeout("tcp4", address, patience)
 	if err != nil {
 		return err
@@ -136,6 +138,7 @@ func allByOne(b *testing.B, address string) error {
 }
 
 func bytes(b *testing.B, address string) error {
+	b.Helper()
 	connection, err := net.DialTimeout("tcp4", address, patience)
 	if err != nil {
 		return err

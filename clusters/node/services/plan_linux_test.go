@@ -87,21 +87,25 @@ func TestRules(t *testing.T) {
 		},
 		{
 			"a Service of the same name elsewhere",
-			State{Services: services(service(func(s *corev1.Service) { s.Namespace = "other" })), Slices: slicesOf(slice(at(a, "ready")))}, nil,
+			State{Services: services(service(func(s *corev1.Service) { s.Namespace = "other" })), Slices: slicesOf(slice(at(a, "ready")))},
+			nil,
 		},
 		{
 			"a headless one is DNS's",
-			State{Services: services(service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })), Slices: slicesOf(slice(at(a, "ready")))}, nil,
+			State{Services: services(service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })), Slices: slicesOf(slice(at(a, "ready")))},
+			nil,
 		},
 		{
 			"an ExternalName is DNS's",
-			State{Services: services(service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })), Slices: slicesOf(slice(at(a, "ready")))}, nil,
+			State{Services: services(service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })), Slices: slicesOf(slice(at(a, "ready")))},
+			nil,
 		},
 		{
 			"what somebody else serves",
 			State{Services: services(service(func(s *corev1.Service) {
 				s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "another"}
-			})), Slices: slicesOf(slice(at(a, "ready")))}, nil,
+			})), Slices: slicesOf(slice(at(a, "ready")))},
+			nil,
 		},
 		{
 			"addresses that are not IPv4's",
@@ -120,7 +124,7 @@ func TestRules(t *testing.T) {
 				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 80})
 			})), Slices: slicesOf(func() *discoveryv1.EndpointSlice {
 				s := slice(at(a, "ready"))
-				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP), Port: ptr.To[int32](5353)})
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new("dns"), Protocol: ptr.To(corev1.ProtocolUDP), Port: ptr.To[int32](5353)})
 				return s
 			}())},
 			[]string{"tcp 10.96.0.7:80 -> 10.244.0.5:8080", "udp 10.96.0.7:80 -> 10.244.0.5:5353"},

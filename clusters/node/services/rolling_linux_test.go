@@ -111,7 +111,8 @@ func TestARollingChangeLosesNoConnection(t *testing.T) {
 	}
 	// enough lets the clients ask some more, so that each state is met.
 	enough := func() {
-		for until := answered.Load() + 40; answered.Load() < until && len(failed) == 0; <-time.After(time.Millisecond) {
+		for until := answered.Load() + 40; answered.Load() < until && len(failed) == 0; {
+			<-time.After(time.Millisecond)
 		}
 	}
 	for round := range rounds {

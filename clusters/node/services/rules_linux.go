@@ -51,21 +51,19 @@ func (k *kernel) begin() {
 	// the client is the node's 127.0.0.1, which is another one in each Pod: these seem to come from the node.
 	back := k.hook("way-back", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	k.rule(back, load(source, register0), load(destinationAddress, register1), in(k.backends), sourceNAT)
-	k.rule(back, load(sourceNetwork8, register0), equals(register0, localhost.AsSlice()[:1]),
-		load(outInterface, register0), differs(register0, []byte("lo\x00")), sourceNAT)
+	k.rule(back, load(sourceNetwork8, register0), equals(localhost.AsSlice()[:1]),
+		load(outInterface, register0), differs([]byte("lo\x00")), sourceNAT)
 
 	// What is for a Service and has come here has been led nowhere: there is no such Service, or nobody behind it.
 	refuse := k.hook("refuse", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
-	service := expressions{}
-	service = append(service, load(destinationNetwork16, register0)...)
-	service = append(service, equals(register0, podnet.ServiceNetwork.Addr().AsSlice()[:2])...)
-	k.rule(refuse, service, load(protocol, register0), equals(register0, []byte{unix.IPPROTO_TCP}), expressions{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
+	service := slices.Concat(load(destinationNetwork16, register0), equals(podnet.ServiceNetwork.Addr().AsSlice()[:2]))
+	k.rule(refuse, service, load(protocol, register0), equals([]byte{unix.IPPROTO_TCP}), expressions{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
 	k.rule(refuse, service, expressions{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}})
 
 	// 127.0.0.1 is for the node alone, as it would be if the kernel had not been told otherwise (see prepare).
 	loopback := k.hook("loopback", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
-	k.rule(loopback, load(inInterface, register0), differs(register0, []byte("lo\x00")),
-		load(destinationNetwork8, register0), equals(register0, localhost.AsSlice()[:1]), expressions{&expr.Verdict{Kind: expr.VerdictDrop}})
+	k.rule(loopback, load(inInterface, register0), differs([]byte("lo\x00")),
+		load(destinationNetwork8, register0), equals(localhost.AsSlice()[:1]), expressions{&expr.Verdict{Kind: expr.VerdictDrop}})
 }
 
 var localhost = netip.MustParseAddr("127.0.0.1")
@@ -140,12 +138,13 @@ func load(what expr.Any, register uint32) expressions {
 	panic("it is not of a packet")
 }
 
-func equals(register uint32, data []byte) expressions {
-	return expressions{&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data}}
+// equals goes on if what is loaded is that, and differs if it isn't.
+func equals(data []byte) expressions {
+	return expressions{&expr.Cmp{Op: expr.CmpOpEq, Register: register0, Data: data}}
 }
 
-func differs(register uint32, data []byte) expressions {
-	return expressions{&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: data}}
+func differs(data []byte) expressions {
+	return expressions{&expr.Cmp{Op: expr.CmpOpNeq, Register: register0, Data: data}}
 }
 
 // in goes on if what is loaded is in a set.

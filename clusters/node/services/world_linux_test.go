@@ -32,30 +32,30 @@ type world struct {
 	pods    map[string]*podnet.Pod
 }
 
-func newWorld(t testing.TB, names ...string) *world {
-	t.Helper()
+func newWorld(tb testing.TB, names ...string) *world {
+	tb.Helper()
 	network, err := podnet.Open()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	kernel, err := openKernel()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	w := &world{t, network, kernel, map[string]*podnet.Pod{}}
+	w := &world{tb, network, kernel, map[string]*podnet.Pod{}}
 	for _, name := range names {
 		w.attach(name)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		for id := range network.Pods() {
 			if err := network.Detach(id); err != nil {
-				t.Error(err)
+				tb.Error(err)
 			}
 		}
 		network.Close()
 		kernel.conn.DelTable(kernel.table)
 		if err := errors.Join(kernel.conn.Flush(), kernel.close()); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return w
@@ -218,17 +218,17 @@ func slice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
-		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
 	}
 }
 
 // at is an endpoint: "ready", "not ready", "ending" (it answers still), "ended" (it doesn't), or "" (nothing is said).
 func at(address fmt.Stringer, condition string) discoveryv1.Endpoint {
-	e := discoveryv1.Endpoint{Addresses: []string{address.String()}, NodeName: ptr.To("node")}
+	e := discoveryv1.Endpoint{Addresses: []string{address.String()}, NodeName: new("node")}
 	if condition != "" {
 		e.Conditions = discoveryv1.EndpointConditions{
-			Ready: ptr.To(condition == "ready"), Serving: ptr.To(condition == "ready" || condition == "ending"),
-			Terminating: ptr.To(condition == "ending" || condition == "ended"),
+			Ready: new(condition == "ready"), Serving: new(condition == "ready" || condition == "ending"),
+			Terminating: new(condition == "ending" || condition == "ended"),
 		}
 	}
 	return e
