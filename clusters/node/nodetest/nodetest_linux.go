@@ -14,16 +14,27 @@ import (
 )
 
 const (
-	inside = "OPERATOR_LABS_NODETEST"
-	nobody = 65534
+	inside   = "OPERATOR_LABS_NODETEST"
+	prepared = "OPERATOR_LABS_NODETEST_PREPARED"
+	nobody   = 65534
 )
 
-// Main is to be called by TestMain, and does not return.
-func Main(m *testing.M) {
+// Main is to be called by TestMain, and does not return. What the tests need and can't make where they run, since they have no network
+// there, is prepared before.
+func Main(m *testing.M, prepare ...func() error) {
 	if os.Getenv(inside) != "" {
 		os.Exit(m.Run())
 	}
-	if err := run(); err != nil {
+	var err error
+	if os.Getenv(prepared) == "" {
+		for _, prepare := range prepare {
+			err = errors.Join(err, prepare())
+		}
+	}
+	if err == nil {
+		err = run()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -52,7 +63,7 @@ func run() error {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		return err
 	}
-	return again(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir)
+	return again(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir, prepared+"=yes")
 }
 
 func again(how *syscall.SysProcAttr, environment ...string) error {

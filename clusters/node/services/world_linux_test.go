@@ -53,6 +53,7 @@ func newWorld(tb testing.TB, names ...string) *world {
 			}
 		}
 		network.Close()
+		kernel.conn.AddTable(kernel.table) // there may be none yet
 		kernel.conn.DelTable(kernel.table)
 		if err := errors.Join(kernel.conn.Flush(), kernel.close()); err != nil {
 			tb.Error(err)
