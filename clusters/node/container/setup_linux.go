@@ -186,7 +186,7 @@ func Overlay(target string, layers []string, upper, work string) error {
 		return err
 	}
 	defer unix.Close(mount)
-	return unix.MoveMount(mount, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	return unix.MoveMount(mount, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
 }
 
 func setLayers(system int, layers []string) error {
