@@ -38,8 +38,10 @@ type playgroundState struct {
 	Flags   string         `json:"flags"`
 	PIDs    map[string]int `json:"pids"`
 	// Wanted says that a node was asked for, and NoNode why there is none.
-	Wanted  bool      `json:"node,omitempty"`
-	NoNode  string    `json:"noNode,omitempty"`
+	Wanted bool   `json:"node,omitempty"`
+	NoNode string `json:"noNode,omitempty"`
+	// Init is the node's program that removes what Pods have left.
+	Init    string    `json:"init,omitempty"`
 	Started time.Time `json:"started"`
 }
 
@@ -108,6 +110,7 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	state = playgroundState{Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(), Wanted: parts != nil}
 	how := manner{durable: true, scheduler: true, node: parts}
 	if parts != nil {
+		state.Init = parts.Programs.Init
 		var unavailable *node.Unavailable
 		if err := node.Probe(ctx, parts.Programs); errors.As(err, &unavailable) {
 			state.NoNode, how.node = unavailable.Error(), nil
@@ -149,6 +152,10 @@ func (p *Playground) Down() (was bool, err error) {
 		return false, err
 	}
 	p.end(state)
+	if state.Init != "" {
+		// Without the program there is another try below, which may be enough.
+		_ = node.Remove(context.Background(), node.Programs{Init: state.Init}, p.Dir)
+	}
 	if err := os.RemoveAll(p.Dir); err != nil {
 		return false, fmt.Errorf("removing the playground: %w", err)
 	}

@@ -115,6 +115,18 @@ func errorOf(s plan.Status) error {
 	return nil
 }
 
+// Remove removes the folder of a node that has ended, below the folder dir, and all that Pods have left there.
+func Remove(ctx context.Context, programs Programs, dir string) error {
+	folder := filepath.Join(dir, "node")
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if said, err := exec.CommandContext(ctx, programs.Init, "remove", folder).CombinedOutput(); err != nil {
+		return fmt.Errorf("removing %s: %w: %s", folder, err, strings.TrimSpace(string(said)))
+	}
+	return nil
+}
+
 // Probe tries whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it can't.
 func Probe(ctx context.Context, programs Programs) error {
 	said, err := exec.CommandContext(ctx, programs.Init, "probe").Output()

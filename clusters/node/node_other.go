@@ -17,5 +17,8 @@ func Probe(context.Context, Programs) error {
 	return &Unavailable{Reason: "only Linux has namespaces", Remedy: "use kind for labs that need Pods"}
 }
 
+// Remove has nothing to remove.
+func Remove(context.Context, Programs, string) error { return nil }
+
 // LastWords are none.
 func (n *Node) LastWords() string { return "" }

@@ -188,7 +188,7 @@ func (s *Server) load(ctx context.Context) error {
 	for _, state := range states {
 		running[state.ID] = state
 	}
-	return readAll(s.path(containers), func(r record) error {
+	if err := readAll(s.path(containers), func(r record) error {
 		c := &containerRecord{config: &runtimeapi.ContainerConfig{}}
 		if err := errors.Join(json.Unmarshal(r.What, c), proto.Unmarshal(r.Config, c.config)); err != nil {
 			return err
@@ -205,7 +205,10 @@ func (s *Server) load(ctx context.Context) error {
 			return s.writeContainer(c)
 		}
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	return s.Files.Keep(func(id string) bool { return s.containers[id] != nil || s.sandboxes[id] != nil })
 }
 
 // unknownCode is what Kubernetes says of a container of which nobody knows how it ended.

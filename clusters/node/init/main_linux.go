@@ -6,6 +6,7 @@
 //
 //	init host FILE            the node's end on the machine: makes the namespaces, and carries what crosses between the networks
 //	init probe                tries whether there can be namespaces, and says so
+//	init remove FOLDER        removes what a node has left, which may belong to ids that only a node has
 //	operator-labs-node        the first process in them: keeps the containers, and starts the agent and the kubelet
 //	operator-labs-container   the first process of a container, until it becomes the program
 //	operator-labs-owners      runs a command for which all users are one (the kubelet, where there is one id only)
@@ -24,7 +25,7 @@ import (
 func main() {
 	container.Main()
 	roles := map[string]func([]string) error{
-		"host": host, "probe": probe, "operator-labs-node": first, "operator-labs-owners": owners,
+		"host": host, "probe": probe, "remove": remove, "operator-labs-remove": removeInside, "operator-labs-node": first, "operator-labs-owners": owners,
 		"mount": mount, "umount": umount, "pause": pause,
 	}
 	arguments := os.Args

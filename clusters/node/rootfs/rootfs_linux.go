@@ -202,6 +202,22 @@ func (s *Store) Written(id string) (bytes, files uint64) {
 	return bytes, files
 }
 
+// Keep removes the files of all containers but these: of those that an earlier node has left.
+func (s *Store) Keep(known func(id string) bool) error {
+	entries, err := os.ReadDir(s.Containers)
+	if err != nil {
+		return fmt.Errorf("looking for the files of containers: %w", err)
+	}
+	for _, entry := range entries {
+		if !known(entry.Name()) {
+			if err := s.Remove(entry.Name()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Remove removes what a container has written.
 func (s *Store) Remove(id string) error {
 	if id == "" || strings.ContainsRune(id, '/') {

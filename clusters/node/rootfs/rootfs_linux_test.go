@@ -179,6 +179,29 @@ func TestWhatAContainerWritesIsItsOwn(t *testing.T) {
 	})
 }
 
+func TestTheFilesOfAnEarlierNodeAreRemoved(t *testing.T) {
+	s := newStore(t)
+	i := image(t, s, `{}`, layer(t, file("x", "")))
+	for _, id := range []string{"kept", "left"} {
+		if _, err := s.Prepare(id, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := filepath.Join(s.Containers, "left", "upper", "closed")
+	if err := os.MkdirAll(filepath.Join(closed, "deep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keep(func(id string) bool { return id == "kept" }); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(s.Containers); err != nil || len(entries) != 1 || entries[0].Name() != "kept" {
+		t.Errorf("there are %v, %v", entries, err)
+	}
+}
+
 func TestFilesKeepTheirModesAndLinks(t *testing.T) {
 	s := newStore(t)
 	i := image(t, s, `{}`, layer(t,
