@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/node/plan"
+)
+
+// program builds this program: as the tests' it would not be the same, since what it does depends on its name, and on that it needs no
+// other file.
+var program = sync.OnceValues(func() (string, error) {
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		return "", err
+	}
+	programs := node.ProgramsOf(root)
+	return programs.Init, programs.Ensure(context.Background(), nil)
+})
+
+// The command lines are those of k8s.io/mount-utils.
+func TestMountReadsTheKubeletsCommandLines(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]mountCall{
+		"-t tmpfs -o size=64m,noswap tmpfs /v":        {source: "tmpfs", target: "/v", kind: "tmpfs", data: "size=64m,noswap"},
+		"-t tmpfs tmpfs /v":                           {source: "tmpfs", target: "/v", kind: "tmpfs"},
+		"-o bind /a /b":                               {source: "/a", target: "/b", flags: unix.MS_BIND},
+		"--no-canonicalize -o bind /proc/1/fd/9 /b":   {source: "/proc/1/fd/9", target: "/b", flags: unix.MS_BIND},
+		"-o bind,remount,ro /a /b":                    {source: "/a", target: "/b", flags: unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY},
+		"-o ro,rw,relatime /a /b":                     {source: "/a", target: "/b", flags: unix.MS_RELATIME},
+		"--make-rshared /a":                           {target: "/a", flags: unix.MS_SHARED | unix.MS_REC},
+		"-t ext4 -o defaults,noexec,data=x /dev/a /b": {source: "/dev/a", target: "/b", kind: "ext4", flags: unix.MS_NOEXEC, data: "data=x"},
+	} {
+		got, err := parseMount(strings.Fields(line))
+		if err != nil || got != want {
+			t.Errorf("%q is %+v, %v; want %+v", line, got, err, want)
+		}
+	}
+	for _, line := range []string{"", "a b c", "--fstab x /v", "-x /v"} {
+		if got, err := parseMount(strings.Fields(line)); err == nil {
+			t.Errorf("%q is %+v, want an error", line, got)
+		}
+	}
+}
+
+func TestTheAPIServersQuestionIsRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"CONNECT 10.96.0.1:443 HTTP/1.1\r\nHost: x\r\nUser-Agent: y\r\n\r\nmore": "10.96.0.1:443",
+		"GET / HTTP/1.1\r\n\r\n":             "",
+		"CONNECT 10.96.0.1:443 HTTP/1.1\r\n": "",
+		"":                                   "",
+	} {
+		got, err := asked(bufio.NewReader(strings.NewReader(text)))
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q asks for %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestWhoServesLocallyIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			where, _ := asked(bufio.NewReader(connection))
+			answer := "HTTP/1.1 502 no local process serves it\r\n\r\n"
+			if where == "10.96.0.1:443" {
+				answer = "HTTP/1.1 200 connected\r\n\r\nhello"
+			}
+			_, _ = connection.Write([]byte(answer))
+			connection.Close()
+		}
+	}()
+	known := local(t.Context(), path, "10.96.0.1:443")
+	if known == nil {
+		t.Fatal("who serves it was not found")
+	}
+	said := make([]byte, len("hello"))
+	if _, err := known.Read(said); err != nil || string(said) != "hello" {
+		t.Errorf("it said %q, %v", said, err)
+	}
+	known.Close()
+	if local(t.Context(), path, "10.96.0.2:443") != nil || local(t.Context(), path+".not", "10.96.0.1:443") != nil || local(t.Context(), "", "x:1") != nil {
+		t.Error("somebody was found who serves nothing")
+	}
+}
+
+// probeIn runs the program's probe as somebody, perhaps after a script.
+func probeIn(t *testing.T, script string, attributes *syscall.SysProcAttr) plan.Status {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script+`; exec "$0" probe`, path)
+	cmd.Dir, cmd.SysProcAttr = "/", attributes
+	said, err := cmd.Output()
+	var s plan.Status
+	if parseErr := json.Unmarshal(said, &s); parseErr != nil {
+		t.Fatalf("the probe said %q: %v, %v", said, parseErr, err)
+	}
+	return s
+}
+
+// alone is a user namespace in which we are root.
+func alone() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+}
+
+func TestWhereNamespacesCanBeHadThereIsNoReason(t *testing.T) {
+	t.Parallel()
+	if s := probeIn(t, "true", nil); s != (plan.Status{}) {
+		t.Errorf("the probe says %+v", s)
+	}
+}
+
+func TestWhereNamespacesAreTurnedOffTheSettingIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"user", "net", "mnt", "pid"} {
+		s := probeIn(t, "echo 0 > /proc/sys/user/max_"+kind+"_namespaces", alone())
+		if !strings.Contains(s.Reason, "kind "+kind) || !strings.Contains(s.Remedy, "sysctl user.max_"+kind+"_namespaces=") {
+			t.Errorf("without %s namespaces the probe says %+v", kind, s)
+		}
+	}
+}
+
+func TestRemoveRemovesWhatForbidsIt(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "left")
+	if err := os.MkdirAll(filepath.Join(dir, "closed", "deep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "closed"), 0); err != nil {
+		t.Fatal(err)
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "remove", dir)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
