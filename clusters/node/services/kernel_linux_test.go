@@ -4,6 +4,7 @@
 package services
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"lva.io/operators/clusters/node/podnet"
@@ -259,6 +261,28 @@ func TestAClientKeepsToOnePod(t *testing.T) {
 	}
 }
 
+func TestAffinityIsRenewedByEachConnection(t *testing.T) {
+	w := newWorld(t, "client", "one")
+	route := Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one"), Affinity: time.Hour}
+	w.apply(planOf(route))
+	left := func() time.Duration {
+		t.Helper()
+		if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
+			t.Fatal(err)
+		}
+		known, err := w.kernel.conn.GetSetElements(w.kernel.clients(route, route.Backends[0]))
+		if err != nil || len(known) != 1 {
+			t.Fatalf("known are %v, %v", known, err)
+		}
+		return known[0].Expires
+	}
+	first := left()
+	<-time.After(200 * time.Millisecond)
+	if second := left(); second < first-100*time.Millisecond {
+		t.Errorf("of the hour were left %s, and 200ms later %s", first, second)
+	}
+}
+
 func TestAffinityEnds(t *testing.T) {
 	w := newWorld(t, "client", "one", "two")
 	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one", "two"), Affinity: time.Second}))
@@ -386,4 +410,78 @@ func TestARouteWithManyBackends(t *testing.T) {
 	if _, _, err := w.ask("client", "tcp", "10.96.0.7:80"); err != nil {
 		t.Error(err)
 	}
+}
+
+// The client is told by the first thing that it says: its connection is one of nobody now.
+func TestAConnectionToAPodThatIsGoneEnds(t *testing.T) {
+	w := newWorld(t, "client", "one", "two")
+	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("one")}))
+	var client net.Conn
+	if err := w.inside("client", func() (err error) {
+		client, err = net.Dial("tcp", "10.96.0.7:80")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, _, err := askOn(client); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(planOf(Route{Name: "web", Frontends: []Frontend{web}, Backends: w.backends("two")}))
+	if err := w.network.Detach("one"); err != nil {
+		t.Fatal(err)
+	}
+	if pod, _, err := askOn(client); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("it is answered by %q, %v", pod, err)
+	}
+}
+
+// A program of a Pod that may make packets as it likes can't speak to what listens at the node's 127.0.0.1.
+func TestTheNodesLoopbackIsTheNodesAlone(t *testing.T) {
+	w := newWorld(t, "liar")
+	w.apply(Plan{})
+	for _, test := range []struct {
+		address string
+		heard   bool
+	}{{"127.0.0.1", false}, {"10.244.0.1", true}} { // the second one shows that such packets arrive
+		socket, err := net.ListenPacket("udp4", test.address+":5555")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer socket.Close()
+		if err := w.inside("liar", func() error {
+			return sendRaw(w.pods["liar"].Address, netip.AddrPortFrom(netip.MustParseAddr(test.address), 5555))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_ = socket.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		if _, _, err := socket.ReadFrom(make([]byte, 100)); (err == nil) != test.heard {
+			t.Errorf("%s: %v", test.address, err)
+		}
+	}
+}
+
+// sendRaw sends a datagram by eth0, whatever the routes say.
+func sendRaw(from netip.Addr, to netip.AddrPort) error {
+	eth0, err := net.InterfaceByName("eth0")
+	if err != nil {
+		return err
+	}
+	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	packet := []byte{0x45, 0, 0, 28, 0, 0, 0, 0, 64, unix.IPPROTO_UDP, 0, 0} // without a checksum yet
+	packet = slices.Concat(packet, from.AsSlice(), to.Addr().AsSlice())
+	var sum uint32
+	for i := 0; i < len(packet); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(packet[i:]))
+	}
+	binary.BigEndian.PutUint16(packet[10:], ^uint16(sum+sum>>16))
+	packet = append(packet, 0x15, 0xb3, byte(to.Port()>>8), byte(to.Port()), 0, 8, 0, 0) // UDP's checksum may be missing
+	// The node's end of the cable: see package podnet.
+	hardware := [8]byte{0x02, 0x00}
+	copy(hardware[2:], from.AsSlice())
+	return unix.Sendto(socket, packet, 0, &unix.SockaddrLinklayer{Protocol: 0x0008, Ifindex: eth0.Index, Halen: 6, Addr: hardware})
 }
