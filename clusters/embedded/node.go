@@ -5,6 +5,8 @@ package embedded
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,6 +141,26 @@ func nodeFlags() []string {
 	}
 }
 
+// limitsCondition is the type of the node's condition that says whether the limits of containers hold.
+const limitsCondition = "ResourceLimitsHold"
+
+// sayLimits lets the node say that limits don't hold: it has no control groups to set them in. The kubelet leaves conditions alone that
+// it does not know.
+func sayLimits(ctx context.Context, client kubernetes.Interface) error {
+	now := metav1.Now()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
+		Type: limitsCondition, Status: corev1.ConditionFalse, Reason: "NoControlGroups", LastHeartbeatTime: now, LastTransitionTime: now,
+		Message: "memory and CPU limits of containers are accepted, and do not hold on this node",
+	}}}})
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().Nodes().PatchStatus(ctx, NodeName, patch); err != nil {
+		return fmt.Errorf("saying that limits do not hold on the node: %w", err)
+	}
+	return nil
+}
+
 // withFlags adds flags. Each takes the place of the one of its name.
 func withFlags(flags []string, more ...string) []string {
 	name := func(flag string) string {
@@ -179,5 +202,5 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	if err := started.Ready(ctx, client); err != nil {
 		return err
 	}
-	return manifests.Apply(ctx, c.Config())
+	return errors.Join(sayLimits(ctx, client), manifests.Apply(ctx, c.Config()))
 }

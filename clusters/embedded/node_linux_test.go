@@ -5,9 +5,13 @@ package embedded
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,6 +208,8 @@ func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 		t.Errorf("the API server was told %q by the Pod", said)
 	}
 
+	wantKubeletGuarded(t, cluster, program)
+
 	before := inside(t, cluster.PIDs()["node"])
 	for _, name := range []string{"agent", "kubelet"} {
 		if err := syscall.Kill(pidOf(t, before, name), syscall.SIGKILL); err != nil {
@@ -248,6 +254,48 @@ func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 	stopped = true
 	wantGone(t, was)
 	wantEnded(t, last)
+}
+
+// wantKubeletGuarded tries the kubelet's port without a credential, and what the kubelet's own credential is not for.
+func wantKubeletGuarded(t *testing.T, cluster *Cluster, program *multicall.Program) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // whoever it is, it must refuse us
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			connection, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(cluster.Dir, nodeEgress))
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(connection, "CONNECT %s HTTP/1.1\r\n\r\n", address)
+			answer := make([]byte, len("HTTP/1.1 200 connected\r\n\r\n"))
+			if _, err := io.ReadFull(connection, answer); err != nil || !strings.Contains(string(answer), " 200 ") {
+				return nil, fmt.Errorf("the way to the node answers %q: %w", answer, err)
+			}
+			return connection, nil
+		},
+	}}
+	for _, path := range []string{"/pods", "/exec/default/web/web?command=id", "/metrics"} {
+		response, err := client.Get("https://" + nodeIP.String() + ":10250" + path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a stranger gets %s at the kubelet's %s", response.Status, path)
+		}
+	}
+	kubelet := filepath.Join(cluster.Dir, kubeletKubeconfig)
+	for _, args := range [][]string{
+		{"get", "secrets", "--all-namespaces"}, {"create", "namespace", "mine"}, {"label", "node", NodeName, "node-role.kubernetes.io/control-plane=yes"},
+	} {
+		if said, code := kubectl(t, program, kubelet, args...); code == 0 || !strings.Contains(said, "forbidden") && !strings.Contains(said, "Forbidden") {
+			t.Errorf("the kubelet's credential may %v: %s", args, said)
+		}
+	}
+	if said, code := kubectl(t, program, kubelet, "get", "node", NodeName); code != 0 {
+		t.Errorf("the kubelet's credential may not see its own node: %s", said)
+	}
 }
 
 func wantEnded(t *testing.T, processes map[int]string) {
