@@ -66,7 +66,7 @@ func over(pod *corev1.Pod) bool {
 func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 	for {
 		p.mutex.Lock()
-		leads, changed := p.leading[pod.Address], p.changed
+		leads, changed := p.leading[pod.UID], p.changed
 		p.mutex.Unlock()
 		if !leads {
 			return settled(ctx, pod)
@@ -74,7 +74,7 @@ func (p *Proxy) drained(ctx context.Context, pod Pod) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("connections are still led to %s: %w", pod.Address, context.Cause(ctx))
+			return fmt.Errorf("they are still led to %s: %w", pod.Address, context.Cause(ctx))
 		}
 	}
 }
@@ -84,24 +84,20 @@ const managed = "endpointslice-controller.k8s.io"
 
 // leading are the Pods that are ready, as Services see it. Who is about to end is none, though it may be the last one and still be asked:
 // nobody takes over from it, so there is nothing that it could wait for.
-func leading(all []*discoveryv1.EndpointSlice) map[netip.Addr]bool {
-	addresses := map[netip.Addr]bool{}
+func leading(all []*discoveryv1.EndpointSlice) map[types.UID]bool {
+	pods := map[types.UID]bool{}
 	for _, slice := range all {
 		if slice.Labels[discoveryv1.LabelManagedBy] != managed {
 			continue
 		}
 		for _, e := range slice.Endpoints {
-			if !ptr.Deref(e.Conditions.Ready, true) || ptr.Deref(e.Conditions.Terminating, false) {
-				continue
-			}
-			for _, text := range e.Addresses {
-				if address, err := netip.ParseAddr(text); err == nil {
-					addresses[address] = true
-				}
+			// By its UID, not by its address: Pods in the node's network have all the same.
+			if e.TargetRef != nil && ptr.Deref(e.Conditions.Ready, true) && !ptr.Deref(e.Conditions.Terminating, false) {
+				pods[e.TargetRef.UID] = true
 			}
 		}
 	}
-	return addresses
+	return pods
 }
 
 const (

@@ -7,12 +7,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -39,7 +39,7 @@ type Proxy struct {
 	mutex     sync.Mutex
 	hostPorts map[string]HostPorts
 	// leading are the Pods to which new connections are led on purpose, by the rules that the kernel has now.
-	leading map[netip.Addr]bool
+	leading map[types.UID]bool
 	changed chan struct{} // closed when leading is replaced
 }
 

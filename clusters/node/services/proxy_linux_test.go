@@ -115,7 +115,16 @@ func TestTheKernelFollowsTheAPI(t *testing.T) {
 	if !refuses(address)() {
 		t.Error("a Service without endpoints answers")
 	}
+	// A finalizer keeps the Pod when it is deleted, as the kubelet does until its programs have ended.
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "one", Finalizers: []string{"test.lva.io/still-running"}},
+		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web", Image: "web"}}, AutomountServiceAccountToken: new(bool)},
+	}
+	if pod, err = client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	endpoints := slice(at(w.pods["one"].Address, "ready"))
+	endpoints.Endpoints[0].TargetRef.UID = pod.UID
 	endpoints.Labels["endpointslice.kubernetes.io/managed-by"] = managed
 	if endpoints, err = client.DiscoveryV1().EndpointSlices("default").Create(ctx, endpoints, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -129,14 +138,6 @@ func TestTheKernelFollowsTheAPI(t *testing.T) {
 	proxy.ClearHostPorts("abc")
 	until("it does no longer", refuses("10.244.0.1:8888"))
 
-	// A Pod that is ready, and then deleted. A finalizer keeps it, as the kubelet does until its programs have ended.
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "one", Finalizers: []string{"test.lva.io/still-running"}},
-		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web", Image: "web"}}, AutomountServiceAccountToken: new(bool)},
-	}
-	if pod, err = client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	drained := func(limit time.Duration) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()

@@ -35,7 +35,7 @@ func (w *world) replica(id string) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r := &replica{id: id, address: pod.Address, pod: Pod{Address: pod.Address, Namespace: pod.Namespace}}
+	r := &replica{id: id, address: pod.Address, pod: Pod{UID: uid(pod.Address), Address: pod.Address, Namespace: pod.Namespace}}
 	if err := podnet.Inside(pod.Namespace, func() (err error) {
 		r.listener, err = net.Listen("tcp4", ":8080")
 		return err
@@ -152,7 +152,7 @@ func TestARollingChangeLosesNoConnection(t *testing.T) {
 func TestDrained(t *testing.T) {
 	w := newWorld(t, "one")
 	proxy := &Proxy{kernel: w.kernel, changed: make(chan struct{})}
-	pod := Pod{Address: w.pods["one"].Address, Namespace: w.pods["one"].Namespace}
+	pod := Pod{UID: uid(w.pods["one"].Address), Address: w.pods["one"].Address, Namespace: w.pods["one"].Namespace}
 	follow := func(managedBy, condition string) {
 		t.Helper()
 		slice := slice(at(pod.Address, condition))

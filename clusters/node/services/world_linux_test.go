@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -223,9 +224,10 @@ func slice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	}
 }
 
-// at is an endpoint: "ready", "not ready", "ending" (it answers still), "ended" (it doesn't), or "" (nothing is said).
+// at is the endpoint of a Pod whose UID is its address: "ready", "not ready", "ending" (it answers still), "ended" (it doesn't), or "" (nothing is said).
 func at(address fmt.Stringer, condition string) discoveryv1.Endpoint {
 	e := discoveryv1.Endpoint{Addresses: []string{address.String()}, NodeName: new("node")}
+	e.TargetRef = &corev1.ObjectReference{Kind: "Pod", UID: uid(address)}
 	if condition != "" {
 		e.Conditions = discoveryv1.EndpointConditions{
 			Ready: new(condition == "ready"), Serving: new(condition == "ready" || condition == "ending"),
@@ -234,3 +236,5 @@ func at(address fmt.Stringer, condition string) discoveryv1.Endpoint {
 	}
 	return e
 }
+
+func uid(address fmt.Stringer) types.UID { return types.UID(address.String()) }
