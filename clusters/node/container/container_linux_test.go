@@ -70,7 +70,7 @@ func says(t *testing.T, spec container.Spec, want string) {
 }
 
 func TestAProgramIsTheFirstProcessOfItsContainerAndSeesNoOther(t *testing.T) {
-	says(t, shell(t, `echo $$; ls -d /proc/[0-9]* | wc -l`), "1\n3") // the shell, ls and wc
+	says(t, shell(t, `echo $$; cd /proc; echo [0-9]*`), "1\n1")
 }
 
 func TestAProgramSeesItsOwnFilesAndNoneOfTheNode(t *testing.T) {

@@ -208,16 +208,18 @@ func setLayers(system int, layers []string) error {
 	return nil
 }
 
-// bindReadOnly shows a folder with all that is mounted in it at another path, which may be that of a descriptor.
+// bindReadOnly shows a folder with all that is mounted in it at another path, which may be that of a descriptor. It is read-only
+// before it can be seen.
 func bindReadOnly(source, target string) error {
-	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
 		return err
 	}
-	// A descriptor still leads to what lies below the mount. Its name leads to the mount.
-	if name, err := os.Readlink(target); err == nil {
-		target = name
+	defer unix.Close(tree)
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return err
 	}
-	return namespace.ReadOnly(target)
+	return unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
 }
 
 // tree is a file system under construction. Symbolic links in it lead to where they will, once it is the root: an image
