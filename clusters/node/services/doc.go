@@ -11,10 +11,11 @@
 //
 //   - plan.go: what the API's objects mean. It is a pure function from objects to Routes, and all that is to be decided is decided there:
 //     which endpoints count, what a traffic policy means, who keeps to one Pod.
-//   - kernel.go: how the kernel is told, by netlink. It compares with what it has told before, and sends the difference as a transaction.
-//   - proxy.go: when. Informers say that something has changed; then all of it is planned again.
+//   - kernel_linux.go: how the kernel is told, by netlink. It compares with what it has told before, and sends the difference as a
+//     transaction. The rules themselves are in rules_linux.go.
+//   - proxy_linux.go: when. Informers say that something has changed; then all of it is planned again.
 //
-// And drain.go says when a Pod may end, since none comes to it any more.
+// And drain_linux.go says when a Pod may end, since no connection comes to it any more.
 //
 // Nothing of this is on the way of a packet: a node whose agent has been killed still leads connections to Pods, by the rules that it
 // has. What is connected stays connected, whatever becomes of the rules: the kernel remembers each connection (conntrack).

@@ -260,16 +260,8 @@ func (k *kernel) each(e elements, do func(*nftables.Set, []nftables.SetElement) 
 func (k *kernel) addRoute(old, route Route) {
 	chain := k.conn.AddChain(&nftables.Chain{Table: k.table, Name: route.Name})
 	k.conn.FlushChain(chain)
-	// Who was here before comes to the same Pod. Each has a list of its clients, which goes with it.
-	for _, backend := range route.Backends {
-		if route.Affinity == 0 {
-			break
-		}
-		clients := k.clients(route, backend)
-		if old.Affinity == 0 || !slices.Contains(old.Backends, backend) {
-			k.must(k.conn.AddSet(clients, nil))
-		}
-		k.rule(chain, client, isOf(clients), remember(clients, route.Affinity), choose(backend), destinationNAT)
+	if route.Affinity > 0 {
+		k.leadBack(chain, old, route)
 	}
 	// One rule for each backend, and not one rule with a map of them: whoever is in this chain while it changes goes on in the chain as it
 	// was, but in a map that is being removed it would find nothing any more.
@@ -280,10 +272,17 @@ func (k *kernel) addRoute(old, route Route) {
 		}
 		k.rule(chain, oneOf(len(route.Backends)-i), keep, choose(backend), destinationNAT)
 	}
-	for _, backend := range old.Backends {
-		if old.Affinity > 0 && (route.Affinity == 0 || !slices.Contains(route.Backends, backend)) {
-			k.conn.DelSet(k.clients(old, backend))
+	k.removeClients(old, route)
+}
+
+// leadBack leads who was here before to the same Pod. Each Pod has a list of its clients, which goes with it.
+func (k *kernel) leadBack(chain *nftables.Chain, old, route Route) {
+	for _, backend := range route.Backends {
+		clients := k.clients(route, backend)
+		if !old.remembers(backend) {
+			k.must(k.conn.AddSet(clients, nil))
 		}
+		k.rule(chain, client, isOf(clients), remember(clients, route.Affinity), choose(backend), destinationNAT)
 	}
 }
 
@@ -291,11 +290,21 @@ func (k *kernel) removeRoute(route Route) {
 	chain := &nftables.Chain{Table: k.table, Name: route.Name}
 	k.conn.FlushChain(chain)
 	k.conn.DelChain(chain)
-	for _, backend := range route.Backends {
-		if route.Affinity > 0 {
-			k.conn.DelSet(k.clients(route, backend))
+	k.removeClients(route, Route{})
+}
+
+// removeClients removes the lists of Pods that have none any more.
+func (k *kernel) removeClients(old, route Route) {
+	for _, backend := range old.Backends {
+		if old.remembers(backend) && !route.remembers(backend) {
+			k.conn.DelSet(k.clients(old, backend))
 		}
 	}
+}
+
+// remembers says whether there is a list of the clients that came to a Pod.
+func (r Route) remembers(backend netip.AddrPort) bool {
+	return r.Affinity > 0 && slices.Contains(r.Backends, backend)
 }
 
 // clients is where it is remembered who came to a Pod by a Route. The kernel itself writes there, and forgets in time.

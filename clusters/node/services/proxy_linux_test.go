@@ -32,7 +32,7 @@ func startAPI(t *testing.T) kubernetes.Interface {
 	if err := unix.Access(filepath.Dir(program.Path), unix.W_OK); err != nil {
 		t.Skip("the checkout is another user's, who has run this test")
 	}
-	cluster, err := embedded.StartServer(t.Context(), program)
+	cluster, err := embedded.Start(t.Context(), program) // with controllers, who make the account that a Pod needs
 	if err != nil {
 		t.Fatal(err)
 	}
