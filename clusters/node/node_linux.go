@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,9 +40,7 @@ func (n *Node) write() error {
 		return err
 	}
 	files := map[string][]byte{kubelet.ConfigurationFile: kubelet.Configuration()}
-	for name, content := range n.options.Files {
-		files[name] = content
-	}
+	maps.Copy(files, n.options.Files)
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(etc, name), content, 0o600); err != nil {
 			return err
@@ -100,6 +99,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.process.Kill()
 		return err
 	}
+	n.limits = s.Limits
 	return nil
 }
 
@@ -132,8 +132,7 @@ func Probe(ctx context.Context, programs Programs) error {
 	said, err := exec.CommandContext(ctx, programs.Init, "probe").Output()
 	var s plan.Status
 	if parseErr := json.Unmarshal(said, &s); parseErr != nil {
-		var ended *exec.ExitError
-		if errors.As(err, &ended) {
+		if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(ended.Stderr)))
 		}
 		return fmt.Errorf("trying whether there can be a node: %w", errors.Join(err, parseErr))

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -191,18 +192,16 @@ func Overlay(target string, layers []string, upper, work string) error {
 
 func setLayers(system int, layers []string) error {
 	// lowerdir+ came with Linux 6.8. Before, all layers are one option, topmost first.
-	for i := len(layers) - 1; i >= 0; i-- {
-		err := unix.FsconfigSetString(system, "lowerdir+", layers[i])
+	for i, layer := range slices.Backward(layers) {
+		err := unix.FsconfigSetString(system, "lowerdir+", layer)
 		if err == nil {
 			continue
 		}
 		if i < len(layers)-1 {
-			return fmt.Errorf("layer %s: %w", layers[i], err)
+			return fmt.Errorf("layer %s: %w", layer, err)
 		}
-		var topmostFirst []string
-		for j := len(layers) - 1; j >= 0; j-- {
-			topmostFirst = append(topmostFirst, layers[j])
-		}
+		topmostFirst := slices.Clone(layers)
+		slices.Reverse(topmostFirst)
 		return unix.FsconfigSetString(system, "lowerdir", strings.Join(topmostFirst, ":"))
 	}
 	return nil

@@ -233,8 +233,7 @@ func plain(w io.WriteCloser) io.Writer {
 // Exec runs a program. Its exit code, if not 0, is the error.
 func (r streamer) Exec(ctx context.Context, id string, args []string, in io.Reader, out, errs io.WriteCloser, terminal bool, resize <-chan remotecommand.TerminalSize) error {
 	code, err := r.s.run(ctx, id, program{args: args, in: in, out: plain(out), err: plain(errs), terminal: terminal, resize: resize})
-	var notStarted *container.StartError
-	if errors.As(err, &notStarted) {
+	if notStarted, ok := errors.AsType[*container.StartError](err); ok {
 		code = startCode(err)
 		if errs == nil {
 			errs = out // a terminal has one stream

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,9 +42,7 @@ func limit(dir string, resources *runtimeapi.LinuxContainerResources) error {
 
 func limits(resources *runtimeapi.LinuxContainerResources) map[string]string {
 	values := map[string]string{}
-	for key, value := range resources.GetUnified() {
-		values[key] = value
-	}
+	maps.Copy(values, resources.GetUnified())
 	if memory := resources.GetMemoryLimitInBytes(); memory > 0 {
 		values["memory.max"] = strconv.FormatInt(memory, 10)
 		values["memory.oom.group"] = "1"

@@ -22,6 +22,7 @@ import (
 
 	"lva.io/operators/clusters/images/named"
 	"lva.io/operators/clusters/node/builds"
+	"lva.io/operators/clusters/node/cgroup"
 	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/outside"
 	"lva.io/operators/clusters/node/plan"
@@ -50,14 +51,18 @@ func host(arguments []string) error {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return fmt.Errorf("reading the plan of a node: %w", err)
 	}
-	node, inside, err := begin(h)
+	groups, err := makeGroups(h)
+	if err != nil {
+		return errors.Join(err, tell(statusOf(err)))
+	}
+	node, inside, err := begin(h, groups)
 	if err != nil {
 		return errors.Join(err, tell(statusOf(err)))
 	}
 	if err := serve(h, inside); err != nil {
 		return errors.Join(err, tell(plan.Status{Error: err.Error()}))
 	}
-	if err := tell(plan.Status{}); err != nil {
+	if err := tell(plan.Status{Limits: groups != nil}); err != nil {
 		return err // nobody waits for a node any more
 	}
 	return fmt.Errorf("the node has ended: %w", node.Wait())
@@ -74,27 +79,29 @@ func probe([]string) error {
 	if err != nil {
 		return err
 	}
-	node, _, err := begin(plan.Host{Name: "probe", Dir: dir, Init: self, Images: dir})
+	node, _, err := begin(plan.Host{Name: "probe", Dir: dir, Init: self, Images: dir}, nil)
 	text, _ := json.Marshal(statusOf(err)) // strings
 	if err == nil {
 		err = node.Process.Kill()
 		_ = node.Wait()
 	}
 	fmt.Println(string(text))
-	var unavailable *namespace.Unavailable
-	if errors.As(err, &unavailable) {
+	if _, ok := errors.AsType[*namespace.Unavailable](err); ok {
 		return nil // that was the question
 	}
 	return err
 }
 
 // begin starts the first process of the node and waits until it is there. inside asks it for sockets.
-func begin(h plan.Host) (node *exec.Cmd, inside *namespace.Crossing, err error) {
+func begin(h plan.Host, groups *cgroup.Group) (node *exec.Cmd, inside *namespace.Crossing, err error) {
 	mapping := namespace.Choose()
 	if h.SingleID {
 		mapping = mapping.Alone()
 	}
-	root, trees, err := files(h, mapping)
+	if groups != nil {
+		h.AgentArgs = append(h.AgentArgs, "-cgroups="+plan.Cgroups)
+	}
+	root, trees, err := files(h, mapping, groups)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +134,15 @@ func begin(h plan.Host) (node *exec.Cmd, inside *namespace.Crossing, err error) 
 		defer log.Close()
 		logs = append(logs, log)
 	}
+	var born *os.File
+	if groups != nil {
+		if born, err = os.Open(groups.Programs()); err != nil {
+			return nil, nil, err
+		}
+		defer born.Close()
+	}
 	node, err = namespace.Start(namespace.Command{
+		Cgroup: born,
 		// Root's node is somebody else, who may not come to where our file is: the kernel knows it without its path.
 		Path: "/proc/self/exe", Args: []string{"operator-labs-node"}, Env: scopeOf(os.Environ()), Mapping: mapping, Stdout: logs[0], Stderr: logs[0],
 		Files: append([]*os.File{planned, statusWrite, outAsks, inServes, logs[0], logs[1]}, trees...),
@@ -232,7 +247,7 @@ func memory(value any) (*os.File, error) {
 }
 
 // files is what the node sees of the machine. trees are what the first process could not open by itself.
-func files(h plan.Host, mapping namespace.Mapping) (root namespace.Root, trees []*os.File, err error) {
+func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root namespace.Root, trees []*os.File, err error) {
 	user, group := mapping.Owner()
 	unpacked := filepath.Join(h.Images, "unpacked", fmt.Sprint(user))
 	for _, dir := range []string{filepath.Join(h.Dir, "etc"), filepath.Join(h.Dir, "var"), filepath.Join(h.Dir, "log"), filepath.Join(h.Dir, "log", "pods"), unpacked} {
@@ -275,6 +290,9 @@ func files(h plan.Host, mapping namespace.Mapping) (root namespace.Root, trees [
 		if source != "" {
 			root.Mounts = append(root.Mounts, namespace.Mount{Target: target, Source: source, ReadOnly: true})
 		}
+	}
+	if groups != nil {
+		root.Mounts = append(root.Mounts, namespace.Mount{Target: plan.Cgroups, Source: groups.Dir})
 	}
 	if _, err := os.Stat(h.Images); err == nil {
 		root.Mounts = append(root.Mounts, namespace.Mount{Target: plan.Images, Source: h.Images, ReadOnly: true})

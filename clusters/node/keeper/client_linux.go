@@ -213,7 +213,7 @@ func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs 
 	for {
 		kind, content, err := readFrame(connection)
 		if err != nil {
-			return nil //nolint:nilerr // the container has ended, or who is attached has enough
+			return nil // the container has ended, or who is attached has enough
 		}
 		to := out
 		if kind == frameErrors {
@@ -221,7 +221,7 @@ func (c *Client) Attach(ctx context.Context, id string, in io.Reader, out, errs 
 		}
 		if to != nil {
 			if _, err := to.Write(content); err != nil {
-				return nil //nolint:nilerr // who is attached has gone
+				return nil // who is attached has gone
 			}
 		}
 	}

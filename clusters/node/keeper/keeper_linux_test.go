@@ -52,7 +52,7 @@ func client(t *testing.T) (*keeper.Client, context.Context) {
 }
 
 // start starts a shell script as a container, named like the test, and returns the file of its log.
-func start(t *testing.T, c *keeper.Client, ctx context.Context, script string, change ...func(*keeper.Start)) (id, log string) {
+func start(ctx context.Context, t *testing.T, c *keeper.Client, script string, change ...func(*keeper.Start)) (id, log string) {
 	t.Helper()
 	s := keeper.Start{ID: t.Name(), Spec: shell(t, script), Log: filepath.Join(t.TempDir(), "log")}
 	for _, f := range change {
@@ -84,7 +84,7 @@ func shell(t *testing.T, script string) container.Spec {
 }
 
 // wait waits for the end of a container.
-func wait(t *testing.T, c *keeper.Client, ctx context.Context, id string) keeper.State {
+func wait(ctx context.Context, t *testing.T, c *keeper.Client, id string) keeper.State {
 	t.Helper()
 	state, err := c.Wait(ctx, id)
 	if err != nil {
@@ -95,8 +95,8 @@ func wait(t *testing.T, c *keeper.Client, ctx context.Context, id string) keeper
 
 func TestALogHasEachLineWithItsStream(t *testing.T) {
 	c, ctx := client(t)
-	id, log := start(t, c, ctx, `echo one; echo two >&2; printf three`)
-	wait(t, c, ctx, id)
+	id, log := start(ctx, t, c, `echo one; echo two >&2; printf three`)
+	wait(ctx, t, c, id)
 	content, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func TestALogHasEachLineWithItsStream(t *testing.T) {
 func TestALogIsWholeWhenTheContainerHasEnded(t *testing.T) {
 	c, ctx := client(t)
 	const lines = 50_000
-	id, log := start(t, c, ctx, fmt.Sprintf(`seq %d`, lines))
-	wait(t, c, ctx, id)
+	id, log := start(ctx, t, c, fmt.Sprintf(`seq %d`, lines))
+	wait(ctx, t, c, id)
 	content, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +133,8 @@ func TestALogIsWholeWhenTheContainerHasEnded(t *testing.T) {
 func TestALongLineIsInParts(t *testing.T) {
 	c, ctx := client(t)
 	const length = 100_000
-	id, log := start(t, c, ctx, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo end`, length))
-	wait(t, c, ctx, id)
+	id, log := start(ctx, t, c, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x; echo; echo end`, length))
+	wait(ctx, t, c, id)
 	content, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +149,8 @@ func TestALongLineIsInParts(t *testing.T) {
 
 func TestALogGoesOnInANewFile(t *testing.T) {
 	c, ctx := client(t)
-	id, log := start(t, c, ctx, `echo before; read line; echo after`, func(s *keeper.Start) { s.Stdin = true })
-	await(t, ctx, "the first line", func() bool { return contains(log, "before") })
+	id, log := start(ctx, t, c, `echo before; read line; echo after`, func(s *keeper.Start) { s.Stdin = true })
+	await(ctx, t, "the first line", func() bool { return contains(log, "before") })
 	if err := os.Rename(log, log+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestALogGoesOnInANewFile(t *testing.T) {
 	if err := c.Attach(ctx, id, strings.NewReader("go\n"), io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, c, ctx, id)
+	wait(ctx, t, c, id)
 	if !contains(log, "after") || contains(log, "before") || !contains(log+".1", "before") {
 		t.Error("the lines are not in their files")
 	}
@@ -172,7 +172,7 @@ func contains(file, text string) bool {
 }
 
 // await repeats a question until the answer is yes.
-func await(t *testing.T, ctx context.Context, what string, yes func() bool) {
+func await(ctx context.Context, t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
 		select {
@@ -193,8 +193,8 @@ func TestTheEndOfAContainerIsKnown(t *testing.T) {
 			if strings.Contains(script, "kill") {
 				script = `sh -c 'kill -KILL $$'; exit $?` // the first process of a namespace is deaf to its own signals
 			}
-			id, _ := start(t, c, ctx, script)
-			if state := wait(t, c, ctx, id); state.Code != want || state.Running() {
+			id, _ := start(ctx, t, c, script)
+			if state := wait(ctx, t, c, id); state.Code != want || state.Running() {
 				t.Errorf("it is %+v, want the code %d", state, want)
 			}
 		})
@@ -206,8 +206,7 @@ func TestAContainerThatCannotStartIsNotKept(t *testing.T) {
 	spec := shell(t, "")
 	spec.Args = []string{"/no/such"}
 	_, err := c.Start(ctx, keeper.Start{ID: t.Name(), Spec: spec})
-	var failed *container.StartError
-	if !errors.As(err, &failed) {
+	if _, ok := errors.AsType[*container.StartError](err); !ok {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err := c.Wait(ctx, t.Name()); !errors.Is(err, keeper.ErrMissing) {
@@ -217,16 +216,16 @@ func TestAContainerThatCannotStartIsNotKept(t *testing.T) {
 
 func TestASignalReachesTheProgramAndKillEndsAll(t *testing.T) {
 	c, ctx := client(t)
-	id, log := start(t, c, ctx, `trap 'echo told' TERM; echo ready; while true; do sleep 0.01; done`)
-	await(t, ctx, "the program", func() bool { return contains(log, "ready") })
+	id, log := start(ctx, t, c, `trap 'echo told' TERM; echo ready; while true; do sleep 0.01; done`)
+	await(ctx, t, "the program", func() bool { return contains(log, "ready") })
 	if err := c.Signal(ctx, id, unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	await(t, ctx, "the signal", func() bool { return contains(log, "told") })
+	await(ctx, t, "the signal", func() bool { return contains(log, "told") })
 	if err := c.Kill(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	if state := wait(t, c, ctx, id); state.Code != 128+9 {
+	if state := wait(ctx, t, c, id); state.Code != 128+9 {
 		t.Errorf("it is %+v", state)
 	}
 }
@@ -234,10 +233,10 @@ func TestASignalReachesTheProgramAndKillEndsAll(t *testing.T) {
 func TestOrphansAreBuried(t *testing.T) {
 	c, ctx := client(t)
 	// A Pod whose containers share processes: what one leaves behind has nobody but the first process.
-	first, _ := start(t, c, ctx, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })
-	id, _ := start(t, c, ctx, `(setsid sh -c 'sleep 0.05' &); exit 0`, func(s *keeper.Start) { s.Processes = first })
-	wait(t, c, ctx, id)
-	await(t, ctx, "no zombies of ours", func() bool { return zombies(t, os.Getpid()) == 0 })
+	first, _ := start(ctx, t, c, `trap 'exit 0' TERM; while true; do sleep 0.01; done`, func(s *keeper.Start) { s.ID += "-first" })
+	id, _ := start(ctx, t, c, `(setsid sh -c 'sleep 0.05' &); exit 0`, func(s *keeper.Start) { s.Processes = first })
+	wait(ctx, t, c, id)
+	await(ctx, t, "no zombies of ours", func() bool { return zombies(t, os.Getpid()) == 0 })
 }
 
 // zombies counts the children of a process that have ended and that nobody has waited for.
@@ -262,8 +261,8 @@ func zombies(t *testing.T, parent int) (count int) {
 
 func TestAProgramRunsInAContainer(t *testing.T) {
 	c, ctx := client(t)
-	id, log := start(t, c, ctx, `echo there > /file; echo ready; exec sleep 1000`)
-	await(t, ctx, "the container", func() bool { return contains(log, "ready") })
+	id, log := start(ctx, t, c, `echo there > /file; echo ready; exec sleep 1000`)
+	await(ctx, t, "the container", func() bool { return contains(log, "ready") })
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -279,8 +278,8 @@ func TestAProgramRunsInAContainer(t *testing.T) {
 
 func TestAProgramEndsWithWhoAskedForIt(t *testing.T) {
 	c, ctx := client(t)
-	id, log := start(t, c, ctx, `echo ready; exec sleep 1000`)
-	await(t, ctx, "the container", func() bool { return contains(log, "ready") })
+	id, log := start(ctx, t, c, `echo ready; exec sleep 1000`)
+	await(ctx, t, "the container", func() bool { return contains(log, "ready") })
 	short, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -297,17 +296,17 @@ func TestAProgramEndsWithWhoAskedForIt(t *testing.T) {
 		}
 		return count
 	}
-	await(t, ctx, "the programs", func() bool { return sleepers() == 2 })
+	await(ctx, t, "the programs", func() bool { return sleepers() == 2 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	await(t, ctx, "the end of the programs", func() bool { return sleepers() == 0 })
+	await(ctx, t, "the end of the programs", func() bool { return sleepers() == 0 })
 }
 
 func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {
 	c, ctx := client(t)
-	id, _ := start(t, c, ctx, `while read line; do echo "heard $line"; echo "and $line" >&2; done; exit 5`, func(s *keeper.Start) { s.Stdin, s.StdinOnce = true, true })
+	id, _ := start(ctx, t, c, `while read line; do echo "heard $line"; echo "and $line" >&2; done; exit 5`, func(s *keeper.Start) { s.Stdin, s.StdinOnce = true, true })
 	var out, errs bytes.Buffer
 	if err := c.Attach(ctx, id, strings.NewReader("a\nb\n"), &out, &errs); err != nil {
 		t.Fatal(err)
@@ -315,15 +314,15 @@ func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {
 	if out.String() != "heard a\nheard b\n" || errs.String() != "and a\nand b\n" {
 		t.Errorf("it said %q and %q", out.String(), errs.String())
 	}
-	if state := wait(t, c, ctx, id); state.Code != 5 {
+	if state := wait(ctx, t, c, id); state.Code != 5 {
 		t.Errorf("it is %+v", state)
 	}
 }
 
 func TestATerminalIsOne(t *testing.T) {
 	c, ctx := client(t)
-	id, log := start(t, c, ctx, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`, func(s *keeper.Start) { s.Spec.Terminal = true })
-	if state := wait(t, c, ctx, id); state.Code != 0 {
+	id, log := start(ctx, t, c, `test -t 0 && test -t 1 && echo yes; stty size < /dev/console`, func(s *keeper.Start) { s.Spec.Terminal = true })
+	if state := wait(ctx, t, c, id); state.Code != 0 {
 		t.Errorf("it is %+v", state)
 	}
 	if !contains(log, "stdout F yes") {
@@ -334,14 +333,14 @@ func TestATerminalIsOne(t *testing.T) {
 
 func TestAContainerIsForgottenOnlyWhenItHasEnded(t *testing.T) {
 	c, ctx := client(t)
-	id, _ := start(t, c, ctx, `exec sleep 1000`)
+	id, _ := start(ctx, t, c, `exec sleep 1000`)
 	if err := c.Forget(ctx, id); err == nil {
 		t.Error("one that runs was forgotten")
 	}
 	if err := c.Kill(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, c, ctx, id)
+	wait(ctx, t, c, id)
 	if err := c.Forget(ctx, id); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -115,10 +116,8 @@ func rangeOf(subordinates io.Reader, names ...string) (syscall.SysProcIDMap, boo
 		if fromErr != nil || sizeErr != nil || size < 1 || owner == "" {
 			continue
 		}
-		for _, name := range names {
-			if owner == name {
-				return syscall.SysProcIDMap{ContainerID: 1, HostID: from, Size: min(size, enough-1)}, true
-			}
+		if slices.Contains(names, owner) {
+			return syscall.SysProcIDMap{ContainerID: 1, HostID: from, Size: min(size, enough-1)}, true
 		}
 	}
 	return syscall.SysProcIDMap{}, false

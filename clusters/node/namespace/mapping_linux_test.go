@@ -43,7 +43,8 @@ func TestWhyThereAreNoNamespacesIsSaid(t *testing.T) {
 		"all in use":       {syscall.ENOSPC, map[string]string{"user/max_user_namespaces": "10\n"}, "as many namespaces", "lsns"},
 		"Debian's setting": {syscall.EPERM, map[string]string{"kernel/unprivileged_userns_clone": "0\n"}, "root only", "unprivileged_userns_clone=1"},
 		"Ubuntu's AppArmor": {
-			syscall.EACCES, map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n", "kernel/unprivileged_userns_clone": "1\n"},
+			syscall.EACCES,
+			map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n", "kernel/unprivileged_userns_clone": "1\n"},
 			"AppArmor", "apparmor_restrict_unprivileged_userns=0",
 		},
 		"a container":   {syscall.EPERM, nil, "container without privileges", "--privileged"},

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -228,8 +229,7 @@ func (u *unpacker) attribute(name, key, value string) error {
 }
 
 func (u *unpacker) finish() error {
-	for i := len(u.folders) - 1; i >= 0; i-- {
-		header := u.folders[i]
+	for _, header := range slices.Backward(u.folders) {
 		name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
 		if err := u.chmod(name, header.FileInfo().Mode()); err != nil {
 			return fmt.Errorf("%s: %w", header.Name, err)
