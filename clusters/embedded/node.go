@@ -144,19 +144,23 @@ func nodeFlags() []string {
 // limitsCondition is the type of the node's condition that says whether the limits of containers hold.
 const limitsCondition = "ResourceLimitsHold"
 
-// sayLimits lets the node say that limits don't hold: it has no control groups to set them in. The kubelet leaves conditions alone that
-// it does not know.
-func sayLimits(ctx context.Context, client kubernetes.Interface) error {
-	now := metav1.Now()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
-		Type: limitsCondition, Status: corev1.ConditionFalse, Reason: "NoControlGroups", LastHeartbeatTime: now, LastTransitionTime: now,
-		Message: "memory and CPU limits of containers are accepted, and do not hold on this node",
-	}}}})
+// sayLimits lets the node say whether limits hold: not every machine lets us have control groups to set them in. The kubelet leaves
+// conditions alone that it does not know.
+func sayLimits(ctx context.Context, client kubernetes.Interface, hold bool) error {
+	condition := corev1.NodeCondition{
+		Type: limitsCondition, Status: corev1.ConditionTrue, Reason: "ControlGroups", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+		Message: "memory and CPU limits of containers hold",
+	}
+	if !hold {
+		condition.Status, condition.Reason = corev1.ConditionFalse, "NoControlGroups"
+		condition.Message = "memory and CPU limits of containers are accepted, and do not hold on this node"
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
 	if err != nil {
 		return err
 	}
 	if _, err := client.CoreV1().Nodes().PatchStatus(ctx, NodeName, patch); err != nil {
-		return fmt.Errorf("saying that limits do not hold on the node: %w", err)
+		return fmt.Errorf("saying whether limits hold on the node: %w", err)
 	}
 	return nil
 }
@@ -202,5 +206,5 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	if err := started.Ready(ctx, client); err != nil {
 		return err
 	}
-	return errors.Join(sayLimits(ctx, client), manifests.Apply(ctx, c.Config()))
+	return errors.Join(sayLimits(ctx, client, started.Limits()), manifests.Apply(ctx, c.Config()))
 }

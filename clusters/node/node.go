@@ -53,6 +53,7 @@ type Node struct {
 	options Options
 	dir     string
 	process *process.Process
+	limits  bool
 }
 
 // PID is the number of the node's process on the machine.
@@ -60,6 +61,9 @@ func (n *Node) PID() int { return n.process.PID() }
 
 // Process is the node's process on the machine, with which it ends.
 func (n *Node) Process() *process.Process { return n.process }
+
+// Limits says whether the memory and CPU limits of containers hold: there are control groups to set them in.
+func (n *Node) Limits() bool { return n.limits }
 
 // Close ends the node with all that runs on it.
 func (n *Node) Close() { n.process.Kill() }

@@ -49,6 +49,12 @@ func (s *Spec) become() error {
 		if err := os.WriteFile(filepath.Join(s.Cgroup, "cgroup.procs"), []byte("0"), 0); err != nil {
 			return fmt.Errorf("joining its control group: %w", err)
 		}
+		if !s.Enter {
+			// From here on it is the root of all groups that the container sees, so that programs find their limits where they look.
+			if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+				return fmt.Errorf("joining its control group: %w", err)
+			}
+		}
 	}
 	if s.OOMScoreAdjust != 0 {
 		// Lower than our own is root's to give.
@@ -85,7 +91,10 @@ func (s *Spec) enter() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}
-	const all = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	all := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if s.Cgroup != "" {
+		all |= unix.CLONE_NEWCGROUP
+	}
 	if err := unix.Setns(processDescriptor, all); err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}
@@ -314,6 +323,12 @@ func (t tree) system(s *Spec) error {
 	}
 	if err := t.at("/sys", folder, t.sys); err != nil {
 		return fmt.Errorf("mounting /sys: %w", err)
+	}
+	if s.Cgroup != "" {
+		// A program can do without. It may look at its limits, and its Pod alone sets them.
+		_ = t.at("/sys/fs/cgroup", folder, func(p string) error {
+			return unix.Mount("cgroup2", p, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "")
+		})
 	}
 	if s.Devices {
 		return t.at("/dev", folder, func(p string) error { return unix.Mount("/dev", p, "", unix.MS_BIND|unix.MS_REC, "") })

@@ -72,7 +72,7 @@ func Fork(spec Spec, joined Joined, streams Streams) (*Starting, error) {
 	if spec.Enter {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, joined.Processes)
 	}
-	if err := namespace.OnThread(func() error { return fork(cmd, spec, joined) }); err != nil {
+	if err := namespace.OnThread(func() error { return fork(cmd, joined) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a container: %w", err), specWrite.Close(), statusRead.Close())
 	}
 	return &Starting{Process: cmd.Process, text: text, spec: specWrite, status: statusRead}, nil
@@ -147,7 +147,7 @@ func beUser(attributes *syscall.SysProcAttr, spec Spec) {
 }
 
 // fork starts the process. What it shares with others, this thread enters before, and the child inherits it.
-func fork(cmd *exec.Cmd, spec Spec, joined Joined) error {
+func fork(cmd *exec.Cmd, joined Joined) error {
 	for kind, file := range joined.Namespaces {
 		if err := namespace.Join(file, kind); err != nil {
 			return err

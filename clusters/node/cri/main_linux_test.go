@@ -84,6 +84,7 @@ type runtime struct {
 	dir     string
 	files   *rootfs.Store
 	network *network
+	cgroups string
 	end     func()
 }
 
@@ -108,7 +109,7 @@ func (r *runtime) serve(t *testing.T, p *parts) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := cri.New(ctx, cri.Options{
-		Dir: filepath.Join(r.dir, "state"), NodeIP: "10.244.0.1", Init: "/proc/self/exe", Keeper: p.keeper, Files: r.files, Network: r.network,
+		Dir: filepath.Join(r.dir, "state"), NodeIP: "10.244.0.1", Init: "/proc/self/exe", Keeper: p.keeper, Files: r.files, Network: r.network, Cgroups: r.cgroups,
 		Build: func(_ context.Context, reference string) error {
 			if reference != "test/built:v1" {
 				return named.ErrUnknown
@@ -135,6 +136,18 @@ func (r *runtime) serve(t *testing.T, p *parts) {
 			t.Error(err)
 		}
 	}
+}
+
+// limit has another server that makes control groups in a folder.
+func (r *runtime) limit(t *testing.T, groups string) {
+	t.Helper()
+	p, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	r.cgroups = groups
+	r.serve(t, p)
 }
 
 // clean removes all that a test has left, and wants nothing to be left then.

@@ -33,11 +33,21 @@ func (s *Server) makeCgroup(c *containerRecord) (string, error) {
 // limit writes the limits of a control group (https://docs.kernel.org/admin-guide/cgroup-v2.html).
 func limit(dir string, resources *runtimeapi.LinuxContainerResources) error {
 	for file, value := range limits(resources) {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := set(filepath.Join(dir, file), value); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("limiting a container: %w", err)
 		}
 	}
 	return nil
+}
+
+// set writes to a file of a control group. It is not made: one that is not there belongs to a controller that is not, or to a newer kernel.
+func set(file, value string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
 }
 
 func limits(resources *runtimeapi.LinuxContainerResources) map[string]string {

@@ -37,6 +37,7 @@ func host(arguments []string) error {
 	if len(arguments) != 1 {
 		return errors.New("give the file of a plan")
 	}
+	unix.CloseOnExec(readyFile) // who waits for what we say waits for its end
 	ready := os.NewFile(readyFile, "ready")
 	tell := func(s plan.Status) error {
 		text, _ := json.Marshal(s) // strings

@@ -9,6 +9,7 @@
 //	init remove FOLDER        removes what a node has left, which may belong to ids that only a node has
 //	operator-labs-node        the first process in them: keeps the containers, and starts the agent and the kubelet
 //	operator-labs-container   the first process of a container, until it becomes the program
+//	operator-labs-groups      removes the node's control groups when the machine's end is gone, whatever ended it
 //	operator-labs-owners      runs a command for which all users are one (the kubelet, where there is one id only)
 //	mount, umount             as the kubelet calls them; a node has no other programs than these and its own
 //	pause                     the first process of a Pod whose containers see each other's processes
@@ -25,7 +26,7 @@ import (
 func main() {
 	container.Main()
 	roles := map[string]func([]string) error{
-		"host": host, "probe": probe, "remove": remove, "operator-labs-remove": removeInside, "operator-labs-node": first, "operator-labs-owners": owners,
+		"host": host, "probe": probe, "remove": remove, "operator-labs-remove": removeInside, "operator-labs-node": first, "operator-labs-owners": owners, "operator-labs-groups": removeGroups,
 		"mount": mount, "umount": umount, "pause": pause,
 	}
 	arguments := os.Args

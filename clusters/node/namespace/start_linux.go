@@ -33,6 +33,8 @@ type Command struct {
 	Stderr  *os.File
 	// Files are its descriptors 3 and up.
 	Files []*os.File
+	// Cgroup, if it is not nil, is the folder of the control group in which it begins.
+	Cgroup *os.File
 }
 
 // Start starts a program as the first process of new namespaces, as their root. When it ends, the kernel ends all other
@@ -57,6 +59,9 @@ func start(c Command) (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Env, Dir: "/", Stdout: c.Stdout, Stderr: c.Stderr}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, c.Files...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: everything, Pdeathsig: syscall.SIGKILL, Setsid: true}
+	if c.Cgroup != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(c.Cgroup.Fd())
+	}
 	if !c.Mapping.lent {
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = c.Mapping.Users, c.Mapping.Groups
 		cmd.SysProcAttr.GidMappingsEnableSetgroups = !c.Mapping.Single()

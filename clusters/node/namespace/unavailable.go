@@ -35,7 +35,7 @@ func (u *Unavailable) Error() string {
 func (u *Unavailable) Unwrap() error { return u.Err }
 
 // system is where the kernel says what it allows. Tests have another one.
-var system fs.FS = os.DirFS("/proc/sys")
+var system = os.DirFS("/proc/sys")
 
 // Explain makes an *Unavailable of the error of making a namespace, or of the first thing that was tried in one. Other
 // errors, such as those of a program that is missing, stay as they are.

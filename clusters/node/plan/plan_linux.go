@@ -35,6 +35,9 @@ const (
 	Containers = "/var/lib/containers"
 	State      = "/run/operator-labs/cri"
 
+	// Cgroups is the control group whose children are the containers', where there is one.
+	Cgroups = "/run/operator-labs/cgroups"
+
 	KeeperSocket = "/run/operator-labs/keeper.sock"
 	CRISocket    = "/run/operator-labs/cri.sock"
 )
@@ -76,6 +79,9 @@ type Node struct {
 
 // Status is what a part says when the node is there, or can't be. Reason and Remedy are those of a namespace.Unavailable.
 type Status struct {
+	// Limits says that limits of containers hold.
+	Limits bool `json:",omitempty"`
+
 	Error          string `json:",omitempty"`
 	Reason, Remedy string `json:",omitempty"`
 }

@@ -124,6 +124,7 @@ func ways(t *testing.T, test func(t *testing.T, s *Store)) {
 
 func TestAnUpperLayerCoversAndRemoves(t *testing.T) {
 	ways(t, func(t *testing.T, s *Store) {
+		t.Helper()
 		i := image(t, s, `{}`,
 			layer(t, file("kept", "low"), file("covered", "low"), file("gone", "low"), file("dir/old", "low"), file("full/old", "low")),
 			layer(t, file("covered", "high"), file(".wh.gone", ""), file("dir/new", "high"), file("full/.wh..wh..opq", ""), file("full/new", "high")))
@@ -148,6 +149,7 @@ func TestAnUpperLayerCoversAndRemoves(t *testing.T) {
 
 func TestWhatAContainerWritesIsItsOwn(t *testing.T) {
 	ways(t, func(t *testing.T, s *Store) {
+		t.Helper()
 		i := image(t, s, `{}`, layer(t, file("shared", "layer")))
 		one, err := s.Prepare("one", i)
 		if err != nil {

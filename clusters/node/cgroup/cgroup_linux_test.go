@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cgroup
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// hierarchy is one of version 2 in which we may make groups, with or without controllers.
+func hierarchy(t *testing.T) string {
+	t.Helper()
+	for _, dir := range []string{mounted, filepath.Join(mounted, "unified")} {
+		var system unix.Statfs_t
+		if unix.Statfs(dir, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC && unix.Access(dir, unix.W_OK) == nil {
+			return dir
+		}
+	}
+	t.Skip("there are no control groups of version 2 that we may change")
+	return ""
+}
+
+func TestAProcessIsBornInTheGroupOfTheNodesPrograms(t *testing.T) {
+	base := hierarchy(t)
+	g, err := Make(base, "test-born", nil, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.Open(g.Programs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	cmd := exec.CommandContext(t.Context(), "cat", "/proc/self/cgroup")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(folder.Fd())}
+	said, err := cmd.Output()
+	if err != nil || !strings.Contains(string(said), "/"+prefix+"test-born/node\n") {
+		t.Errorf("its groups are %q, %v", said, err)
+	}
+	if err := os.Mkdir(filepath.Join(g.Dir, "container"), 0o755); err != nil {
+		t.Error(err)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(g.Dir); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func TestGroupsThatWereLeftAreRemovedByTheNext(t *testing.T) {
+	base := hierarchy(t)
+	left, err := Make(base, "test-left", nil, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := Make(base, "test-used", nil, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeper := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = sleeper.Process.Kill()
+		_ = sleeper.Wait()
+		if err := used.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := os.WriteFile(filepath.Join(used.Programs(), "cgroup.procs"), []byte(strconv.Itoa(sleeper.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	next, err := Make(base, "test-next", nil, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := next.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := os.Stat(left.Dir); !os.IsNotExist(err) {
+		t.Errorf("the one that was left is still there: %v", err)
+	}
+	if _, err := os.Stat(used.Programs()); err != nil {
+		t.Errorf("the one that is used is gone: %v", err)
+	}
+}
