@@ -130,6 +130,8 @@ func setUpNode() error {
 			return err
 		}
 	}
+	// Who sends where nobody listens is told so, each time. The kernel would tell it once a second, so that nobody floods the Internet.
+	_ = setting{"net/ipv4/icmp_ratelimit", "0"}.write()
 	allowUnprivileged()
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -35,7 +36,7 @@ func (n *Network) Attach(id string) (*Pod, error) {
 	}
 	namespace, err := n.newNamespace(address)
 	if err == nil {
-		if err = errors.Join(n.connect(id, address), n.keep(address, namespace)); err == nil {
+		if err = errors.Join(n.connect(id, address), n.keep(address, namespace), await(namespace, address)); err == nil {
 			return &Pod{ID: id, Address: address, Namespace: namespace}, nil
 		}
 		namespace.Close()
@@ -133,6 +134,36 @@ func (n *Network) connect(id string, address netip.Addr) error {
 		return fmt.Errorf("the route to the Pod: %w", err)
 	}
 	return netlink.LinkSetAlias(link, id)
+}
+
+// await waits until the cable carries packets, a moment after both ends are up: the kernel tells an interface that the other end is up by
+// a worker of its own. What a Pod would send before is lost, and sent again a second later.
+func await(namespace *os.File, address netip.Addr) error {
+	if err := awaitLink(interfaceName(address)); err != nil {
+		return err
+	}
+	return Inside(namespace, func() error { return awaitLink("eth0") })
+}
+
+// linkTimeout is how long that worker may take, and look how often it is looked. Newer kernels catch up with it when they are asked.
+const (
+	linkTimeout = 5 * time.Second
+	look        = time.Millisecond
+)
+
+func awaitLink(name string) error {
+	for deadline := time.Now().Add(linkTimeout); ; <-time.After(look) {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the interface %s has no link after %s", name, linkTimeout)
+		}
+	}
 }
 
 // Detach removes a Pod's cable, and with it all routes. The kernel forgets its connections: who still sends to the Pod is told that there
