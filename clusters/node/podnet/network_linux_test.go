@@ -116,6 +116,33 @@ func TestPodsAndNodeReachEachOtherByTheirOwnAddresses(t *testing.T) {
 	}
 }
 
+func TestThePacketsThatAPodSendsFirstArrive(t *testing.T) {
+	network := open(t)
+	socket, err := net.ListenPacket("udp4", NodeAddress.String()+":5555")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	for i := range 50 {
+		pod := attach(t, network, fmt.Sprint(i))
+		if err := Inside(pod.Namespace, func() error {
+			connection, err := net.Dial("udp4", socket.LocalAddr().String())
+			if err != nil {
+				return err
+			}
+			defer connection.Close()
+			_, err = io.WriteString(connection, "hello")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_ = socket.SetReadDeadline(time.Now().Add(patience))
+		if _, from, err := socket.ReadFrom(make([]byte, 100)); err != nil || !strings.HasPrefix(from.String(), pod.Address.String()+":") {
+			t.Fatalf("of Pod %d: from %v, %v", i, from, err)
+		}
+	}
+}
+
 // Not by a time-out of two minutes. The refusal may come back while connect still holds the socket, and counts no sooner than the second
 // packet does, which is sent a second later.
 func TestAnAddressThatNoPodHasIsUnreachable(t *testing.T) {
