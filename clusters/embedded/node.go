@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -177,7 +178,7 @@ func withFlags(flags []string, more ...string) []string {
 	return append(flags, more...)
 }
 
-// startNode starts the node and waits until it is Ready.
+// startNode starts the node with what every node has, and waits until it is Ready.
 func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how manner) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -186,6 +187,17 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	if err := c.ensureAgents(ctx, client); err != nil {
 		return err
 	}
+	// What the node's own Pods are need not wait for the node.
+	var applied errgroup.Group
+	applied.Go(func() error { return manifests.Apply(ctx, c.Config()) })
+	if err := c.startReady(ctx, client, program, how); err != nil {
+		return errors.Join(err, applied.Wait())
+	}
+	return applied.Wait()
+}
+
+// startReady starts the node and waits until it is Ready.
+func (c *Cluster) startReady(ctx context.Context, client kubernetes.Interface, program *multicall.Program, how manner) (err error) {
 	files := map[string][]byte{}
 	for _, name := range []string{kubeletKubeconfig, agentKubeconfig, kubeletServing + ".crt", kubeletServing + ".key", "ca.crt"} {
 		if files[name], err = os.ReadFile(filepath.Join(c.Dir, name)); err != nil {
@@ -206,5 +218,5 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	if err := started.Ready(ctx, client); err != nil {
 		return err
 	}
-	return errors.Join(sayLimits(ctx, client, started.Limits()), manifests.Apply(ctx, c.Config()))
+	return sayLimits(ctx, client, started.Limits())
 }

@@ -18,14 +18,14 @@ import (
 )
 
 // makeGroups makes the node's control groups, and starts who removes them: unlike all else of a node they are not the kernel's to
-// remove when we are killed. nil: there are none to be had here.
-func makeGroups(h plan.Host) (*cgroup.Group, error) {
+// remove when we are killed. They are removed when life is closed, or ends with us. nil: there are none to be had here.
+func makeGroups(h plan.Host) (groups *cgroup.Group, life io.Closer, err error) {
 	base, err := cgroup.Base()
 	if errors.Is(err, cgroup.ErrNone) {
-		return nil, nil
+		return nil, io.NopCloser(nil), nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mapping := namespace.Choose()
 	if h.SingleID {
@@ -33,24 +33,24 @@ func makeGroups(h plan.Host) (*cgroup.Group, error) {
 	}
 	user, group := mapping.Owner()
 	name := fmt.Sprintf("%s-%d", filepath.Base(filepath.Dir(h.Dir)), os.Getpid())
-	groups, err := cgroup.Make(base, name, cgroup.Controllers, user, group)
+	groups, err = cgroup.Make(base, name, cgroup.Controllers, user, group)
 	if err != nil {
 		// It looked as if there were some. A node without limits is better than none.
 		fmt.Fprintln(os.Stderr, err)
-		return nil, nil
+		return nil, io.NopCloser(nil), nil
 	}
-	if err := guardGroups(groups.Dir); err != nil {
-		return nil, errors.Join(err, groups.Remove())
+	if life, err = guardGroups(groups.Dir); err != nil {
+		return nil, nil, errors.Join(err, groups.Remove())
 	}
-	return groups, nil
+	return groups, life, nil
 }
 
 // guardGroups starts a process that removes a group when this process ends. It has no marker of the cluster's processes (package
 // process), which are killed.
-func guardGroups(dir string) error {
+func guardGroups(dir string) (life io.Closer, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer read.Close()
 	guard := &exec.Cmd{
@@ -58,16 +58,11 @@ func guardGroups(dir string) error {
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := guard.Start(); err != nil {
-		return errors.Join(fmt.Errorf("watching over the control groups: %w", err), write.Close())
+		return nil, errors.Join(fmt.Errorf("watching over the control groups: %w", err), write.Close())
 	}
-	// Its end of the pipe closes with this process. Nobody else has it.
-	held = write
 	go func() { _ = guard.Wait() }()
-	return nil
+	return write, nil // nobody else has this end of the pipe
 }
-
-// held is the end of the pipe by which the guard of the control groups knows that we live.
-var held *os.File
 
 // removeGroups waits for the end of its standard input and removes a control group.
 func removeGroups(arguments []string) error {

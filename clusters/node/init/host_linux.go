@@ -52,10 +52,11 @@ func host(arguments []string) error {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return fmt.Errorf("reading the plan of a node: %w", err)
 	}
-	groups, err := makeGroups(h)
+	groups, life, err := makeGroups(h)
 	if err != nil {
 		return errors.Join(err, tell(statusOf(err)))
 	}
+	defer life.Close()
 	node, inside, err := begin(h, groups)
 	if err != nil {
 		return errors.Join(err, tell(statusOf(err)))
