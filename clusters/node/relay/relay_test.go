@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package relay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = 5 * time.Second
+
+// pair is a connection's two ends.
+func pair(t *testing.T) (client, server *net.TCPConn) {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	dialed, err := net.Dial("tcp4", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []net.Conn{dialed, accepted} {
+		t.Cleanup(func() { end.Close() })
+		if err := end.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
+}
+
+// joined are the ends of two connections whose other ends are joined, and over is closed when they are no longer.
+func joined(ctx context.Context, t *testing.T) (one, other *net.TCPConn, over chan struct{}) {
+	t.Helper()
+	one, a := pair(t)
+	other, b := pair(t)
+	over = make(chan struct{})
+	go func() {
+		defer close(over)
+		Join(ctx, a, b)
+	}()
+	return one, other, over
+}
+
+func await(t *testing.T, over <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		t.Fatal("it goes on")
+	}
+}
+
+func TestEachSideIsHeardToItsEnd(t *testing.T) {
+	t.Parallel()
+	one, other, over := joined(t.Context(), t)
+	question, answer := strings.Repeat("?", 1<<20), strings.Repeat("!", 1<<20)
+	go func() {
+		_, _ = io.WriteString(one, question)
+		_ = one.CloseWrite()
+	}()
+	if heard, err := io.ReadAll(other); err != nil || string(heard) != question {
+		t.Errorf("of %d bytes were heard %d: %v", len(question), len(heard), err)
+	}
+	go func() { // only now, when the first has said all
+		_, _ = io.WriteString(other, answer)
+		_ = other.CloseWrite()
+	}()
+	if heard, err := io.ReadAll(one); err != nil || string(heard) != answer {
+		t.Errorf("of %d bytes were heard %d: %v", len(answer), len(heard), err)
+	}
+	await(t, over)
+}
+
+func TestWhenOneSideIsGoneTheOtherKnows(t *testing.T) {
+	t.Parallel()
+	one, other, over := joined(t.Context(), t)
+	Refuse(one) // by a reset
+	if _, err := io.ReadAll(other); errors.Is(err, syscall.EAGAIN) || errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	await(t, over)
+}
+
+func TestAJoinEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, over := joined(ctx, t)
+	cancel()
+	await(t, over)
+}
+
+func TestWhoIsRefusedIsReset(t *testing.T) {
+	t.Parallel()
+	client, server := pair(t)
+	Refuse(server)
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Error(err)
+	}
+}
+
+// echo answers datagrams, and counts them.
+func echo(t *testing.T) (address string, heard *atomic.Int64) {
+	t.Helper()
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	heard = &atomic.Int64{}
+	go func() {
+		packet := make([]byte, largest)
+		for {
+			n, from, err := socket.ReadFrom(packet)
+			if err != nil {
+				return
+			}
+			heard.Add(1)
+			_, _ = socket.WriteTo(packet[:n], from)
+		}
+	}()
+	return socket.LocalAddr().String(), heard
+}
+
+func TestPackets(t *testing.T) {
+	t.Parallel()
+	const quiet = 50 * time.Millisecond
+	address, heard := echo(t)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dialed atomic.Int64
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		Packets(t.Context(), socket, quiet, func(ctx context.Context) (net.Conn, error) {
+			dialed.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, "udp4", address)
+		})
+	}()
+	say := func(client net.Conn) {
+		t.Helper()
+		_ = client.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(client, "hello"); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 10)
+		if n, err := client.Read(answer); err != nil || string(answer[:n]) != "hello" {
+			t.Fatalf("the answer is %q, %v", answer[:n], err)
+		}
+	}
+	var clients []net.Conn
+	for range 3 {
+		client, err := net.Dial("udp4", socket.LocalAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		say(client)
+		clients = append(clients, client)
+	}
+	if dialed.Load() != 3 || heard.Load() != 3 {
+		t.Errorf("three clients are %d conversations of %d datagrams", dialed.Load(), heard.Load())
+	}
+	// After a silence it is another conversation.
+	for deadline := time.Now().Add(patience); dialed.Load() == 3; {
+		if time.Now().After(deadline) {
+			t.Fatal("a conversation goes on for ever")
+		}
+		<-time.After(2 * quiet)
+		say(clients[0])
+	}
+	socket.Close()
+	await(t, over)
+}
