@@ -6,8 +6,10 @@ package main
 import (
 	"context"
 	"log"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +36,9 @@ func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
 
 // Detach removes it.
 func (n *network) Detach(id string) error { return n.pods.Detach(id) }
+
+// Attached are the Pods that have a network.
+func (n *network) Attached() []string { return slices.Collect(maps.Keys(n.pods.Pods())) }
 
 // Publish gives a Pod ports of the node.
 func (n *network) Publish(id string, address netip.Addr, mappings []*runtimeapi.PortMapping) {

@@ -193,7 +193,10 @@ func (s *Server) start(ctx context.Context, c *containerRecord) error {
 func (s *Server) follow(c *containerRecord) {
 	c.done = make(chan struct{})
 	go func() {
-		state, err := s.Keeper.Wait(context.Background(), c.ID)
+		state, err := s.Keeper.Wait(s.life, c.ID)
+		if s.life.Err() != nil {
+			return // the next server follows it
+		}
 		c.mutex.Lock()
 		c.Finished, c.ExitCode, c.Reason = state.Ended, state.Code, "Completed"
 		switch {

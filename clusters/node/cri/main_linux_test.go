@@ -8,10 +8,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -67,7 +69,9 @@ func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
 	return pod.Namespace, pod.Address, nil
 }
 
-func (n *network) Detach(id string) error                                { return n.pods.Detach(id) }
+func (n *network) Detach(id string) error { return n.pods.Detach(id) }
+func (n *network) Attached() []string     { return slices.Collect(maps.Keys(n.pods.Pods())) }
+
 func (n *network) Publish(string, netip.Addr, []*runtimeapi.PortMapping) {}
 func (n *network) Withdraw(string)                                       {}
 func (n *network) Drained(_ context.Context, pod *runtimeapi.PodSandboxMetadata, _ netip.Addr, _ *os.File) error {

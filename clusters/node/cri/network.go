@@ -17,6 +17,8 @@ type Network interface {
 	Attach(id string) (namespace *os.File, address netip.Addr, err error)
 	// Detach removes it. One that is not there is no error.
 	Detach(id string) error
+	// Attached are the sandboxes that have one, by id: also those of an earlier server.
+	Attached() []string
 	// Publish gives a sandbox ports of the node, and Withdraw takes them back.
 	Publish(id string, address netip.Addr, ports []*runtimeapi.PortMapping)
 	Withdraw(id string)

@@ -208,7 +208,45 @@ func (s *Server) load(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return s.Files.Keep(func(id string) bool { return s.containers[id] != nil || s.sandboxes[id] != nil })
+	return s.abandon(ctx, states)
+}
+
+// abandon removes what an earlier server had begun to make and not written down yet when it was ended.
+func (s *Server) abandon(ctx context.Context, kept []keeper.State) error {
+	known := func(id string) bool { return s.containers[id] != nil || s.sandboxes[id] != nil }
+	for _, state := range kept {
+		if known(state.ID) {
+			continue
+		}
+		if err := s.Keeper.Kill(ctx, state.ID); err != nil {
+			return err
+		}
+		if _, err := s.Keeper.Wait(ctx, state.ID); err != nil {
+			return err
+		}
+		if err := s.Keeper.Forget(ctx, state.ID); err != nil {
+			return err
+		}
+	}
+	for _, id := range s.Network.Attached() {
+		if !known(id) {
+			if err := s.Network.Detach(id); err != nil {
+				return err
+			}
+		}
+	}
+	entries, err := os.ReadDir(s.path(shared))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if !known(entry.Name()) {
+			if err := (&namespace.Set{Dir: s.path(shared, entry.Name())}).Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Files.Keep(known)
 }
 
 // unknownCode is what Kubernetes says of a container of which nobody knows how it ended.

@@ -44,9 +44,7 @@ func TestLimitsAreWrittenAndAnEndForWantOfMemoryIsToldAsOne(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("oom 1\noom_kill 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, code := r.exec(t, id, "touch /stop"); code != 0 {
-		t.Errorf("touch ended with %d", code)
-	}
+	r.exec(t, id, "touch /stop") // which may end with the container
 	if s := r.await(t, id, runtimeapi.ContainerState_CONTAINER_EXITED); s.Reason != "OOMKilled" || s.ExitCode != 137 {
 		t.Errorf("it ended as %s with %d", s.Reason, s.ExitCode)
 	}

@@ -49,6 +49,7 @@ type Server struct {
 	runtimeapi.UnimplementedImageServiceServer
 	Options
 
+	life   context.Context // of the server
 	stream streaming.Server
 
 	mutex      sync.Mutex
@@ -56,9 +57,9 @@ type Server struct {
 	containers map[string]*containerRecord
 }
 
-// New is a server with all that is written down in its folder.
+// New is a server with all that is written down in its folder. It follows its containers until the context ends.
 func New(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{Options: o, sandboxes: map[string]*sandbox{}, containers: map[string]*containerRecord{}}
+	s := &Server{Options: o, life: ctx, sandboxes: map[string]*sandbox{}, containers: map[string]*containerRecord{}}
 	if err := s.load(ctx); err != nil {
 		return nil, fmt.Errorf("finding the Pods that run already: %w", err)
 	}
