@@ -272,9 +272,10 @@ func ping(address string) error {
 }
 
 func TestNamesAreAskedOfTheMachinesResolver(t *testing.T) {
-	machine, pod := run(t)
-	defer func(file string) { resolvConf = file }(resolvConf)
+	original := resolvConf
+	t.Cleanup(func() { resolvConf = original }) // when nobody reads it any more
 	resolvConf = filepath.Join(t.TempDir(), "resolv.conf")
+	machine, pod := run(t)
 	question := "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03com\x00\x00\x01\x00\x01"
 	asks := func(network string) (string, error) {
 		connection, err := dial(pod, network, podnet.NodeAddress.String()+":53")
