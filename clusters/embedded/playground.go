@@ -76,6 +76,12 @@ func (p *Playground) Config() (*rest.Config, error) {
 	return loadConfig(p.Kubeconfig())
 }
 
+// WithNode says whether a node was asked for when the playground was started.
+func (p *Playground) WithNode() bool {
+	state, err := p.readState()
+	return err == nil && state.Wanted
+}
+
 // Up starts the playground, without a node, unless it runs. It says whether it had to.
 func (p *Playground) Up(ctx context.Context, program *multicall.Program) (started bool, err error) {
 	return p.up(ctx, program, nil)

@@ -23,15 +23,19 @@ import (
 )
 
 func upCommand() *cobra.Command {
-	return &cobra.Command{
+	node := false
+	command := &cobra.Command{
 		Use: "up", GroupID: groupPlayground, Short: "Start the playground, unless it runs", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			started, err := up(command.Context(), here)
+			started, err := up(command.Context(), here, node)
 			if err != nil {
+				return err
+			}
+			if err := sayNoNode(command.Context(), here); err != nil {
 				return err
 			}
 			// What is for people goes to standard error, so that `eval "$(make up)"` works.
@@ -47,17 +51,36 @@ func upCommand() *cobra.Command {
 			return nil
 		},
 	}
+	command.Flags().BoolVar(&node, "node", false, "give it a node, so that Pods run; one that runs without is started anew, and what was in it stays")
+	return command
 }
 
-// up starts the playground unless it runs.
-func up(ctx context.Context, here *checkout.Checkout) (started bool, err error) {
+// up starts the playground unless it runs. One that has a node keeps it.
+func up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, err error) {
 	if err := here.EnsureControlPlane(ctx); err != nil {
 		return false, err
 	}
 	if err := writeKubectl(here); err != nil {
 		return false, err
 	}
-	return here.Playground().Up(ctx, here.ControlPlane)
+	playground := here.Playground()
+	if !node && !playground.WithNode() {
+		return playground.Up(ctx, here.ControlPlane)
+	}
+	parts, err := here.NodeParts(ctx)
+	if err != nil {
+		return false, err
+	}
+	return playground.UpWithNode(ctx, here.ControlPlane, parts)
+}
+
+// sayNoNode says why Pods stay Pending, if a node was asked for and could not be had.
+func sayNoNode(ctx context.Context, here *checkout.Checkout) error {
+	status, err := here.Playground().Status(ctx)
+	if err == nil && status.NoNode != "" {
+		fmt.Fprintf(os.Stderr, "It has no node, so Pods stay Pending: %s\n", status.NoNode)
+	}
+	return err
 }
 
 // programs is the folder with the programs that a person can call.
@@ -152,6 +175,9 @@ func statusCommand() *cobra.Command {
 					state = "has ended"
 				}
 				fmt.Printf("  %-24s %s\n", name, state)
+			}
+			if status.NoNode != "" {
+				fmt.Printf("  %-24s there is none: %s\n", "node", status.NoNode)
 			}
 			if status.Ready != nil {
 				return fmt.Errorf("the playground's API server does not answer: %w; `make up` starts it again", status.Ready)

@@ -98,7 +98,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 	}
 	scope := workshop.Scope
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	if _, err := up(ctx, here); err != nil {
+	if _, err := up(ctx, here, false); err != nil {
 		return err
 	}
 	playground := here.Playground()
