@@ -75,10 +75,6 @@ func (c *conforming) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.record {
-		fmt.Println(conformance.Summary(ledger.Results()))
-		return ledger.Publish(c.Root)
-	}
 	program, err := c.Conformance(ctx)
 	if err != nil {
 		return err
@@ -92,6 +88,9 @@ func (c *conforming) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.record {
+		return record(c.Root, all, known, ledger)
+	}
 	chosen, err := c.choose(all, known, ledger)
 	if err != nil {
 		return err
@@ -103,13 +102,7 @@ func (c *conforming) run(ctx context.Context) error {
 		return nil
 	}
 	if on == onEmbedded {
-		var impossible []conformance.Result
-		chosen, impossible = known.Possible(chosen)
-		for _, result := range impossible {
-			if err := ledger.Record(result); err != nil {
-				return err
-			}
-		}
+		chosen, _ = known.Possible(chosen)
 	}
 	kubeconfig, end, err := c.access(ctx)
 	if err != nil {
@@ -129,6 +122,19 @@ func (c *conforming) run(ctx context.Context) error {
 		return cli.ErrSaid
 	}
 	return nil
+}
+
+// record writes what earlier runs have found into the documents, with the reasons that are known by now.
+func record(root string, all []conformance.Test, known *conformance.Known, ledger *conformance.Ledger) error {
+	_, impossible := known.Possible(all)
+	for _, result := range append(ledger.Results(), impossible...) {
+		result, _ := known.Explain(result)
+		if err := ledger.Record(result); err != nil {
+			return err
+		}
+	}
+	fmt.Println(conformance.Summary(ledger.Results()))
+	return ledger.Publish(root)
 }
 
 // choose takes those tests that were asked for.
