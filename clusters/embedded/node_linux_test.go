@@ -87,8 +87,9 @@ func nodeParts(t *testing.T) NodeParts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Probe(t.Context(), parts.Programs); errors.As(err, new(*node.Unavailable)) {
-		t.Skipf("there can be no node here: %v", err)
+	const variable = "OPERATOR_LABS_NAMESPACES" // CI sets it to "required"
+	if err := node.Probe(t.Context(), parts.Programs); errors.As(err, new(*node.Unavailable)) && os.Getenv(variable) != "required" {
+		t.Skipf("there can be no node here, see CI, which sets %s=required: %v", variable, err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
