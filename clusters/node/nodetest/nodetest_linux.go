@@ -68,7 +68,7 @@ func run() error {
 
 func again(how *syscall.SysProcAttr, environment ...string) error {
 	how.Pdeathsig = syscall.SIGKILL
-	tests := exec.Command("/proc/self/exe", os.Args[1:]...)
+	tests := exec.Command("/proc/self/exe", arguments()[1:]...)
 	tests.Env = append(os.Environ(), environment...)
 	tests.Stdin, tests.Stdout, tests.Stderr = os.Stdin, os.Stdout, os.Stderr
 	tests.SysProcAttr = how
