@@ -88,12 +88,23 @@ func (m *Machine) ListenPacket(ctx context.Context, network, address string) (pa
 	return packets, err
 }
 
-// onThread runs a function on a thread that ends with it, as package podnet does.
+// onThread runs a function that may change the network namespace of its thread, and puts the thread back, as package podnet does: one that
+// ends takes processes along that it has started.
 func onThread(f func() error) error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		result <- f()
+		before, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			result <- err
+			return
+		}
+		defer before.Close()
+		err = f()
+		if unix.Setns(int(before.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		result <- err
 	}()
 	return <-result
 }

@@ -22,13 +22,24 @@ func Inside(namespace *os.File, f func() error) error {
 	})
 }
 
-// onThread runs a function on a thread of its own. A namespace is a property of a thread, so that thread must never run anything
-// else: a goroutine that ends locked to its thread takes it along.
+// onThread runs a function that may change the network namespace of its thread. Back where it was, the thread is given to others again.
+// Where that is not possible it ends, and with it all processes that were started by it and are to end with their parent: to the kernel,
+// that is the thread (PR_SET_PDEATHSIG).
 func onThread(f func() error) error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		result <- f()
+		before, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			result <- fmt.Errorf("looking at our own network namespace: %w", err)
+			return
+		}
+		defer before.Close()
+		err = f()
+		if unix.Setns(int(before.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		result <- err
 	}()
 	return <-result
 }
