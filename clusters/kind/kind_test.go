@@ -182,6 +182,26 @@ func TestPreflightKnowsTroublesAndTheirFix(t *testing.T) {
 	}
 }
 
+func TestRoomForImagesAndNodes(t *testing.T) {
+	t.Parallel()
+	profile, err := LoadProfile("student")
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := diskOf(profile) + imagesDisk
+	for _, test := range []struct {
+		free int64
+		full bool
+	}{{need, false}, {need - 1, true}, {1, true}, {0, false}} { // 0: nobody knows
+		if trouble, full := noRoom("/data", test.free, need, "a cluster"); full != test.full || full && !trouble.Fatal {
+			t.Errorf("with %d bytes free of %d: full %t (%s), want %t", test.free, need, full, trouble, test.full)
+		}
+	}
+	if trouble, full := Room(filepath.Join(t.TempDir(), "missing"), profile); full {
+		t.Errorf("of a folder that is not there, it says: %s", trouble)
+	}
+}
+
 func TestAClusterThatIsThereNeedsNoRoom(t *testing.T) {
 	t.Parallel()
 	facts := fine()

@@ -28,6 +28,7 @@ const (
 	nodeMemory = 1 * gigabyte
 	baseDisk   = 2 * gigabyte // the node image
 	nodeDisk   = 3 * gigabyte // Cilium's and cert-manager's images, and what runs
+	imagesDisk = 4 * gigabyte // where all images are built: the images, and what is compiled for them
 
 	// A node is a whole system: systemd, containerd and the kubelet watch files. All nodes count as one user.
 	baseInotifyInstances, nodeInotifyInstances = 8, 20
@@ -72,9 +73,10 @@ func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
 	if facts.Unreachable != "" {
 		return facts
 	}
-	var stat unix.Statfs_t
-	if facts.Root != "" && unix.Statfs(facts.Root, &stat) == nil {
-		facts.DiskFree = int64(stat.Bavail) * int64(stat.Bsize) //nolint:unconvert // its type differs between systems
+	if facts.Root != "" {
+		facts.DiskFree = free(facts.Root)
+	}
+	if facts.DiskFree > 0 {
 		facts.Available = available()
 	}
 	facts.InotifyInstances = number("/proc/sys/fs/inotify/max_user_instances")
@@ -88,6 +90,31 @@ func Measure(ctx context.Context, profile *Profile, there bool) *Facts {
 		}
 	}
 	return facts
+}
+
+// free is the space that is left on the disk of a folder, in bytes; 0 if the folder is not on this machine.
+func free(folder string) int64 {
+	var stat unix.Statfs_t
+	if unix.Statfs(folder, &stat) != nil {
+		return 0
+	}
+	return int64(stat.Bavail) * int64(stat.Bsize) //nolint:unconvert // its type differs between systems
+}
+
+// Room says what is wrong, if anything, with the disk of a folder in which there shall be the images that we build, and a cluster. It
+// is for who has no engine yet that could be asked.
+func Room(folder string, profile *Profile) (Trouble, bool) {
+	return noRoom(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images")
+}
+
+func diskOf(profile *Profile) int64 { return baseDisk + int64(profile.Nodes())*nodeDisk }
+
+func noRoom(folder string, free, need int64, what string) (Trouble, bool) {
+	return Trouble{
+		fmt.Sprintf("%s are free in %s", size(free), folder),
+		fmt.Sprintf("%s needs %s: `docker system df` shows what Docker holds, and `docker system prune` removes what nobody uses", what, size(need)),
+		true,
+	}, free > 0 && free < need
 }
 
 // engine reads what `docker info` answered. With a server that it does not reach, it prints what it knows of itself, and an
@@ -167,8 +194,8 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 	} else if f.Available > 0 && f.Available < need {
 		fatal(fmt.Sprintf("%s of memory are available", size(f.Available)), fmt.Sprintf("%s needs %s: end other programs or clusters (`docker ps`), or take a smaller profile", count(nodes), size(need)))
 	}
-	if need := baseDisk + nodes*nodeDisk; f.DiskFree > 0 && f.DiskFree < need {
-		fatal(fmt.Sprintf("%s are free in %s", size(f.DiskFree), f.Root), fmt.Sprintf("%s needs %s: `docker system df` shows what Docker holds, and `docker system prune` removes what nobody uses", count(nodes), size(need)))
+	if trouble, full := noRoom(f.Root, f.DiskFree, diskOf(profile), count(nodes)); full {
+		troubles = append(troubles, trouble)
 	}
 	need := instancesNeeded(profile)
 	if f.InotifyInstances > 0 && (f.InotifyInstances < need || f.InstancesFree >= 0 && f.InstancesFree < need) {

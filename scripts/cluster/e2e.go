@@ -76,7 +76,15 @@ func whyNot(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, create.PreflightTime)
 	defer cancel()
 	if engine.Needed(ctx) {
-		return "", nil // create installs one, and starts it
+		// create installs one, and starts it. Its data come into the checkout.
+		here, err := checkout.Find()
+		if err != nil {
+			return "", err
+		}
+		if trouble, full := kind.Room(here.Root, profile); full {
+			return trouble.String(), nil
+		}
+		return "", nil
 	}
 	facts := kind.Measure(ctx, profile, true)
 	var reasons []string
