@@ -218,7 +218,7 @@ func (c *Cluster) launchOne(program *multicall.Program, component component) err
 	defer log.Close()
 	p, err := c.scope.Start(process.Spec{
 		Name: component.name, Path: program.Path, Args: append([]string{component.name}, component.flags...),
-		Env: environment(), Stdout: log, Stderr: log,
+		Env: append(environment(), component.env...), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ var kubernetesServiceIP = net.IPv4(10, 96, 0, 1)
 type component struct {
 	name  string
 	flags []string
+	env   []string // besides environment()
 }
 
 // environment is that of the programs. It has nothing of what a person may have set for a cluster of theirs: each flag
@@ -82,7 +83,8 @@ func apiServer(port int, durable bool) component {
 		// stories come.
 		flags = append(flags, "--audit-log-maxsize=1000000") // MB: never
 	}
-	return component{name: "kube-apiserver", flags: flags}
+	// A slot of a grade must fit into an old laptop: garbage is collected when the heap has grown by half, not when it has doubled.
+	return component{name: "kube-apiserver", flags: flags, env: []string{"GOGC=50"}}
 }
 
 // flagsDigest stands for what a playground's programs are started with: one that an older version of this repository has
@@ -90,7 +92,7 @@ func apiServer(port int, durable bool) component {
 func flagsDigest() string {
 	digest := sha256.New()
 	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler()} {
-		fmt.Fprintln(digest, component.name, component.flags)
+		fmt.Fprintln(digest, component.name, component.flags, component.env)
 	}
 	fmt.Fprint(digest, nodeFlags(), egressSelection(""), string(config.AuditPolicy))
 	return hex.EncodeToString(digest.Sum(nil))
