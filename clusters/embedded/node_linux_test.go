@@ -65,7 +65,7 @@ var ensureParts = sync.OnceValues(func() (NodeParts, error) {
 		return NodeParts{}, err
 	}
 	parts := NodeParts{Programs: node.ProgramsOf(root)}
-	if err := parts.Programs.Ensure(context.Background(), nil); err != nil {
+	if err := parts.Programs.Ensure(context.Background()); err != nil {
 		return parts, err
 	}
 	catalogue, err := images.Load()

@@ -6,11 +6,14 @@ package images
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/node/manifests"
+	"lva.io/operators/clusters/node/targets"
 )
 
 func TestTheCatalogueIsRight(t *testing.T) {
@@ -47,6 +50,43 @@ func TestEveryProgramHasItsModule(t *testing.T) {
 }
 
 // kubeadm pulls images of fixed versions, and so does kind: ours must have these names, or a node would look for others.
+// What `make up` compiles in the foreground is what the node's own Pods run: nothing is compiled behind a person's back.
+func TestProgramsOfANodesPodsAreBuiltAsTheCatalogueSays(t *testing.T) {
+	c, root := load(t), filepath.Join("..", "..")
+	s := StoreOf(root)
+	running, err := manifests.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]gobuild.Target{}
+	for _, reference := range running {
+		image, err := c.Image(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, layer := range image.Layers {
+			for _, name := range c.named(layer).Programs {
+				target, err := s.target(c, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want[target.Output] = target
+			}
+		}
+	}
+	built, err := targets.Pods(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]gobuild.Target{}
+	for _, target := range built {
+		got[target.Output] = target
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("they are built as\n%+v\nand the catalogue says\n%+v", got, want)
+	}
+}
+
 func TestReferencesAreThoseThatKubeadmAndKindAskFor(t *testing.T) {
 	c := load(t)
 	s := checkout(t)

@@ -11,6 +11,8 @@
 //	  namespace    │     ├── kubelet: Kubernetes' own, package kubelet
 //	               │     └── containers: package container
 //
+// How these programs are built is in package targets.
+//
 // What ends with what: the namespaces end with their first process, that with the one on the machine, and that with the scope of
 // the cluster (package process). So nothing is left of a node, whatever ends it.
 //

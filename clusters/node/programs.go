@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/node/targets"
 )
 
 // Programs are the node's own programs, in a checkout of this repository.
@@ -24,19 +25,15 @@ type Programs struct {
 // ProgramsOf are those of the checkout at root.
 func ProgramsOf(root string) Programs {
 	file := func(name string) string { return filepath.Join(root, ".cache", "node", name) }
-	target := func(name string) gobuild.Target {
-		return gobuild.Target{Package: "./node/" + name, Module: filepath.Join(root, "clusters"), Output: file(name)}
-	}
 	return Programs{
-		Init: file("init"), Agent: file("agent"), Builder: []string{file("imagebuild"), root},
-		targets: []gobuild.Target{target("init"), target("agent"), target("imagebuild")},
+		Init: file("init"), Agent: file("agent"), Builder: []string{file("imagebuild"), root}, targets: targets.Node(root),
 	}
 }
 
-// Ensure builds them unless they are there and fit their sources.
-func (p Programs) Ensure(ctx context.Context, progress gobuild.Progress) error {
+// Ensure builds them unless they are there and fit their sources. It is for tests: commands build them where one sees how far it is.
+func (p Programs) Ensure(ctx context.Context) error {
 	for _, target := range p.targets {
-		if err := target.Ensure(ctx, progress); err != nil {
+		if err := target.Ensure(ctx, nil); err != nil {
 			return err
 		}
 	}

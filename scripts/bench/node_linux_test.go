@@ -57,7 +57,7 @@ func nodeParts(b *testing.B) embedded.NodeParts {
 		b.Fatal(err)
 	}
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(absolute), Images: store.Dir}
-	if err := parts.Programs.Ensure(b.Context(), nil); err != nil {
+	if err := parts.Programs.Ensure(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return parts

@@ -142,9 +142,17 @@ func (c *Checkout) BuildCache(submission string) string {
 // Playground is the checkout's cluster to play in.
 func (c *Checkout) Playground() *embedded.Playground { return embedded.NewPlayground(c.Root) }
 
-// Prepare builds what grading the labs needs, as far as it is missing or stale, and shows how far it is.
-func (c *Checkout) Prepare(ctx context.Context, labs ...*manifest.Lab) error {
+// Prepare builds what grading the labs needs, as far as it is missing or stale, and shows how far it is. withNode is true if Pods are to
+// run on the embedded cluster.
+func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest.Lab) error {
 	all := []programs.Program{programs.ControlPlane(c.ControlPlane), programs.ControllerGen(c.Root)}
+	if withNode {
+		node, err := programs.Node(c.Root)
+		if err != nil {
+			return err
+		}
+		all = append(all, node...)
+	}
 	for _, lab := range labs {
 		all = append(all, programs.Checks(c.Root, lab.Name))
 	}
@@ -157,10 +165,14 @@ func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 	return err
 }
 
-// NodeParts are what the embedded cluster's node is made of; its programs are built unless they are there.
-func (c *Checkout) NodeParts(ctx context.Context) (embedded.NodeParts, error) {
+// EnsureNode builds the control plane and what its node is made of, unless it is there.
+func (c *Checkout) EnsureNode(ctx context.Context) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
-	return parts, parts.Programs.Ensure(ctx, nil)
+	needed, err := programs.Node(c.Root)
+	if err != nil {
+		return parts, err
+	}
+	return parts, programs.Ensure(ctx, os.Stderr, append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, needed...)...)
 }
 
 // Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane under

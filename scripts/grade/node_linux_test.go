@@ -22,7 +22,7 @@ func TestAnOperatorIsAPodOfTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := have.NodeParts(t.Context())
+	parts, err := have.EnsureNode(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

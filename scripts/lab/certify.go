@@ -45,7 +45,7 @@ func certifyCommand() *cobra.Command {
 				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",
 					strings.Join(options.Only, ", "), options.Only[0])
 			}
-			if err := here.Prepare(command.Context(), labs...); err != nil {
+			if err := here.Prepare(command.Context(), false, labs...); err != nil {
 				return err
 			}
 			for _, lab := range labs {

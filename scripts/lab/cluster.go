@@ -89,6 +89,11 @@ func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
 	return cmp.Or(lab.Stage, manifest.Process)
 }
 
+// onNode reports whether the operator of a lab is to be a Pod of the embedded cluster.
+func (f *clusterFlags) onNode(lab *manifest.Lab) bool {
+	return f.embedded() && f.stage(lab) == manifest.Pod
+}
+
 // system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this machine's.
 func (f *clusterFlags) system(lab *manifest.Lab) string {
 	if f.stage(lab) == manifest.Pod {
@@ -100,7 +105,7 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 // start is how a run of a lab gets its stage, and on what kind of cluster that is.
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
 	switch {
-	case f.embedded() && f.stage(lab) == manifest.Pod:
+	case f.onNode(lab):
 		return startWithNode(here), onEmbedded, nil
 	case f.embedded():
 		return coldStart(here), onEmbedded, nil

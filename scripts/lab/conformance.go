@@ -169,7 +169,7 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 		}
 		return there.File, func() error { return nil }, nil
 	}
-	parts, err := c.NodeParts(ctx)
+	parts, err := c.EnsureNode(ctx)
 	if err != nil {
 		return "", nil, err
 	}

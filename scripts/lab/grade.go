@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func coldStart(here *checkout.Checkout) stage.Start {
 // startWithNode starts a cluster with a node, on which the operator is a Pod.
 func startWithNode(here *checkout.Checkout) stage.Start {
 	return node.Start(func(ctx context.Context) (*embedded.Cluster, error) {
-		parts, err := here.NodeParts(ctx)
+		parts, err := here.EnsureNode(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +194,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 			return options, err
 		}
 	}
-	if err = c.Prepare(ctx, c.Lab); err != nil {
+	if err = c.Prepare(ctx, c.where.onNode(c.Lab), c.Lab); err != nil {
 		return options, err
 	}
 	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
@@ -226,7 +227,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	for i := range here.Labs.Labs {
 		all = append(all, &here.Labs.Labs[i])
 	}
-	if err := here.Prepare(ctx, all...); err != nil {
+	if err := here.Prepare(ctx, slices.ContainsFunc(all, where.onNode), all...); err != nil {
 		return err
 	}
 	var reports []*report.Report

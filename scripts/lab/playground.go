@@ -67,7 +67,7 @@ func up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, 
 	if !node && !playground.WithNode() {
 		return playground.Up(ctx, here.ControlPlane)
 	}
-	parts, err := here.NodeParts(ctx)
+	parts, err := here.EnsureNode(ctx)
 	if err != nil {
 		return false, err
 	}

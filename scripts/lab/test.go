@@ -38,7 +38,7 @@ func testCommand() *cobra.Command {
 				return err
 			}
 			// Tests start clusters and grade: what they need is built here, where one sees how far it is.
-			if _, err := tools(command.Context(), &choice{Checkout: here, Lab: &here.Labs.Labs[0]}); err != nil {
+			if err := here.Prepare(command.Context(), true, &here.Labs.Labs[0]); err != nil {
 				return err
 			}
 			modules, err := here.Modules()
@@ -101,7 +101,7 @@ func benchCommand() *cobra.Command {
 			if err := anyBenchmark(filepath.Join(here.Root, "scripts", "bench"), only); err != nil {
 				return err
 			}
-			if err := here.EnsureControlPlane(command.Context()); err != nil {
+			if _, err := here.EnsureNode(command.Context()); err != nil {
 				return err
 			}
 			return goTest(command.Context(), here, "scripts", nil,

@@ -10,12 +10,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/node/targets"
 	"lva.io/operators/clusters/progress"
 )
 
@@ -55,6 +58,29 @@ func ControlPlane(program *multicall.Program) Program {
 		What:    "Kubernetes " + strings.TrimPrefix(program.Version, "v"),
 		Modules: 118, Download: 15 * time.Second, Packages: 1918, Compile: 210 * time.Second, Link: 8 * time.Second,
 	}}
+}
+
+// Node are the programs of a node for the embedded cluster, and of the Pods that every node runs. None where there can be no node.
+func Node(root string) ([]Program, error) {
+	if runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	pods, err := targets.Pods(root)
+	if err != nil {
+		return nil, err
+	}
+	works := []progress.Work{
+		{What: "the node's first process", Modules: 5, Download: time.Second, Packages: 27, Compile: 3 * time.Second, Link: time.Second},
+		{What: "the node's agent", Modules: 1, Packages: 9, Compile: 2 * time.Second, Link: 2 * time.Second},
+		{What: "the maker of images", Packages: 7, Compile: time.Second, Link: time.Second},
+		{What: "CoreDNS", Modules: 35, Download: 5 * time.Second, Packages: 516, Compile: 57 * time.Second, Link: 3 * time.Second},
+		{What: "the provisioner of volumes", Modules: 41, Download: 5 * time.Second, Packages: 485, Compile: 53 * time.Second, Link: 2 * time.Second},
+	}
+	var all []Program
+	for i, target := range append(targets.Node(root), pods...) {
+		all = append(all, Program{target, works[i]})
+	}
+	return all, nil
 }
 
 // ControllerGen is the pinned controller-gen, which makes manifests from markers.
@@ -134,21 +160,34 @@ func For(root, goal string) ([]Program, error) {
 		return nil, err
 	}
 	graded := []Program{ControlPlane(kubernetes), ControllerGen(root)}
+	node, err := Node(root)
+	if err != nil {
+		return nil, err
+	}
 	name, number, _ := strings.Cut(goal, "-")
 	if _, err := strconv.Atoi(number); err == nil {
 		goal = name + "-N"
 	}
 	switch goal {
-	case "up", "zombie", "bench":
+	case "up", "bench":
+		return slices.Concat(graded[:1], node), nil
+	case "conformance":
+		return slices.Concat(graded[:1], node, []Program{Conformance(root)}), nil
+	case "zombie":
 		return graded[:1], nil
-	case "run-N", "unit":
+	case "run-N":
 		return graded, nil
+	case "unit":
+		return slices.Concat(graded, node), nil
 	case "lab-N", "solution-N", "watch-N", "torture-N":
 		checks, err := checksOf(root, number)
 		return append(graded, checks...), err
-	case "grade", "certify", "mutate", "soak", "test":
+	case "grade", "certify", "mutate", "soak":
 		checks, err := checksOf(root, "")
 		return append(graded, checks...), err
+	case "test":
+		checks, err := checksOf(root, "")
+		return slices.Concat(graded, node, checks), err
 	case "verify", "fix":
 		return []Program{ControllerGen(root), GolangCILint(root)}, nil
 	}

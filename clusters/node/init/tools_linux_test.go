@@ -30,7 +30,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	programs := node.ProgramsOf(root)
-	return programs.Init, programs.Ensure(context.Background(), nil)
+	return programs.Init, programs.Ensure(context.Background())
 })
 
 // The command lines are those of k8s.io/mount-utils.
