@@ -67,8 +67,8 @@ manifests generate build install uninstall run docker-build docker-push deploy u
 
 ##@ The playground: a cluster that runs until you stop it
 
-up: $(LAB) ## Start it; eval "$(make up)" also points kubectl in your shell there (NODE=1: with a node, so that Pods run)
-	@$(LAB) up $(if $(NODE),--node)
+up: $(LAB) ## Start it; eval "$(make up)" also points kubectl in your shell there (NODE=0: without a node, so that no Pods run)
+	@$(LAB) up $(if $(NODE),--node=$(NODE))
 
 status: $(LAB) ## Show which parts of it are running
 	@$(LAB) status

@@ -22,8 +22,9 @@ import (
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubescheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+	"k8s.io/kubernetes/pkg/scheduler"
 )
 
 func main() {
@@ -48,7 +49,12 @@ func main() {
 	case "kube-controller-manager":
 		command = controllermanager.NewControllerManagerCommand()
 	case "kube-scheduler":
-		command = scheduler.NewSchedulerCommand()
+		command = kubescheduler.NewSchedulerCommand()
+		// The only flag that is not Kubernetes'. Whoever looks at a Pod that is Pending finds these words in its Events and conditions.
+		command.Flags().Func("no-node", "why the cluster has no node", func(why string) error {
+			scheduler.ErrNoNodesAvailable = fmt.Errorf("%w: %s", scheduler.ErrNoNodesAvailable, why)
+			return nil
+		})
 	case "kubelet":
 		command = kubelet.NewKubeletCommand(context.Background())
 	default:

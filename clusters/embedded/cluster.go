@@ -72,6 +72,7 @@ type manner struct {
 	durable   bool       // what it holds survives a power failure
 	scheduler bool       // somebody may make Pods
 	node      *NodeParts // Pods run, if it is not nil
+	noNode    string     // why they don't, for those who ask why a Pod is Pending
 	done      []string   // start-up hooks whose work was done before: nobody waits for them
 }
 
@@ -168,8 +169,13 @@ func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, how
 	if err := errors.Join(c.waitControllers(ctx), node.Wait()); err != nil || !how.scheduler {
 		return err
 	}
+	if how.durable && how.node == nil {
+		if err := c.forgetNode(ctx); err != nil {
+			return err
+		}
+	}
 	// Nobody waits for the scheduler, as long as there is no node: it begins when the others are through.
-	return c.launch(program, scheduler())
+	return c.launch(program, scheduler(how.noNode))
 }
 
 // whole waits until the controllers work. If they don't, the cluster is stopped.

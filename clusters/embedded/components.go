@@ -91,7 +91,7 @@ func apiServer(port int, durable bool) component {
 // started is started anew.
 func flagsDigest() string {
 	digest := sha256.New()
-	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler()} {
+	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler("")} {
 		fmt.Fprintln(digest, component.name, component.flags, component.env)
 	}
 	fmt.Fprint(digest, nodeFlags(), egressSelection(""), string(config.AuditPolicy))
@@ -104,8 +104,13 @@ func controllerManager() component {
 	)}
 }
 
-func scheduler() component {
-	return component{name: "kube-scheduler", flags: controllerFlags("scheduler.kubeconfig")}
+// scheduler is the scheduler of a cluster that has no node for a reason, or has one: then the reason is empty.
+func scheduler(noNode string) component {
+	flags := controllerFlags("scheduler.kubeconfig")
+	if noNode != "" {
+		flags = append(flags, "--no-node="+noNode)
+	}
+	return component{name: "kube-scheduler", flags: flags}
 }
 
 // controllerFlags are those of all clients of the API server. Each is alone, so it elects no leader; it serves nobody;

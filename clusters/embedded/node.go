@@ -196,6 +196,18 @@ func (c *Cluster) startNode(ctx context.Context, program *multicall.Program, how
 	return applied.Wait()
 }
 
+// forgetNode removes the node that the cluster had when it was started before, or the scheduler would give it Pods.
+func (c *Cluster) forgetNode(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := client.CoreV1().Nodes().Delete(ctx, NodeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the node of before: %w", err)
+	}
+	return nil
+}
+
 // startReady starts the node and waits until it is Ready.
 func (c *Cluster) startReady(ctx context.Context, client kubernetes.Interface, program *multicall.Program, how manner) (err error) {
 	files := map[string][]byte{}

@@ -412,22 +412,74 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	}
 }
 
-// A playground where no namespaces can be had says why, and is one without a node.
+// A playground where no namespaces can be had is one without a node, and whoever asks why is told: by its status, and by each Pod. When
+// the machine has let us, the next start gives it a node.
 func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
 	parts := nodeParts(t)
-	refusing := filepath.Join(t.TempDir(), "init")
+	refusing := parts
+	refusing.Programs.Init = filepath.Join(t.TempDir(), "init")
 	const answer = `{"Reason":"user namespaces are turned off on this machine","Remedy":"let root turn them on"}`
-	if err := os.WriteFile(refusing, []byte("#!/bin/sh\necho '"+answer+"'\n"), 0o755); err != nil {
+	if err := os.WriteFile(refusing.Programs.Init, []byte("#!/bin/sh\necho '"+answer+"'\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	parts.Programs.Init = refusing
 	playground := newPlayground(t)
-	if _, err := playground.UpWithNode(t.Context(), controlPlane(t), parts); err != nil {
-		t.Fatal(err)
+	up := func(again bool, start func() (bool, error)) {
+		t.Helper()
+		if started, err := start(); err != nil || started != again {
+			t.Fatalf("it says %t, %v; want %t", started, err, again)
+		}
 	}
+	withNode := func(parts NodeParts) func() (bool, error) {
+		return func() (bool, error) { return playground.UpWithNode(t.Context(), controlPlane(t), parts) }
+	}
+	up(true, withNode(refusing))
+	up(false, withNode(refusing))
 	status, err := playground.Status(t.Context())
 	if err != nil || status.Ready != nil || status.Programs["node"] || !strings.Contains(status.NoNode, "let root turn them on") {
 		t.Errorf("the status is %+v, %v", status, err)
 	}
+	config, err := playground.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantPending(t, client, "refused", "user namespaces are turned off on this machine: let root turn them on")
+
+	up(true, withNode(parts))
+	runWeb(t, client, "web")
+	up(false, withNode(refusing)) // what runs stays
+
+	up(true, func() (bool, error) { return playground.Up(t.Context(), controlPlane(t)) })
+	wantPending(t, client, "unasked", "the playground was started without one: `make up` starts it again with a node")
+}
+
+// wantPending makes a Pod, and waits until the scheduler has said these words of it: in an Event, and in its conditions.
+func wantPending(t *testing.T, client kubernetes.Interface, name, words string) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: probeImage}}}}
+	if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Events of "+name+" say: "+words, func() (bool, error) {
+		events, err := client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(events.Items, func(event corev1.Event) bool {
+			return event.Reason == "FailedScheduling" && strings.HasSuffix(event.Message, words)
+		}), nil
+	})
+	eventually(t, "the conditions of "+name+" say: "+words, func() (bool, error) {
+		pod, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return pod.Status.Phase == corev1.PodPending && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+			return condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && strings.HasSuffix(condition.Message, words)
+		}), nil
+	})
 }

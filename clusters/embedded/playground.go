@@ -76,18 +76,20 @@ func (p *Playground) Config() (*rest.Config, error) {
 	return loadConfig(p.Kubeconfig())
 }
 
-// WithNode says whether a node was asked for when the playground was started.
-func (p *Playground) WithNode() bool {
+// WithNode says whether a node was asked for when the playground was started. exists is false if there is no playground.
+func (p *Playground) WithNode() (wanted, exists bool) {
 	state, err := p.readState()
-	return err == nil && state.Wanted
+	return state.Wanted, err == nil && state.Scope != ""
 }
 
-// Up starts the playground, without a node, unless it runs. It says whether it had to.
+// Up starts the playground, without a node, unless it runs so. It says whether it had to. One that runs with a node is started again
+// without, and what is in it stays.
 func (p *Playground) Up(ctx context.Context, program *multicall.Program) (started bool, err error) {
 	return p.up(ctx, program, nil)
 }
 
-// UpWithNode is Up with a node, where one can be had. Where it can't, Status says why.
+// UpWithNode is Up with a node, where one can be had. Where it can't, Status says why, and so does the scheduler to each Pod; as soon as
+// it can, the next UpWithNode starts the playground again with one.
 func (p *Playground) UpWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (started bool, err error) {
 	return p.up(ctx, program, &parts)
 }
@@ -102,7 +104,13 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	if err != nil {
 		return false, err
 	}
-	if state.Version == program.Version && state.Flags == flagsDigest() && state.Wanted == (parts != nil) {
+	noNode, err := whyNoNode(ctx, parts)
+	if err != nil {
+		return false, err
+	}
+	// A node that runs stays, even if another could not be had now.
+	same := state.Wanted == (parts != nil) && (state.NoNode == "" || state.NoNode == noNode)
+	if same && state.Version == program.Version && state.Flags == flagsDigest() {
 		if status, err := p.Status(ctx); err == nil && status.Ready == nil && status.running() {
 			return false, nil
 		}
@@ -113,16 +121,17 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 		return false, err
 	}
 	// Written before anything is started: whoever finds this folder after a crash knows what to look for.
-	state = playgroundState{Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(), Wanted: parts != nil}
-	how := manner{durable: true, scheduler: true, node: parts}
-	if parts != nil {
+	state = playgroundState{
+		Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(), Wanted: parts != nil, NoNode: noNode, Init: state.Init,
+	}
+	how := manner{durable: true, scheduler: true, node: parts, noNode: noNode}
+	switch {
+	case parts == nil:
+		how.noNode = "the playground was started without one: `make up` starts it again with a node"
+	case noNode != "":
+		how.node = nil
+	default:
 		state.Init = parts.Programs.Init
-		var unavailable *node.Unavailable
-		if err := node.Probe(ctx, parts.Programs); errors.As(err, &unavailable) {
-			state.NoNode, how.node = unavailable.Error(), nil
-		} else if err != nil {
-			return false, errors.Join(err, scope.Close())
-		}
 	}
 	if err := p.writeState(state); err != nil {
 		return false, errors.Join(err, scope.Close())
@@ -141,6 +150,19 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	cluster.port.Release()
 	scope.Release()
 	return true, nil
+}
+
+// whyNoNode says why this machine can have no node, if one is wanted. Empty: it can, or none is.
+func whyNoNode(ctx context.Context, parts *NodeParts) (string, error) {
+	if parts == nil {
+		return "", nil
+	}
+	err := node.Probe(ctx, parts.Programs)
+	var unavailable *node.Unavailable
+	if errors.As(err, &unavailable) {
+		return unavailable.Error(), nil
+	}
+	return "", err
 }
 
 // Down ends the playground and removes all that it held. It says whether there was one.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
@@ -23,7 +24,7 @@ import (
 )
 
 func upCommand() *cobra.Command {
-	node := false
+	var node bool
 	command := &cobra.Command{
 		Use: "up", GroupID: groupPlayground, Short: "Start the playground, unless it runs", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -51,27 +52,29 @@ func upCommand() *cobra.Command {
 			return nil
 		},
 	}
-	command.Flags().BoolVar(&node, "node", false, "give it a node, so that Pods run; one that runs without is started anew, and what was in it stays")
+	command.Flags().BoolVar(&node, "node", true,
+		"give it a node, so that Pods run, where this machine can have one; a playground that runs otherwise is started again with what is in it")
 	return command
 }
 
-// up starts the playground unless it runs. One that has a node keeps it.
+// up starts the playground, with a node or without, unless it runs so.
 func up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, err error) {
-	if err := here.EnsureControlPlane(ctx); err != nil {
+	var parts embedded.NodeParts
+	if node {
+		parts, err = here.EnsureNode(ctx)
+	} else {
+		err = here.EnsureControlPlane(ctx)
+	}
+	if err != nil {
 		return false, err
 	}
 	if err := writeKubectl(here); err != nil {
 		return false, err
 	}
-	playground := here.Playground()
-	if !node && !playground.WithNode() {
-		return playground.Up(ctx, here.ControlPlane)
+	if node {
+		return here.Playground().UpWithNode(ctx, here.ControlPlane, parts)
 	}
-	parts, err := here.EnsureNode(ctx)
-	if err != nil {
-		return false, err
-	}
-	return playground.UpWithNode(ctx, here.ControlPlane, parts)
+	return here.Playground().Up(ctx, here.ControlPlane)
 }
 
 // sayNoNode says why Pods stay Pending, if a node was asked for and could not be had.

@@ -98,10 +98,15 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 	}
 	scope := workshop.Scope
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	if _, err := up(ctx, here, false); err != nil {
+	playground := here.Playground()
+	// A playground keeps what it has. A new one has a node only for a lab that needs Pods: it starts sooner without.
+	node, exists := playground.WithNode()
+	if !exists {
+		node = lab != nil && lab.Stage == manifest.Pod
+	}
+	if _, err := up(ctx, here, node); err != nil {
 		return err
 	}
-	playground := here.Playground()
 	unlock, err := lockRun(playground)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func withPlayground(t *testing.T) string {
 		}
 	})
 	// Its processes stay, so they must not be those of a command that is looked at.
-	if got := run(t, root, "up"); got.code != 0 {
+	if got := run(t, root, "up", "--node=false"); got.code != 0 {
 		t.Fatalf("lab up: %s", got.stderr)
 	}
 	return root
@@ -162,7 +162,7 @@ func freezerIn(t *testing.T, said string) string {
 func TestAShellWithThePlayground(t *testing.T) {
 	t.Parallel()
 	root := withPlayground(t)
-	lines := run(t, root, "up").stdout
+	lines := run(t, root, "up", "--node=false").stdout
 	// This machine may have a kubectl, which would come first.
 	system := t.TempDir()
 	for _, name := range []string{"sh", "dirname"} {
