@@ -41,11 +41,16 @@ type clusterFlags struct {
 }
 
 func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
-	command.Flags().StringVar(&f.cluster, "cluster", "",
-		"where: kind, kind:NAME, or context:NAME for a context of your kubeconfig (default: "+otherwise+")")
+	f.registerCluster(command, otherwise)
 	command.Flags().BoolVar(&f.pod, "pod", false, "run the operator as a Pod of the cluster (default: on kind, and where labs.yaml says so)")
 	command.Flags().BoolVar(&f.process, "process", false, "run the operator as a process of this machine (default: elsewhere)")
 	cli.Exclusive(command, "pod", "process")
+}
+
+// registerCluster is register for a command whose operator is always a process of this machine, or that runs none.
+func (f *clusterFlags) registerCluster(command *cobra.Command, otherwise string) {
+	command.Flags().StringVar(&f.cluster, "cluster", "",
+		"where: kind, kind:NAME, or context:NAME for a context of your kubeconfig (default: "+otherwise+")")
 	command.Flags().StringVar(&f.address, "address", "", "the IP address at which that cluster reaches this machine (default: found out)")
 }
 

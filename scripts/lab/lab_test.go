@@ -176,6 +176,7 @@ func TestWrongArguments(t *testing.T) {
 		{"grade 2 --dir . --solution", "--dir and --solution exclude each other: leave one of them out"},
 		{"grade --all 2", "--all grades all labs: leave out the lab, --dir and --gradescope"},
 		{"grade --all --dir .", "--all grades all labs: leave out the lab, --dir and --gradescope"},
+		{"run 2 --pod", "there is no flag --pod: `lab run --help` lists the flags"},
 		{"grade 2 --al", "there is no flag --al: `lab grade --help` lists the flags"},
 		{"hint 1", "there is no report"},
 		{"report 2", "grade the lab first"},

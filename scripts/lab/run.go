@@ -72,7 +72,7 @@ func runCommand() *cobra.Command {
 	command.Flags().StringVar(&main, "main", "", mainUsage)
 	command.Flags().BoolVar(&solution, "solution", false, "the solution, instead of the lab")
 	cli.Exclusive(command, "dir", "solution")
-	where.register(command, "the playground")
+	where.registerCluster(command, "the playground")
 	return command
 }
 
