@@ -375,7 +375,7 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 		}
 	}
 	status, err := playground.Status(t.Context())
-	if err != nil || status.NoNode != "" || !status.Programs["node"] {
+	if err != nil || status.NoNode != "" || !status.HasNode() {
 		t.Fatalf("the status is %+v, %v", status, err)
 	}
 	config, err := playground.Config()
@@ -436,7 +436,7 @@ func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	up(true, withNode(refusing))
 	up(false, withNode(refusing))
 	status, err := playground.Status(t.Context())
-	if err != nil || status.Ready != nil || status.Programs["node"] || !strings.Contains(status.NoNode, "let root turn them on") {
+	if err != nil || status.Ready != nil || status.HasNode() || !strings.Contains(status.NoNode, "let root turn them on") {
 		t.Errorf("the status is %+v, %v", status, err)
 	}
 	config, err := playground.Config()

@@ -217,6 +217,9 @@ func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	return status, nil
 }
 
+// HasNode says whether there is a node, and it runs.
+func (s *PlaygroundStatus) HasNode() bool { return s.Programs["node"] }
+
 func (s *PlaygroundStatus) running() bool {
 	for _, runs := range s.Programs {
 		if !runs {

@@ -121,7 +121,11 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	on := local.New(&stage.Cluster{Config: config}, local.ByEgress(playground.Egress()))
+	way := local.ByEgress(playground.Egress())
+	if status, err := playground.Status(ctx); err == nil && status.HasNode() {
+		way = local.ByNode(playground.Egress(), embedded.MachineIP)
+	}
+	on := local.New(&stage.Cluster{Config: config}, way)
 	registered := false
 	err = operate(ctx, on, stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true}, environment, func() error {
 		if err := warnOfFinalizers(ctx, here, config, dir, os.Stderr); err != nil {

@@ -134,7 +134,9 @@ func (p place) operate(files string) (o *operator, end func()) {
 func (p place) waits(reason string) { p.Errorf("it waits: %s", reason) }
 
 // install builds a submission, and brings its API into the cluster.
-func (p place) install(files string) *installed {
+func (p place) install(files string) *installed { return p.installBy(ByEgress(p.Egress), files) }
+
+func (p place) installBy(way Way, files string) *installed {
 	p.Helper()
 	w := stagetest.Workshop(p.T, samples.Lay(p.T, files))
 	if err := w.Build(p.Context()); err != nil {
@@ -144,7 +146,7 @@ func (p place) install(files string) *installed {
 	if err != nil {
 		p.Fatal(err)
 	}
-	on := New(&stage.Cluster{Config: p.Config()}, ByEgress(p.Egress))
+	on := New(&stage.Cluster{Config: p.Config()}, way)
 	made, err := on.Install(p.Context(), stage.Submission{Workshop: w, Manifests: manifests, Webhooks: true}, stage.Gateway{})
 	if err != nil {
 		p.Fatal(err)

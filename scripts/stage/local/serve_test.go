@@ -4,6 +4,7 @@
 package local
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/socket"
 	"lva.io/operators/scripts/stage/stagetest"
 	"lva.io/operators/scripts/submission"
 	"lva.io/operators/scripts/submission/samples"
@@ -56,6 +59,50 @@ func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
 				t.Errorf("all has ended, and vanilla is answered with %v", err)
 			}
 		})
+	}
+}
+
+// Pods of a node get here by endpoints of the Service. Where these lead, the node asks as the API server does: at the socket.
+func TestPodsOfANodeAreLedHereWhileTheOperatorIsPrepared(t *testing.T) {
+	p := newPlace(t)
+	prepared, err := p.installBy(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service)).Prepare(t.Context(), p.waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := prepared.(*operator)
+	defer func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	p.start(o)
+	p.becomes("matcha", "no matcha")
+
+	slices := kubernetes.NewForConfigOrDie(p.Config()).DiscoveryV1().EndpointSlices(submission.AccountNamespace)
+	name := submission.DefaultService + "-operator-labs"
+	slice, err := slices.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slice.Labels["kubernetes.io/service-name"] != submission.DefaultService || len(slice.Ports) != 1 || len(slice.Endpoints) != 1 ||
+		strings.Join(slice.Endpoints[0].Addresses, " ") != embedded.MachineIP {
+		t.Fatalf("the endpoints are %+v of %v", slice.Endpoints, slice.Labels)
+	}
+	connection, err := socket.Dial(t.Context(), p.Egress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	fmt.Fprintf(connection, "CONNECT %s:%d HTTP/1.1\r\nHost: node\r\n\r\n", embedded.MachineIP, *slice.Ports[0].Port)
+	if answer, err := bufio.NewReader(connection).ReadString('\n'); err != nil || !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+		t.Errorf("a Pod that follows the endpoints is answered %q, %v", answer, err)
+	}
+
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := slices.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("after the operator, its endpoints are there: %v", err)
 	}
 }
 

@@ -5,14 +5,19 @@ package local
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 
 	"lva.io/operators/clusters/egress"
@@ -61,6 +66,57 @@ func (r routed) lead(_ context.Context, _ dynamic.Interface, made *unstructured.
 	return nil
 }
 
+// ByNode is the way of an embedded cluster with a node. As by egress, the API server asks at the socket; besides, Pods that ask at the
+// Service are led here while the operator is prepared, by the node's address for programs of this machine.
+func ByNode(socket, machine string) Way { return byNode{socket, machine} }
+
+type byNode struct{ socket, machine string }
+
+func (w byNode) open(into install.Into) (leader, error) {
+	router, err := egress.Listen(w.socket)
+	if err != nil {
+		return nil, err
+	}
+	return &noded{routed: routed{router}, pods: addressed{w.machine, into}}, nil
+}
+
+// noded leads the API server by routes, and Pods by endpoints.
+type noded struct {
+	routed
+	pods   addressed
+	remove []func(context.Context) error
+}
+
+func (n *noded) lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	if err := n.routed.lead(ctx, client, made, ports); err != nil {
+		return err
+	}
+	for _, local := range ports {
+		n.Route(net.JoinHostPort(n.pods.ip, strconv.Itoa(local)), localAddress(local))
+	}
+	n.remove = append(n.remove, func(ctx context.Context) error {
+		return client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})
+	})
+	return n.pods.lead(ctx, client, made, ports)
+}
+
+// Close takes the endpoints out first, so that Pods are refused as before, and not led to nobody.
+func (n *noded) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var problems []error
+	for _, remove := range n.remove {
+		// With a cluster that has ended meanwhile, its endpoints have gone.
+		if err := remove(ctx); err != nil && !apierrors.IsNotFound(err) && !utilnet.IsConnectionRefused(err) {
+			problems = append(problems, fmt.Errorf("removing the endpoints of the operator on this machine: %w", err))
+		}
+	}
+	return errors.Join(append(problems, n.routed.Close())...)
+}
+
+// closeTimeout is how long the API server may take to remove endpoints.
+const closeTimeout = 5 * time.Second
+
 // ByAddress is the way of a shared cluster that reaches this machine at an IP address: the Services select no Pods, and their
 // only endpoint is here.
 func ByAddress(ip string) Way { return byAddress(ip) }
@@ -90,11 +146,16 @@ func (w unknown) open(install.Into) (leader, error) { return nil, w.reason }
 
 var slicesResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 
+// sliceName is the name of the endpoints of a Service that are here.
+func sliceName(service *unstructured.Unstructured) string {
+	return service.GetName() + "-operator-labs"
+}
+
 func (a *addressed) lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: slicesResource.GroupVersion().String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: made.GetName() + "-operator-labs", Namespace: made.GetNamespace(),
+			Name: sliceName(made), Namespace: made.GetNamespace(),
 			Labels: map[string]string{discoveryv1.LabelServiceName: made.GetName(), discoveryv1.LabelManagedBy: install.FieldManager},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
