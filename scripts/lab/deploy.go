@@ -17,6 +17,7 @@ import (
 
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/images/named"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
@@ -28,6 +29,9 @@ import (
 // kubectlTimeout is for what kubectl waits for when things are removed that others hold.
 const kubectlTimeout = 90 * time.Second
 
+// onPlayground is the playground, as --cluster of these commands calls it.
+const onPlayground = "playground"
+
 // deployFlags are what the commands of a lab's Makefile have in common.
 type deployFlags struct {
 	dir   string
@@ -36,7 +40,7 @@ type deployFlags struct {
 
 func (f *deployFlags) register(command *cobra.Command) {
 	f.registerDir(command)
-	command.Flags().StringVar(&f.where.cluster, "cluster", onKind, "the kind cluster: kind, or kind:NAME")
+	command.Flags().StringVar(&f.where.cluster, "cluster", onPlayground, "where: playground, kind, or kind:NAME")
 }
 
 func (f *deployFlags) registerDir(command *cobra.Command) {
@@ -46,7 +50,7 @@ func (f *deployFlags) registerDir(command *cobra.Command) {
 
 func imageCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "image", GroupID: groupPlayground, Short: "Make an image of an operator, without Docker, and bring it to the nodes of a kind cluster", Args: cli.NoArguments,
+		Use: "image", GroupID: groupPlayground, Short: "Make an image of an operator, without Docker, and bring it to the nodes of a cluster", Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var build, load deployFlags
@@ -74,28 +78,11 @@ func imageCommand() *cobra.Command {
 	loading := &cobra.Command{
 		Use: "load IMAGE", Short: "Bring it to the nodes: `make docker-push` of a lab", Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
-			name, err := load.kind()
-			if err != nil {
-				return err
-			}
-			if _, err := docker.Nodes(command.Context(), name); err != nil {
-				return err
-			}
 			here, err := checkout.Find()
 			if err != nil {
 				return err
 			}
-			return load.inWorkshop(command.Context(), here, func(ctx context.Context, w *submission.Workshop) error {
-				if err := w.Build(ctx); err != nil {
-					return err
-				}
-				nodes := kind.Nodes{Cluster: name, Store: images.StoreOf(here.Root)}
-				if err := nodes.Load(ctx, args[0], w.Program()); err != nil {
-					return err
-				}
-				fmt.Printf("The nodes of %s have %s\n", name, args[0])
-				return nil
-			})
+			return load.image(command.Context(), here, args[0])
 		},
 	}
 	load.register(loading)
@@ -106,12 +93,22 @@ func imageCommand() *cobra.Command {
 func deployCommand() *cobra.Command {
 	var flags deployFlags
 	command := &cobra.Command{
-		Use: "deploy IMAGE", GroupID: groupPlayground, Short: "Deploy an operator into a kind cluster by its config/default: `make deploy` of a lab",
+		Use: "deploy IMAGE", GroupID: groupPlayground, Short: "Deploy an operator by its config/default: `make deploy` of a lab",
 		Long: "deploy generates CRD, role and webhooks from the markers again, puts config/default together with kustomize, lets the operator's\n" +
 			"container have the image, and applies that. The lab's folder stays as it is.",
 		Args: cli.OneArgument("image", "operator-labs/icecream-operator:v1"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return flags.kubectl(command.Context(), args[0], "apply", "--server-side", "--force-conflicts", "-f", "-")
+			if _, err := named.Complete(args[0]); err != nil {
+				return err
+			}
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			if err := flags.needNode(command.Context(), here); err != nil {
+				return err
+			}
+			return flags.kubectl(command.Context(), here, args[0], "apply", "--server-side", "--force-conflicts", "-f", "-")
 		},
 	}
 	flags.register(command)
@@ -121,22 +118,91 @@ func deployCommand() *cobra.Command {
 func undeployCommand() *cobra.Command {
 	var flags deployFlags
 	command := &cobra.Command{
-		Use: "undeploy", GroupID: groupPlayground, Short: "Remove from a kind cluster what deploy brought: `make undeploy` of a lab", Args: cli.NoArguments,
+		Use: "undeploy", GroupID: groupPlayground, Short: "Remove what deploy brought: `make undeploy` of a lab", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return flags.kubectl(command.Context(), "", "delete", "--ignore-not-found", "--timeout", kubectlTimeout.String(), "-f", "-")
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			return flags.kubectl(command.Context(), here, "", "delete", "--ignore-not-found", "--timeout", kubectlTimeout.String(), "-f", "-")
 		},
 	}
 	flags.register(command)
 	return command
 }
 
+// image makes an image of what is in the folder, and brings it to the nodes.
+func (f *deployFlags) image(ctx context.Context, here *checkout.Checkout, reference string) error {
+	store, name := images.StoreOf(here.Root), ""
+	if err := f.needNode(ctx, here); err != nil {
+		return err
+	}
+	if f.where.cluster != onPlayground {
+		var err error
+		if name, err = f.kind(); err != nil {
+			return err
+		}
+		if _, err := docker.Nodes(ctx, name); err != nil {
+			return err
+		}
+	}
+	return f.inWorkshop(ctx, here, func(ctx context.Context, w *submission.Workshop) error {
+		if err := w.Build(ctx); err != nil {
+			return err
+		}
+		if name == "" {
+			// The playground's node runs what the store has.
+			if _, err := store.FromProgram(ctx, reference, w.Program()); err != nil {
+				return err
+			}
+			fmt.Printf("The playground's node has %s\n", reference)
+			return nil
+		}
+		nodes := kind.Nodes{Cluster: name, Store: store}
+		if err := nodes.Load(ctx, reference, w.Program()); err != nil {
+			return err
+		}
+		fmt.Printf("The nodes of %s have %s\n", name, reference)
+		return nil
+	})
+}
+
 // kind is the name of the kind cluster.
 func (f *deployFlags) kind() (string, error) {
 	on, name, err := f.where.parse()
-	if err == nil && on != onKind {
-		err = fmt.Errorf("--cluster %s is no kind cluster: only there an image can be brought to the nodes without a registry", f.where.cluster)
+	if err != nil || on != onKind {
+		return "", fmt.Errorf("--cluster %s: write playground, kind, or kind:NAME, since only there an image can be brought to the nodes without a registry",
+			f.where.cluster)
 	}
-	return name, err
+	return name, nil
+}
+
+// needNode returns an error if it is the playground and that has no node.
+func (f *deployFlags) needNode(ctx context.Context, here *checkout.Checkout) error {
+	if f.where.cluster != onPlayground {
+		return nil
+	}
+	status, err := here.Playground().Status(ctx)
+	switch {
+	case err != nil || status.HasNode():
+		return err
+	case status.NoNode != "":
+		return fmt.Errorf("the playground has no node on which the operator could run: %s; or take a kind cluster, by CLUSTER=kind", status.NoNode)
+	}
+	return errors.New("the playground has no node on which the operator could run: `make up` starts it again with one")
+}
+
+// kubeconfig is the file by which kubectl gets to the cluster.
+func (f *deployFlags) kubeconfig(ctx context.Context, here *checkout.Checkout) (string, error) {
+	if f.where.cluster == onPlayground {
+		_, err := here.Playground().Config()
+		return here.Playground().Kubeconfig(), err
+	}
+	if _, err := f.kind(); err != nil {
+		return "", err
+	}
+	there, _, err := f.where.there(ctx, here)
+	return there.File, err
 }
 
 // inWorkshop does something with what is in the folder. What it builds is for Linux.
@@ -160,16 +226,9 @@ func (f *deployFlags) inWorkshop(ctx context.Context, here *checkout.Checkout, d
 	return do(ctx, w)
 }
 
-// kubectl hands what config/default comes to to kubectl at the kind cluster.
-func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string) error {
-	here, err := checkout.Find()
-	if err != nil {
-		return err
-	}
-	if _, err := f.kind(); err != nil {
-		return err
-	}
-	there, _, err := f.where.there(ctx, here)
+// kubectl hands what config/default comes to to kubectl at the cluster.
+func (f *deployFlags) kubectl(ctx context.Context, here *checkout.Checkout, image string, args ...string) error {
+	kubeconfig, err := f.kubeconfig(ctx, here)
 	if err != nil {
 		return err
 	}
@@ -197,7 +256,7 @@ func (f *deployFlags) kubectl(ctx context.Context, image string, args ...string)
 		var mistakes bytes.Buffer
 		p, err := w.Scope.Start(process.Spec{
 			Name: "kubectl", Path: here.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
-			Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + there.File, "KUBECACHEDIR=" + os.DevNull},
+			Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + os.DevNull},
 			Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &mistakes),
 		})
 		if err != nil {
