@@ -165,14 +165,26 @@ func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 	return err
 }
 
-// EnsureNode builds the control plane and what its node is made of, unless it is there.
+// EnsureNode builds the control plane and what its node is made of, unless it is there. Where this machine can have no node, it builds
+// no more than what finds that out.
 func (c *Checkout) EnsureNode(ctx context.Context) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
 	needed, err := programs.Node(c.Root)
 	if err != nil {
 		return parts, err
 	}
-	return parts, programs.Ensure(ctx, os.Stderr, append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, needed...)...)
+	const first = 1 // the node's first process, which can try to be one
+	ensured := append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, needed[:min(first, len(needed))]...)
+	if err := programs.Ensure(ctx, os.Stderr, ensured...); err != nil {
+		return parts, err
+	}
+	var unavailable *node.Unavailable
+	if err := node.Probe(ctx, parts.Programs); errors.As(err, &unavailable) {
+		return parts, nil // who starts the node says so
+	} else if err != nil {
+		return parts, err
+	}
+	return parts, programs.Ensure(ctx, os.Stderr, needed[first:]...)
 }
 
 // Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane under
