@@ -75,6 +75,7 @@ func Node(root string) ([]Program, error) {
 		{What: "the maker of images", Packages: 7, Compile: time.Second, Link: time.Second},
 		{What: "CoreDNS", Modules: 35, Download: 5 * time.Second, Packages: 516, Compile: 57 * time.Second, Link: 3 * time.Second},
 		{What: "the provisioner of volumes", Modules: 41, Download: 5 * time.Second, Packages: 485, Compile: 53 * time.Second, Link: 2 * time.Second},
+		{What: "the shell of volumes", Modules: 2, Download: time.Second, Packages: 9, Compile: 2 * time.Second, Link: time.Second},
 	}
 	var all []Program
 	for i, target := range append(targets.Node(root), pods...) {

@@ -21,7 +21,7 @@ func TestWhatAGoalOfMakeNeeds(t *testing.T) {
 	t.Parallel()
 	all := "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream, the checks of lab 02-reconciler, " +
 		"the checks of lab 03-finalizer, the checks of lab 04-webhook"
-	const node = "the node's first process, the node's agent, the maker of images, CoreDNS, the provisioner of volumes"
+	const node = "the node's first process, the node's agent, the maker of images, CoreDNS, the provisioner of volumes, the shell of volumes"
 	for _, test := range []struct{ goal, want string }{
 		{"lab-1", "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream"},
 		{"solution-2", "Kubernetes 1.36.3, controller-gen, the checks of lab 02-reconciler"},

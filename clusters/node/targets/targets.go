@@ -22,8 +22,8 @@ func Node(root string) []gobuild.Target {
 	return all
 }
 
-// Pods are the programs of the images that package manifests has every node run: CoreDNS and the provisioner of local-path. They are
-// built as the catalogue of images says (clusters/images/catalogue.yaml), whose test compares, and where its store looks for them. The
+// Pods are the programs of the images that package manifests has every node run: CoreDNS, and the provisioner of local-path with the
+// shell of its helpers. They are built as the catalogue of images says (clusters/images/catalogue.yaml), whose test compares, and where its store looks for them. The
 // error is that of a go.mod which does not require what is built.
 func Pods(root string) ([]gobuild.Target, error) {
 	const provisioner = "github.com/rancher/local-path-provisioner"
@@ -39,5 +39,6 @@ func Pods(root string) ([]gobuild.Target, error) {
 			Package: provisioner, Module: filepath.Join(sources, "localpath"), Output: filepath.Join(built, "local-path-provisioner"),
 			LinkFlags: []string{"-X", "main.VERSION=" + version},
 		},
+		{Package: ".", Module: filepath.Join(sources, "shell"), Output: filepath.Join(built, "shell")},
 	}, nil
 }

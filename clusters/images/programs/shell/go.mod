@@ -1,0 +1,10 @@
+module lva.io/operators/clusters/images/programs/shell
+
+go 1.26.0
+
+require mvdan.cc/sh/v3 v3.14.1
+
+require (
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/term v0.45.0 // indirect
+)
