@@ -8,6 +8,8 @@
 //	probe get [-n TIMES] [-t TIME] URL
 //	                                 prints the answers. Exit code 1 if one of the requests got none
 //	probe resolve [-t TIME] NAME     prints the addresses of a name. Exit code 1 if there are none
+//
+// Called as tar, it is what `kubectl cp` needs in a container.
 package main
 
 import (
@@ -20,6 +22,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -29,9 +32,14 @@ const usage = "usage: probe serve [ADDRESS] | probe get [-n TIMES] [-t TIME] URL
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout)
+	name, err := filepath.Base(os.Args[0]), error(nil)
+	if name == "tar" {
+		err = runTar(os.Args[1:], os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout)
+	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "probe:", err)
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		stop()
 		os.Exit(1) //nolint:gocritic // nothing else is deferred
 	}
