@@ -251,6 +251,50 @@ func TestLayersLieOnTopOfEachOther(t *testing.T) {
 	}
 }
 
+func TestAPartOfAnImageIsMounted(t *testing.T) {
+	lower, upper, outside := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{lower + "/deep/part", upper + "/deep/part"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, content := range map[string]string{lower + "/deep/part/a": "low", upper + "/deep/part/b": "high", outside + "/secret": "secret"} {
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"inside": "deep/part", "out": "../../../../../../../" + outside, "away": outside} {
+		if err := os.Symlink(to, filepath.Join(upper, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, layers := range []string{lower + ":" + upper, upper} {
+		low := "low"
+		if layers == upper {
+			low = ""
+		}
+		mounted := func(sub string) result {
+			spec := shell(t, `cat /volume/a /volume/b /volume 2>/dev/null; echo x > /volume/x || echo x > /volume || echo; ls / | grep deep`)
+			spec.Mounts = append(spec.Mounts, container.Mount{Source: layers, Image: true, SubPath: sub, Target: "/volume"})
+			return run(t, spec, container.Joined{})
+		}
+		for sub, want := range map[string]string{"deep/part": low + "high", "inside": low + "high", "deep/part/b": "high"} {
+			if got := mounted(sub); !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, "Read-only") || strings.HasSuffix(got.out, "deep") {
+				t.Errorf("the part %q of %s: %+v, want %q", sub, layers, got, want)
+			}
+		}
+	}
+	for sub, want := range map[string]string{
+		"../" + filepath.Base(outside): "leaves the image", "out/secret": "leaves the image", "away": "leaves the image", "/etc": "leaves the image", "nosuch": "no such file",
+	} {
+		spec := shell(t, "true")
+		spec.Mounts = append(spec.Mounts, container.Mount{Source: lower + ":" + upper, Image: true, SubPath: sub, Target: "/volume"})
+		if _, err := container.Start(spec, container.Joined{}, container.Streams{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error of the part %q is %v, want one with %q", sub, err, want)
+		}
+	}
+}
+
 func TestAPodSharesItsNamespaces(t *testing.T) {
 	set, err := namespace.NewSet(filepath.Join(t.TempDir(), "set"), "the-pod")
 	if err != nil {

@@ -400,7 +400,7 @@ func (t tree) volume(m Mount) error {
 		})
 	}
 	if m.Image {
-		return t.at(m.Target, folder, func(p string) error { return Overlay(p, strings.Split(m.Source, ":"), "", "") })
+		return t.image(m)
 	}
 	info, err := os.Stat(m.Source)
 	if err != nil {
@@ -429,6 +429,52 @@ func (t tree) volume(m Mount) error {
 		}
 		return unix.MountSetattr(unix.AT_FDCWD, p, unix.AT_RECURSIVE, &attributes)
 	})
+}
+
+// image mounts an image, or a part of it.
+func (t tree) image(m Mount) error {
+	layers := strings.Split(m.Source, ":")
+	if m.SubPath == "" {
+		return t.at(m.Target, folder, func(p string) error { return Overlay(p, layers, "", "") })
+	}
+	// All of it covers the container's root for as long as it takes to find the part.
+	if err := Overlay(t.root, layers, "", ""); err != nil {
+		return err
+	}
+	part, want, err := t.part(m.SubPath)
+	if err = errors.Join(err, unix.Unmount(t.root, unix.MNT_DETACH)); err != nil {
+		return err
+	}
+	defer unix.Close(part)
+	return t.at(m.Target, want, func(p string) error {
+		return unix.MoveMount(part, "", unix.AT_FDCWD, p, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
+	})
+}
+
+// part is a mount of what is at a path in the tree, which may not lead out of it.
+func (t tree) part(name string) (mount int, is wanted, err error) {
+	root, err := unix.Open(t.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, folder, err
+	}
+	defer unix.Close(root)
+	found, err := unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+	if errors.Is(err, unix.EXDEV) {
+		return -1, folder, fmt.Errorf("the subPath %q leaves the image", name)
+	}
+	if err != nil {
+		return -1, folder, fmt.Errorf("the subPath %q of the image: %w", name, err)
+	}
+	defer unix.Close(found)
+	var stat unix.Stat_t
+	if err := unix.Fstat(found, &stat); err != nil {
+		return -1, folder, err
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		is = file
+	}
+	mount, err = unix.OpenTree(found, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	return mount, is, err
 }
 
 // hide makes a path empty, if it is there.

@@ -63,8 +63,9 @@ type Mount struct {
 	Memory string
 	// Propagate passes on what is mounted below Source later (HostToContainer), and Share also the other way (Bidirectional).
 	Propagate, Share bool
-	// Image says that Source is the layers of an image, joined by colons.
-	Image bool
+	// Image says that Source is the layers of an image, joined by colons. SubPath is the file or folder in it that is shown: default, all.
+	Image   bool
+	SubPath string
 }
 
 // Unprivileged is the capabilities that containers have by default: those that Docker and containerd give.

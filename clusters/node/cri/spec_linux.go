@@ -129,9 +129,6 @@ func (s *Server) mount(m *runtimeapi.Mount) (container.Mount, error) {
 		Share:     m.Propagation == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
 	}
 	if reference := m.GetImage().GetImage(); reference != "" {
-		if m.ImageSubPath != "" {
-			return mount, fmt.Errorf("a part of an image (%s) can't be mounted on this node, only all of it", m.ImageSubPath)
-		}
 		image, err := s.Files.Image(reference)
 		if err != nil {
 			return mount, imageError(reference, err)
@@ -139,7 +136,8 @@ func (s *Server) mount(m *runtimeapi.Mount) (container.Mount, error) {
 		if err := s.Files.Unpack(image); err != nil {
 			return mount, err
 		}
-		mount.Image, mount.Source = true, strings.Join(s.Files.Folders(image), ":")
+		mount.Image, mount.SubPath = true, m.ImageSubPath
+		mount.Source = strings.Join(s.Files.Folders(image), ":")
 		return mount, nil
 	}
 	// A hostPath without a type is made if it does not exist, as container runtimes do.
