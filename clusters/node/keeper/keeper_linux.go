@@ -194,7 +194,8 @@ func (k *Keeper) start(r request, files []*os.File) (*State, error) {
 		return nil, fmt.Errorf("there is a container %s already", r.ID)
 	}
 	c := &kept{spec: *r.Spec, stdinOnce: r.StdinOnce, ended: make(chan struct{})}
-	if c.log, err = newLog(r.Log); err != nil {
+	over := make(chan struct{})
+	if c.log, err = newLog(r.Log, over); err != nil {
 		return nil, err
 	}
 	streams, err := c.open(r)
@@ -213,7 +214,7 @@ func (k *Keeper) start(r request, files []*os.File) (*State, error) {
 	k.mutex.Lock()
 	k.containers[r.ID] = c
 	k.mutex.Unlock()
-	go c.follow(ended, streams.copies)
+	go c.follow(ended, over, streams.copies)
 	state := c.snapshot()
 	return &state, nil
 }
@@ -239,8 +240,9 @@ func (k *Keeper) fork(spec container.Spec, joined container.Joined, streams cont
 }
 
 // follow notes the end of a container. Its log is complete by then: who reads it when the container has ended must find all.
-func (c *kept) follow(ended <-chan unix.WaitStatus, copies *sync.WaitGroup) {
+func (c *kept) follow(ended <-chan unix.WaitStatus, over chan<- struct{}, copies *sync.WaitGroup) {
 	status := <-ended
+	close(over)
 	// Its processes are gone with the first, and so are the writers of its streams, unless it shares processes with others.
 	complete := make(chan struct{})
 	go func() {

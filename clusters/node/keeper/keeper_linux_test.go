@@ -166,6 +166,49 @@ func TestALogGoesOnInANewFile(t *testing.T) {
 	}
 }
 
+func TestAProgramThatSaysTooMuchWaitsForANewFile(t *testing.T) {
+	c, ctx := client(t)
+	const longest, more = 128 << 20, 1 << 20
+	id, log := start(ctx, t, c, fmt.Sprintf(`yes $(printf %%01000d 0) | head -c %d; echo; echo end`, longest+20*more))
+	length := func(file string) int64 {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	await(ctx, t, "a long file", func() bool { return length(log) >= longest })
+	if contains(log, "end") || length(log) > longest+more { // after it was read, which takes longer than to write the rest
+		t.Errorf("the file has %d bytes", length(log))
+	}
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reopen(ctx, id, log); err != nil {
+		t.Fatal(err)
+	}
+	wait(ctx, t, c, id)
+	if !contains(log, "F end\n") || length(log) > 40*more { // with the beginnings of the lines
+		t.Errorf("the new file has %d bytes, and may lack the end", length(log))
+	}
+
+	// Who is killed while it waits has ended.
+	s := keeper.Start{ID: t.Name() + "-killed", Spec: shell(t, `exec yes $(printf %01000d 0)`), Log: log + ".2"}
+	if _, err := c.Start(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	await(ctx, t, "a long file", func() bool { return length(s.Log) >= longest })
+	if err := c.Kill(ctx, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if state := wait(ctx, t, c, s.ID); state.Code != 137 {
+		t.Errorf("it is %+v", state)
+	}
+	if err := c.Forget(ctx, s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 func contains(file, text string) bool {
 	content, err := os.ReadFile(file)
 	return err == nil && strings.Contains(string(content), text)

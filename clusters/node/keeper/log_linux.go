@@ -21,12 +21,27 @@ import (
 //	TIME stdout|stderr F|P TEXT
 //
 // F ends a line of the program's, P is a part of a long one. Who is attached hears it at the same time.
+//
+// The kubelet looks every few seconds whether a file is too long, and has the log go on in a new one. A program that says more meanwhile
+// than a file is to hold waits for that.
 type containerLog struct {
+	// ended is closed when the container has ended: what it has said is written down without delay.
+	ended <-chan struct{}
+
 	mutex   sync.Mutex
 	file    *os.File // nil: nobody wants it
-	lost    int      // lines since the last that could be written
+	length  int      // of the file, in bytes
+	renewed chan struct{}
+	lost    int // lines since the last that could be written
 	hearers map[*hearer]struct{}
 }
+
+const (
+	// longest is how much a file of a log holds, in bytes, a little more or less. The kubelet keeps three of them (containerLogMaxFiles).
+	longest = 128 << 20
+	// renewal is how long a program waits for the kubelet. One that has gone may not stop programs: then the file grows on.
+	renewal = 15 * time.Second
+)
 
 // hearer is somebody who is attached.
 type hearer struct {
@@ -36,8 +51,8 @@ type hearer struct {
 // lineLimit is how much of a line is written at once. The kubelet's reader expects no more.
 const lineLimit = 16 << 10
 
-func newLog(path string) (*containerLog, error) {
-	l := &containerLog{hearers: map[*hearer]struct{}{}}
+func newLog(path string, ended <-chan struct{}) (*containerLog, error) {
+	l := &containerLog{ended: ended, renewed: make(chan struct{}), hearers: map[*hearer]struct{}{}}
 	if path == "" {
 		return l, nil
 	}
@@ -56,7 +71,9 @@ func (l *containerLog) reopen(path string) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	old := l.file
-	l.file = file
+	l.file, l.length = file, 0
+	close(l.renewed)
+	l.renewed = make(chan struct{})
 	if old != nil {
 		return old.Close()
 	}
@@ -92,6 +109,7 @@ func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 	reader := bufio.NewReaderSize(stream, buffer)
 	var text bytes.Buffer
 	for {
+		l.awaitRoom()
 		first, err := reader.Peek(1) // waits
 		if len(first) == 0 {
 			if err != nil {
@@ -120,6 +138,26 @@ func (l *containerLog) copy(name string, kind frame, stream io.Reader) {
 		l.say(name, now, piece[:end], &text)
 		l.tell(kind, said[:end])
 		_, _ = reader.Discard(end) // it is there
+	}
+}
+
+// awaitRoom waits until the file may become longer.
+func (l *containerLog) awaitRoom() {
+	l.mutex.Lock()
+	full, renewed := l.length >= longest, l.renewed
+	l.mutex.Unlock()
+	if !full {
+		return
+	}
+	select {
+	case <-renewed:
+	case <-l.ended:
+	case <-time.After(renewal):
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		if l.renewed == renewed {
+			l.length = 0
+		}
 	}
 }
 
@@ -156,7 +194,9 @@ func (l *containerLog) say(name, now string, lines []byte, text *bytes.Buffer) {
 		l.lost = 0
 	}
 	// A full disk must not stop the program: it goes on, and its log has a gap.
-	if _, err := l.file.Write(text.Bytes()); err != nil {
+	written, err := l.file.Write(text.Bytes())
+	l.length += written
+	if err != nil {
 		l.lost += count
 	}
 }
