@@ -69,7 +69,7 @@ func (c *Cluster) ensureAgents(ctx context.Context, client kubernetes.Interface)
 	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services", "pods"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
-		// A port of the machine that another program has is said where a Service is described.
+		// A port of the machine that another program has is said where a Service or a Pod is described, and how far an image is where a Pod is.
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}}
 	binding := &rbacv1.ClusterRoleBinding{

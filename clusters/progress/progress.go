@@ -102,6 +102,15 @@ func (b *Bar) left() string {
 	return ", about " + approximate(b.estimate.left(b.done, b.total, time.Now())) + " left"
 }
 
+// Left says how long work will still take of which a part was done within a time: "40 s". It is empty as long as that would be a guess.
+func Left(done, total int, elapsed time.Duration) string {
+	const enough = 5 * time.Second
+	if done <= 0 || total <= 0 || elapsed < enough {
+		return ""
+	}
+	return approximate(scale(elapsed, ratio(total-done, done)))
+}
+
 func (b *Bar) count() string {
 	switch {
 	case b.detail == "", b.done == 0 && b.total == 0:

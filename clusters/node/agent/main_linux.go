@@ -15,12 +15,10 @@ import (
 	"os/signal"
 
 	"golang.org/x/sys/unix"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"lva.io/operators/clusters/node/builds"
 	"lva.io/operators/clusters/node/cri"
@@ -69,8 +67,15 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 		}
 	}()
 	network := &network{pods: pods}
+	recorder := record.EventRecorder(&record.FakeRecorder{}) // which tells nobody
+	keepServices := func() {}
 	if kubeconfig != "" {
-		if network.services, err = startServices(ctx, node, kubeconfig, machine); err != nil {
+		client, err := newClient(kubeconfig)
+		if err != nil {
+			return err
+		}
+		recorder = newRecorder(client, node)
+		if network.services, keepServices, err = newServices(ctx, client, node, machine, recorder); err != nil {
 			return err
 		}
 	}
@@ -84,7 +89,7 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 	runtime, err := cri.New(ctx, cri.Options{
 		Dir: plan.State, NodeIP: plan.NodeIP, Init: plan.InitPath, Keeper: &keeper.Client{Socket: plan.KeeperSocket}, Files: files,
 		Network: network, Cgroups: cgroups,
-		Build: func(ctx context.Context, reference string) error {
+		Build: func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error {
 			said, err := machine.Open(ctx, builds.Question, reference)
 			if err != nil {
 				return err
@@ -92,48 +97,42 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 			defer said.Close()
 			stop := context.AfterFunc(ctx, func() { said.Close() })
 			defer stop()
-			return builds.Read(said)
+			return builds.Read(said, func(how string) { tellOfBuild(recorder, pod, reference, how) })
 		},
 	})
 	if err != nil {
 		return err
 	}
+	// Not before: by now they know the ports of the node that Pods have which run already.
+	go keepServices()
 	return runtime.Serve(ctx, plan.CRISocket)
 }
 
-// startServices keeps the rules of Services in the background.
-func startServices(ctx context.Context, node, kubeconfig string, machine *namespace.Crossing) (*services.Proxy, error) {
+func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading how to reach the API server: %w", err)
 	}
 	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	events := record.NewBroadcaster()
-	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	recorder := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "operator-labs-agent", Host: node})
-	ports := nodeports.New(machine, func(port services.Port, err error) {
-		log.Print(err)
-		if port.Service.Name == "" { // it is a Pod's
-			return
-		}
-		service := &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: port.Service.Namespace, Name: port.Service.Name, UID: port.Service.UID}
-		recorder.Event(service, corev1.EventTypeWarning, "PortUnavailable", err.Error())
-	})
-	proxy, err := services.New(services.Options{
+	return kubernetes.NewForConfig(config)
+}
+
+// newServices makes what leads Services to Pods. keep keeps the rules up to date until the context ends.
+func newServices(
+	ctx context.Context, client kubernetes.Interface, node string, machine *namespace.Crossing, recorder record.EventRecorder,
+) (proxy *services.Proxy, keep func(), err error) {
+	ports := nodeports.New(machine, func(port services.Port, err error) { tellOfPort(recorder, port, err) })
+	proxy, err = services.New(services.Options{
 		Client: client, Node: node, Publish: ports.Publish, Report: func(err error) { log.Print(err) },
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	go func() {
+	keep = func() {
 		defer ports.Close()
 		if err := proxy.Run(ctx); err != nil && ctx.Err() == nil {
 			log.Fatalf("Services: %v", err) // and is started again
 		}
-	}()
-	return proxy, nil
+	}
+	return proxy, keep, nil
 }

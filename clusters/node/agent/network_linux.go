@@ -41,8 +41,11 @@ func (n *network) Detach(id string) error { return n.pods.Detach(id) }
 func (n *network) Attached() []string { return slices.Collect(maps.Keys(n.pods.Pods())) }
 
 // Publish gives a Pod ports of the node.
-func (n *network) Publish(id string, address netip.Addr, mappings []*runtimeapi.PortMapping) {
-	published := services.HostPorts{Address: address}
+func (n *network) Publish(id string, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, mappings []*runtimeapi.PortMapping) {
+	published := services.HostPorts{
+		Owner:   services.Owner{Kind: "Pod", NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: types.UID(pod.Uid)},
+		Address: address,
+	}
 	for _, mapping := range mappings {
 		if mapping.HostPort == 0 {
 			continue

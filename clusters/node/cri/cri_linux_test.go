@@ -417,7 +417,16 @@ func TestWhatIsNotThereIsNotFoundAndRemovedAllTheSame(t *testing.T) {
 
 func TestContainersGoOnWhenTheServerIsStartedAgain(t *testing.T) {
 	r := newRuntime(t)
-	p := r.pod(t)
+	p := r.pod(t, func(c *runtimeapi.PodSandboxConfig) {
+		c.PortMappings = []*runtimeapi.PortMapping{{HostPort: 80, ContainerPort: 8080}}
+	})
+	wantPublished := func(when string) {
+		t.Helper()
+		if got, want := r.network.published[p.id], p.config.Metadata.Name+" 80->8080"; got != want {
+			t.Errorf("%s, published is %q, want %q", when, got, want)
+		}
+	}
+	wantPublished("at first")
 	goesOn := p.start("on", `while true; do echo tick; sleep 0.01; done`)
 	ends := p.start("ends", `while ! test -e /stop; do sleep 0.01; done; exit 6`)
 	over := p.start("over", `exit 2`)
@@ -430,7 +439,9 @@ func TestContainersGoOnWhenTheServerIsStartedAgain(t *testing.T) {
 	}
 	r.end()
 	lines := strings.Count(p.said("on"), "tick")
+	clear(r.network.published)
 	r.serve(t, parts)
+	wantPublished("afterwards")
 
 	if after := r.status(t, goesOn); after.State != runtimeapi.ContainerState_CONTAINER_RUNNING || after.StartedAt != before.StartedAt {
 		t.Errorf("the one that goes on is %v", after)
@@ -506,9 +517,13 @@ func TestImagesAreBuiltWhenTheyAreWanted(t *testing.T) {
 	if s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec}); err != nil || s.Image != nil {
 		t.Errorf("before, it is %v, %v", s, err)
 	}
-	pulled, err := r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec})
+	pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "impatient"}}
+	pulled, err := r.images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: spec, SandboxConfig: pod})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if r.builtFor != "impatient" {
+		t.Errorf("it was built for %q", r.builtFor)
 	}
 	s, err := r.images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil || s.Image.Id != pulled.ImageRef || !slices.Contains(s.Image.RepoTags, "docker.io/test/built:v1") {

@@ -63,7 +63,7 @@ func (s *Server) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) 
 	reference := r.GetImage().GetImage()
 	image, err := s.Files.Image(reference)
 	if errors.Is(err, named.ErrUnknown) && s.Build != nil {
-		if err := s.Build(ctx, reference); err != nil {
+		if err := s.Build(ctx, r.GetSandboxConfig().GetMetadata(), reference); err != nil {
 			return nil, imageError(reference, err)
 		}
 		image, err = s.Files.Image(reference)

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -59,6 +60,8 @@ type network struct {
 	pods    *podnet.Network
 	mutex   sync.Mutex
 	drained []string
+	// published are the ports of the node that Pods have: "web 80->8080".
+	published map[string]string
 }
 
 func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
@@ -72,8 +75,20 @@ func (n *network) Attach(id string) (*os.File, netip.Addr, error) {
 func (n *network) Detach(id string) error { return n.pods.Detach(id) }
 func (n *network) Attached() []string     { return slices.Collect(maps.Keys(n.pods.Pods())) }
 
-func (n *network) Publish(string, netip.Addr, []*runtimeapi.PortMapping) {}
-func (n *network) Withdraw(string)                                       {}
+func (n *network) Publish(id string, pod *runtimeapi.PodSandboxMetadata, _ netip.Addr, ports []*runtimeapi.PortMapping) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	for _, port := range ports {
+		n.published[id] = fmt.Sprintf("%s %d->%d", pod.GetName(), port.GetHostPort(), port.GetContainerPort())
+	}
+}
+
+func (n *network) Withdraw(id string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	delete(n.published, id)
+}
+
 func (n *network) Drained(_ context.Context, pod *runtimeapi.PodSandboxMetadata, _ netip.Addr, _ *os.File) error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -90,6 +105,8 @@ type runtime struct {
 	network *network
 	cgroups string
 	end     func()
+	// builtFor is the Pod for which an image was built last.
+	builtFor string
 }
 
 func newRuntime(t *testing.T) *runtime {
@@ -98,7 +115,7 @@ func newRuntime(t *testing.T) *runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runtime{dir: t.TempDir(), network: &network{pods: p.pods}}
+	r := &runtime{dir: t.TempDir(), network: &network{pods: p.pods, published: map[string]string{}}}
 	if r.files, err = rootfs.New(filepath.Join(r.dir, "images"), filepath.Join(r.dir, "layers"), filepath.Join(r.dir, "containers")); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +131,8 @@ func (r *runtime) serve(t *testing.T, p *parts) {
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := cri.New(ctx, cri.Options{
 		Dir: filepath.Join(r.dir, "state"), NodeIP: "10.244.0.1", Init: "/proc/self/exe", Keeper: p.keeper, Files: r.files, Network: r.network, Cgroups: r.cgroups,
-		Build: func(_ context.Context, reference string) error {
+		Build: func(_ context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error {
+			r.builtFor = pod.GetName()
 			if reference != "test/built:v1" {
 				return named.ErrUnknown
 			}

@@ -20,7 +20,7 @@ type Network interface {
 	// Attached are the sandboxes that have one, by id: also those of an earlier server.
 	Attached() []string
 	// Publish gives a sandbox ports of the node, and Withdraw takes them back.
-	Publish(id string, address netip.Addr, ports []*runtimeapi.PortMapping)
+	Publish(id string, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, ports []*runtimeapi.PortMapping)
 	Withdraw(id string)
 	// Drained returns when no new connection comes to a Pod that is being deleted.
 	Drained(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, address netip.Addr, namespace *os.File) error

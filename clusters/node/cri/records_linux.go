@@ -173,7 +173,7 @@ func (s *Server) load(ctx context.Context) error {
 		}
 		s.sandboxes[b.ID] = b
 		if b.Ready && !b.hostNetwork() {
-			s.Network.Publish(b.ID, b.Address, b.config.GetPortMappings())
+			s.Network.Publish(b.ID, b.config.GetMetadata(), b.Address, b.config.GetPortMappings())
 		}
 		return nil
 	})

@@ -85,7 +85,7 @@ func (s *Server) connect(b *sandbox) error {
 			return fmt.Errorf("setting the kernel parameter %s of a Pod: %w", parameter, err)
 		}
 	}
-	s.Network.Publish(b.ID, address, b.config.GetPortMappings())
+	s.Network.Publish(b.ID, b.config.GetMetadata(), address, b.config.GetPortMappings())
 	return nil
 }
 

@@ -37,8 +37,9 @@ type Options struct {
 	Keeper  *keeper.Client
 	Files   *rootfs.Store
 	Network Network
-	// Build makes an image that the store does not have. The error is what the Pod's Event says. nil: none can be made.
-	Build func(ctx context.Context, reference string) error
+	// Build makes an image that the store does not have, for a Pod, or for nobody known (nil). The error is what the Pod's Event says.
+	// nil: none can be made.
+	Build func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error
 	// Cgroups, if it is not empty, is the folder of a control group (v2) whose children are ours to make.
 	Cgroups string
 }

@@ -6,7 +6,7 @@
 //
 //	imagebuild ROOT REFERENCE
 //
-// It prints an answer of package builds, and how far it is to standard error.
+// It prints what package builds reads: how far it is, and at last what became of it.
 package main
 
 import (
@@ -24,6 +24,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	// The Pod may go meanwhile, and with it who listens. The next one has the image then.
+	signal.Ignore(syscall.SIGPIPE)
 	var err error
 	if len(os.Args) == 3 {
 		err = build(ctx, os.Args[1], os.Args[2])
@@ -49,13 +51,8 @@ func build(ctx context.Context, root, reference string) error {
 		if name, err := named.Complete(image.Reference); err != nil || name != wanted {
 			continue
 		}
-		last := ""
-		_, err := images.StoreOf(root).Ensure(ctx, []images.Image{image}, func(what string, done, total int64) {
-			if what != last {
-				fmt.Fprintf(os.Stderr, "%s: %s (%d/%d)\n", reference, what, done, total)
-				last = what
-			}
-		})
+		m := meter{say: func(how string) { _, _ = os.Stdout.Write(builds.Progress(how)) }}
+		_, err := images.StoreOf(root).Ensure(ctx, []images.Image{image}, m.note)
 		return err
 	}
 	return named.ErrUnknown

@@ -26,8 +26,8 @@ const patience = 5 * time.Second
 
 var (
 	owner = services.Owner{NamespacedName: types.NamespacedName{Namespace: "default", Name: "web"}}
-	tcp   = services.Port{Frontend: services.Frontend{Protocol: corev1.ProtocolTCP, Port: 30080}, Service: owner}
-	udp   = services.Port{Frontend: services.Frontend{Protocol: corev1.ProtocolUDP, Port: 30080}, Service: owner}
+	tcp   = services.Port{Frontend: services.Frontend{Protocol: corev1.ProtocolTCP, Port: 30080}, Owner: owner}
+	udp   = services.Port{Frontend: services.Frontend{Protocol: corev1.ProtocolUDP, Port: 30080}, Owner: owner}
 )
 
 // inside is the node with programs on its ports, instead of Services.
@@ -82,7 +82,7 @@ type problems struct {
 func (p *problems) add(port services.Port, err error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.all = append(p.all, port.Service.String()+": "+err.Error())
+	p.all = append(p.all, port.Owner.String()+": "+err.Error())
 }
 
 func (p *problems) count() int {

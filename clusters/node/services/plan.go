@@ -35,12 +35,14 @@ type Route struct {
 	Backends []netip.AddrPort
 	// Affinity is for how long a client comes back to the same backend. 0: it doesn't.
 	Affinity time.Duration
-	// Service is whose it is. A Pod's own port has none.
-	Service Owner
+	// Owner is whose it is.
+	Owner Owner
 }
 
-// Owner is a Service, as those must know it who have something to say about it.
+// Owner is a Service or a Pod, as those must know it who have something to say about it.
 type Owner struct {
+	// Kind is "Service" or "Pod".
+	Kind string
 	types.NamespacedName
 	UID types.UID
 }
@@ -48,7 +50,7 @@ type Owner struct {
 // Port is a port of the node that is for the machine as well.
 type Port struct {
 	Frontend
-	Service Owner
+	Owner Owner
 }
 
 // Plan is all that the kernel has to know, by the names of the Routes. What isn't in it is refused: a Service without endpoints has no
@@ -67,6 +69,7 @@ type State struct {
 
 // HostPorts are the ports of a Pod that are also ports of the node.
 type HostPorts struct {
+	Owner   Owner
 	Address netip.Addr
 	Ports   []HostPort
 }
@@ -105,7 +108,7 @@ func Rules(state State) Plan {
 	}
 	for id, pod := range state.HostPorts {
 		for _, port := range pod.Ports {
-			plan.add(hostPortRoute(id, pod.Address, port))
+			plan.add(hostPortRoute(id, pod, port))
 		}
 	}
 	plan.resolveConflicts()
@@ -247,7 +250,7 @@ func outsideRoute(service *corev1.Service, port corev1.ServicePort, endpoints []
 }
 
 func newRoute(service *corev1.Service, port corev1.ServicePort, suffix string, backends []netip.AddrPort) Route {
-	route := Route{Backends: backends, Service: Owner{types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, service.UID}}
+	route := Route{Backends: backends, Owner: Owner{"Service", types.NamespacedName{Namespace: service.Namespace, Name: service.Name}, service.UID}}
 	route.Name = fmt.Sprintf("%s/%s/%s/%d%s", service.Namespace, service.Name, protocolOf(port.Protocol), port.Port, suffix)
 	if service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		seconds := corev1.DefaultClientIPServiceAffinitySeconds
@@ -260,7 +263,7 @@ func newRoute(service *corev1.Service, port corev1.ServicePort, suffix string, b
 }
 
 // hostPortRoute is a Service of one Pod, so to say.
-func hostPortRoute(id string, address netip.Addr, port HostPort) Route {
+func hostPortRoute(id string, pod HostPorts, port HostPort) Route {
 	frontend := Frontend{Address: port.HostIP, Protocol: protocolOf(port.Protocol), Port: port.HostPort}
 	if frontend.Address.IsUnspecified() {
 		frontend.Address = netip.Addr{}
@@ -272,7 +275,8 @@ func hostPortRoute(id string, address netip.Addr, port HostPort) Route {
 	return Route{
 		Name:      name,
 		Frontends: []Frontend{frontend},
-		Backends:  []netip.AddrPort{netip.AddrPortFrom(address, port.ContainerPort)},
+		Backends:  []netip.AddrPort{netip.AddrPortFrom(pod.Address, port.ContainerPort)},
+		Owner:     pod.Owner,
 	}
 }
 
@@ -289,7 +293,7 @@ func (p Plan) Published() (ports []Port) {
 	for _, route := range p {
 		for _, frontend := range route.Frontends {
 			if !frontend.Address.IsValid() || frontend.Address.IsLoopback() {
-				ports = append(ports, Port{frontend, route.Service})
+				ports = append(ports, Port{frontend, route.Owner})
 			}
 		}
 	}

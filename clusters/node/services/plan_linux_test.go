@@ -222,12 +222,24 @@ func TestRules(t *testing.T) {
 
 func TestPublished(t *testing.T) {
 	t.Parallel()
-	owner := Owner{types.NamespacedName{Namespace: "default", Name: "web"}, "uid"}
+	owner := Owner{"Service", types.NamespacedName{Namespace: "default", Name: "web"}, "uid"}
 	at := Frontend{Address: localhost, Protocol: corev1.ProtocolUDP, Port: 53}
 	plan := planOf(Route{
-		Name: "a", Backends: []netip.AddrPort{netip.MustParseAddrPort("10.244.0.5:80")}, Frontends: []Frontend{web, at, nodePort}, Service: owner,
+		Name: "a", Backends: []netip.AddrPort{netip.MustParseAddrPort("10.244.0.5:80")}, Frontends: []Frontend{web, at, nodePort}, Owner: owner,
 	})
 	want := []Port{{nodePort, owner}, {at, owner}}
+	if got := plan.Published(); !slices.Equal(got, want) {
+		t.Errorf("published are %v, want %v", got, want)
+	}
+}
+
+func TestAPodsPortIsItsOwn(t *testing.T) {
+	t.Parallel()
+	owner := Owner{"Pod", types.NamespacedName{Namespace: "default", Name: "web-0"}, "uid"}
+	plan := Rules(State{HostPorts: map[string]HostPorts{
+		"abc": {Owner: owner, Address: netip.MustParseAddr("10.244.0.5"), Ports: []HostPort{{HostPort: 8888, ContainerPort: 80}}},
+	}})
+	want := []Port{{Frontend{Protocol: corev1.ProtocolTCP, Port: 8888}, owner}}
 	if got := plan.Published(); !slices.Equal(got, want) {
 		t.Errorf("published are %v, want %v", got, want)
 	}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"log"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"lva.io/operators/clusters/node/services"
+)
+
+// The reasons of the agent's Events.
+const (
+	building        = "Building"
+	portUnavailable = "PortUnavailable"
+)
+
+// newRecorder records Events in the API. An image is one Event, however often it is told how far it is: the newest word takes the place
+// of the one before.
+func newRecorder(client kubernetes.Interface, node string) record.EventRecorder {
+	broadcaster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{
+		KeyFunc: func(event *corev1.Event) (aggregate, local string) {
+			aggregate, local = record.EventAggregatorByReasonFunc(event)
+			if event.Reason != building {
+				aggregate += event.Message
+			}
+			return aggregate, local
+		},
+		MessageFunc: func(event *corev1.Event) string { return event.Message },
+		MaxEvents:   1,
+		// Who builds says something every few seconds, for minutes.
+		QPS: 1,
+	}))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "operator-labs-agent", Host: node})
+}
+
+// tellOfBuild tells a Pod that waits for an image how far that is.
+func tellOfBuild(recorder record.EventRecorder, pod *runtimeapi.PodSandboxMetadata, reference, how string) {
+	if pod == nil {
+		return // somebody asked who is no Pod, such as crictl
+	}
+	waits := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.Uid)}
+	recorder.Eventf(waits, corev1.EventTypeNormal, building, "Building image %q: %s", reference, how)
+}
+
+// tellOfPort tells a Service or a Pod that a port of the machine does not lead to it.
+func tellOfPort(recorder record.EventRecorder, port services.Port, err error) {
+	log.Print(err)
+	owner := port.Owner
+	wants := &corev1.ObjectReference{APIVersion: "v1", Kind: owner.Kind, Namespace: owner.Namespace, Name: owner.Name, UID: owner.UID}
+	recorder.Event(wants, corev1.EventTypeWarning, portUnavailable, err.Error())
+}

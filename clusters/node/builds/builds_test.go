@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package builds
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"lva.io/operators/clusters/images/named"
+)
+
+func TestWhatIsSaidIsHeard(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		err  error
+		is   error
+	}{
+		{"made", nil, nil},
+		{"unknown", fmt.Errorf("the catalogue: %w", named.ErrUnknown), named.ErrUnknown},
+		{"failed", errors.New("x.go:1: no such thing"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			said := bytes.NewReader(slices.Concat(Progress("one"), Progress("two"), Answer(test.err)))
+			var heard []string
+			err := Read(said, func(how string) { heard = append(heard, how) })
+			if !slices.Equal(heard, []string{"one", "two"}) {
+				t.Errorf("it heard %q", heard)
+			}
+			switch {
+			case test.is != nil && !errors.Is(err, test.is), test.is == nil && fmt.Sprint(err) != fmt.Sprint(test.err):
+				t.Errorf("the error is %v, want %v", err, test.err)
+			}
+		})
+	}
+}
+
+func TestWhoEndsWithoutALastLineHasFailed(t *testing.T) {
+	t.Parallel()
+	if err := Read(bytes.NewReader(Progress("one")), func(string) {}); err == nil {
+		t.Error("it is taken for made")
+	}
+}

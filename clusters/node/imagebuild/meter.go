@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/progress"
+)
+
+// interval is how often a meter says how far it is: each time costs the API server an update of an Event.
+const interval = 3 * time.Second
+
+// meter says how far an image is. All methods are safe for concurrent use.
+type meter struct {
+	say func(how string)
+
+	mutex sync.Mutex
+	// begun is when the compiling of a program began.
+	begun map[string]time.Time
+	said  time.Time
+}
+
+// note is an images.Progress. A total is one of packages: nothing else of an image is counted.
+func (m *meter) note(what string, done, total int64) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	now := time.Now()
+	if total > 0 && m.begun[what].IsZero() {
+		if m.begun == nil {
+			m.begun = map[string]time.Time{}
+		}
+		m.begun[what] = now
+	}
+	if now.Sub(m.said) < interval {
+		return
+	}
+	m.said = now
+	how := what
+	if total > 0 {
+		how = fmt.Sprintf("%s, %d of %d packages compiled", what, done, total)
+		if left := progress.Left(int(done), int(total), now.Sub(m.begun[what])); left != "" {
+			how += ", about " + left + " left"
+		}
+	}
+	m.say(how)
+}
