@@ -229,7 +229,13 @@ func clientOf(t *testing.T, cluster *Cluster) *kubernetes.Clientset {
 // eventually waits until something is so, for half a minute at most: others may be using the machine.
 func eventually(t *testing.T, what string, so func() (bool, error)) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	within(t, 30*time.Second, what, so)
+}
+
+// within waits until something is so.
+func within(t *testing.T, patience time.Duration, what string, so func() (bool, error)) {
+	t.Helper()
+	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -243,7 +249,7 @@ func eventually(t *testing.T, what string, so func() (bool, error)) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("not within 30 seconds: " + what)
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package embedded
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/node/builds"
+)
+
+const guestImage = "test/guest:v1"
+
+// guests is a cluster with a node that has one image, of node/nodetest/guest, and can build no other.
+type guests struct {
+	*Cluster
+	program *multicall.Program
+	client  kubernetes.Interface
+}
+
+func startGuests(t *testing.T) *guests {
+	t.Helper()
+	parts, program := nodeParts(t), controlPlane(t)
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest := gobuild.Target{
+		Package: "./node/nodetest/guest", Module: filepath.Join(root, "clusters"), Output: filepath.Join(root, ".cache", "node", "guest"),
+	}
+	if err := guest.Ensure(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	store := images.StoreOf(root)
+	store.Dir = t.TempDir()
+	if _, err := store.FromProgram(t.Context(), guestImage, guest.Output); err != nil {
+		t.Fatal(err)
+	}
+	parts.Images = store.Dir
+	words := filepath.Join(t.TempDir(), "words")
+	said := slices.Concat(builds.Progress("1 of 9 packages compiled"), builds.Progress("5 of 9 packages compiled"), builds.Answer(errors.New("slow.go:1: no such word")))
+	if err := os.WriteFile(words, said, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parts.Programs.Builder = []string{"/bin/sh", "-c", `cat "$0"`, words}
+	cluster, err := StartWithNode(t.Context(), program, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &guests{cluster, program, clientOf(t, cluster)}
+}
+
+// invite runs a guest as a Pod, which is asked to end for a second.
+func (g *guests) invite(t *testing.T, name string, args []string, change ...func(*corev1.Pod)) {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: ptr.To[int64](1), RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{Name: "guest", Image: guestImage, Args: args}},
+		},
+	}
+	for _, f := range change {
+		f(pod)
+	}
+	if _, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// becomes waits until a Pod is as wanted.
+func (g *guests) becomes(t *testing.T, name, what string, so func(*corev1.Pod) bool) (pod *corev1.Pod) {
+	t.Helper()
+	within(t, time.Minute, name+" "+what, func() (yes bool, err error) {
+		pod, err = g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil && so(pod), err
+	})
+	return pod
+}
+
+// says waits until a Pod has said lines.
+func (g *guests) says(t *testing.T, name string, lines ...string) {
+	t.Helper()
+	g.becomes(t, name, "has begun", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
+	want := strings.Join(lines, "\n")
+	eventually(t, name+" says "+want, func() (bool, error) {
+		said, code := kubectl(t, g.program, g.Kubeconfig, "logs", name)
+		return code == 0 && said == want, nil
+	})
+}
+
+// leaves deletes a Pod and waits until it is gone.
+func (g *guests) leaves(t *testing.T, name string) {
+	t.Helper()
+	pods := g.client.CoreV1().Pods(metav1.NamespaceDefault)
+	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, name+" is gone", func() (bool, error) {
+		_, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+}
+
+// events waits until one of a Pod's Events of a reason has a message, and returns all of the reason.
+func (g *guests) events(t *testing.T, name, reason, message string) (found []corev1.Event) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s is told of %s: %s", name, reason, message), func() (bool, error) {
+		all, err := g.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		if err != nil {
+			return false, err
+		}
+		found = slices.DeleteFunc(all.Items, func(e corev1.Event) bool { return e.Reason != reason })
+		return slices.ContainsFunc(found, func(e corev1.Event) bool { return strings.Contains(e.Message, message) }), nil
+	})
+	return found
+}
+
+// Programs that behave badly are survived, and shown as what they are. A node's life is one test: it takes seconds to start.
+func TestProgramsMayBehaveBadly(t *testing.T) {
+	t.Parallel()
+	g := startGuests(t)
+	t.Run("all at once", func(t *testing.T) {
+		for name, behave := range map[string]func(t *testing.T, name string){
+			"deaf": g.deaf, "breeds": g.breeds, "haunts": g.haunts, "exits": g.exits, "talks": g.talks, "fills-memory": g.fillsMemory,
+			"fills-disk": g.fillsDisk, "waits-for-image": g.waitsForImage,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				behave(t, name)
+			})
+		}
+	})
+	t.Run("a port that is taken", g.wantsPort)
+	for pid, name := range inside(t, g.PIDs()["node"]) {
+		if name == "manager" {
+			eventually(t, fmt.Sprintf("process %d of a guest that has left is gone", pid), func() (bool, error) { return !runs(pid), nil })
+		}
+	}
+}
+
+func (g *guests) deaf(t *testing.T, name string) {
+	const keep = "operator-labs.test/keep"
+	g.invite(t, name, []string{"deaf"}, func(pod *corev1.Pod) { pod.Finalizers = []string{keep} })
+	g.says(t, name, "deaf")
+	pods := g.client.CoreV1().Pods(metav1.NamespaceDefault)
+	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := g.becomes(t, name, "ends", func(pod *corev1.Pod) bool {
+		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Terminated != nil
+	})
+	if ended := pod.Status.ContainerStatuses[0].State.Terminated; ended.ExitCode != 137 || ended.Reason != "Error" {
+		t.Errorf("it ended as %+v", ended)
+	}
+	if _, err := pods.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g *guests) breeds(t *testing.T, name string) {
+	g.invite(t, name, []string{"breed"})
+	g.says(t, name, "deaf", "deaf", "deaf")
+	g.leaves(t, name)
+}
+
+func (g *guests) haunts(t *testing.T, name string) {
+	g.invite(t, name, []string{"haunt"}, func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = ptr.To(true) })
+	g.says(t, name, "1 zombie")
+	g.leaves(t, name)
+}
+
+func (g *guests) exits(t *testing.T, name string) {
+	g.invite(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways })
+	pod := g.becomes(t, name, "is in CrashLoopBackOff", func(pod *corev1.Pod) bool {
+		s := pod.Status.ContainerStatuses
+		return len(s) > 0 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff" && s[0].LastTerminationState.Terminated != nil
+	})
+	if ended := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; ended.ExitCode != 3 || ended.Reason != "Error" {
+		t.Errorf("it ended as %+v", ended)
+	}
+	g.leaves(t, name)
+}
+
+func (g *guests) talks(t *testing.T, name string) {
+	const much, most = 1 << 30, 512 << 20 // bytes
+	g.invite(t, name, []string{"talk", fmt.Sprint(much)})
+	dir := filepath.Join(g.Dir, "node", "log", "pods")
+	within(t, 2*time.Minute, "the log has its end", func() (bool, error) {
+		if size := sizeOf(filepath.Join(dir, metav1.NamespaceDefault+"_"+name+"_*")); size > most {
+			return false, fmt.Errorf("there are %d MiB of its log", size>>20)
+		}
+		said, code := kubectl(t, g.program, g.Kubeconfig, "logs", name, "--tail=1")
+		return code == 0 && said == "the end", nil
+	})
+	g.leaves(t, name)
+}
+
+// sizeOf is how many bytes there are in folders.
+func sizeOf(pattern string) (size int64) {
+	dirs, _ := filepath.Glob(pattern)
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				if info, err := entry.Info(); err == nil {
+					size += info.Size()
+				}
+			}
+			return nil
+		})
+	}
+	return size
+}
+
+func (g *guests) fillsMemory(t *testing.T, name string) {
+	g.invite(t, name, []string{"fill", "/volume/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("4Mi")),
+		}}}}
+		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
+	})
+	g.becomes(t, name, "fails", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
+	g.says(t, name, "guest: write /volume/file: no space left on device")
+	g.leaves(t, name)
+}
+
+func (g *guests) fillsDisk(t *testing.T, name string) {
+	g.invite(t, name, []string{"fill", "/tmp/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("4Mi")}
+	})
+	pod := g.becomes(t, name, "is evicted", func(pod *corev1.Pod) bool { return pod.Status.Reason == "Evicted" })
+	if pod.Status.Phase != corev1.PodFailed || !strings.Contains(pod.Status.Message, "exceeds") {
+		t.Errorf("it is %+v", pod.Status)
+	}
+	g.leaves(t, name)
+}
+
+func (g *guests) waitsForImage(t *testing.T, name string) {
+	g.invite(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
+	if told := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(told) != 1 || told[0].Count < 2 {
+		t.Errorf("one Event is to be told again and again, and told is %+v", told)
+	}
+	g.events(t, name, "Failed", "slow.go:1: no such word")
+	if said, _ := kubectl(t, g.program, g.Kubeconfig, "describe", "pod", name); !strings.Contains(said, "5 of 9 packages compiled") {
+		t.Errorf("described is\n%s", said)
+	}
+	g.leaves(t, name)
+}
+
+// wantsPort wants a port that another program has, then gets it, and keeps it when the agent is started again.
+func (g *guests) wantsPort(t *testing.T) {
+	const name = "wants-port"
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().(*net.TCPAddr)
+	g.invite(t, name, []string{"serve", ":8080"}, func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: int32(address.Port)}}
+	})
+	g.events(t, name, "PortUnavailable", fmt.Sprintf("TCP port %d of this machine's 127.0.0.1 is taken by another program", address.Port))
+	taken.Close()
+	welcome := func() (bool, error) {
+		connection, err := net.Dial("tcp4", address.String())
+		if err != nil {
+			return false, nil //nolint:nilerr // it is asked again
+		}
+		defer connection.Close()
+		said, _ := bufio.NewReader(connection).ReadString('\n')
+		return said == "welcome\n", nil
+	}
+	eventually(t, "the port leads to the Pod", welcome)
+	agent := pidOf(t, inside(t, g.PIDs()["node"]), "agent")
+	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent has ended", func() (bool, error) { return !runs(agent), nil })
+	eventually(t, "the port leads to the Pod again", welcome)
+	g.leaves(t, name)
+	eventually(t, "the port is free", func() (bool, error) {
+		listener, err := net.ListenTCP("tcp4", address)
+		if err != nil {
+			return false, nil //nolint:nilerr // it is asked again
+		}
+		return true, listener.Close()
+	})
+}

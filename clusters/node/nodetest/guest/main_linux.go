@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command guest is what the Pods of tests run. It behaves as badly as programs do, in one way each time:
+//
+//	guest serve ADDRESS   greets whoever connects
+//	guest exit CODE       ends at once
+//	guest deaf            ignores SIGTERM
+//	guest breed           is deaf, and has two children that are, too: one of them has left its process group, its session and its parent
+//	guest haunt           has a child that it never waits for, and one that has left it. Both end. It says when one zombie is left
+//	guest talk BYTES      says so much, and then "the end"
+//	guest fill FILE BYTES writes so much to a file, and says why if it can't
+//	guest leave ...       starts a guest in a session of its own, and ends
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "guest: say how to behave")
+		os.Exit(2)
+	}
+	if err := behave(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err)
+		os.Exit(1)
+	}
+}
+
+func behave(how string, arguments []string) error {
+	argument := strings.Join(arguments, " ")
+	switch how {
+	case "serve":
+		return serve(argument)
+	case "exit":
+		code, err := strconv.Atoi(argument)
+		if err != nil {
+			return err
+		}
+		os.Exit(code)
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("deaf")
+		wait()
+	case "breed":
+		if err := errors.Join(guest("deaf").Start(), guest("leave", "deaf").Run()); err != nil {
+			return err
+		}
+		return behave("deaf", nil)
+	case "leave":
+		c := guest(arguments...)
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		return c.Start()
+	case "haunt":
+		return haunt()
+	case "talk":
+		return talk(argument)
+	case "fill":
+		return fill(arguments)
+	default:
+		return fmt.Errorf("nobody behaves as %q", how)
+	}
+	return nil
+}
+
+// wait waits for a signal that ends the process.
+func wait() { <-time.After(24 * time.Hour) }
+
+func guest(arguments ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], arguments...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	return c
+}
+
+func serve(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(connection, "welcome")
+		connection.Close()
+	}
+}
+
+func haunt() error {
+	if err := errors.Join(guest("exit", "0").Start(), guest("leave", "exit", "0").Run()); err != nil {
+		return err
+	}
+	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
+		if running, zombies := others(); running == 0 && zombies == 1 {
+			fmt.Println("1 zombie")
+			wait()
+		}
+	}
+}
+
+// others counts the guests that this one sees.
+func others() (running, zombies int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has just gone
+		}
+		pid, rest, _ := strings.Cut(string(stat), " ")
+		state, is := strings.CutPrefix(rest, "("+filepath.Base(os.Args[0])+") ")
+		switch {
+		case !is || pid == strconv.Itoa(os.Getpid()):
+		case strings.HasPrefix(state, "Z"):
+			zombies++
+		default:
+			running++
+		}
+	}
+	return running, zombies
+}
+
+func talk(amount string) error {
+	bytes, err := strconv.Atoi(amount)
+	if err != nil {
+		return err
+	}
+	const length = 1000
+	line := strings.Repeat("x", length-1) + "\n"
+	out := bufio.NewWriterSize(os.Stdout, 64*length)
+	for said := 0; said < bytes; said += length {
+		if _, err := out.WriteString(line); err != nil {
+			return err
+		}
+	}
+	if _, err := out.WriteString("the end\n"); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	wait()
+	return nil
+}
+
+func fill(arguments []string) error {
+	if len(arguments) != 2 {
+		return errors.New("give a file and a number of bytes")
+	}
+	bytes, err := strconv.Atoi(arguments[1])
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(arguments[0], make([]byte, bytes), 0o600); err != nil {
+		return err
+	}
+	wait()
+	return nil
+}
