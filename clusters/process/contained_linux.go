@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/process/supervisor"
+	"lva.io/operators/clusters/thread"
 )
 
 // reaperTimeout is how long a supervisor without a namespace may take to end what is below it. It gives up a little earlier.
@@ -50,7 +51,7 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 			return nil, err
 		}
 		cmd.Args, cmd.Dir, cmd.SysProcAttr = program.CommandLine(mode), "/", attributes
-		return cmd, cmd.Start()
+		return cmd, thread.Lasting(cmd.Start)
 	}
 	var cmd *exec.Cmd
 	err = errors.ErrUnsupported

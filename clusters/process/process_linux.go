@@ -24,8 +24,8 @@ func groupAttributes(detachable bool) *syscall.SysProcAttr {
 	if detachable {
 		attributes = &syscall.SysProcAttr{Setsid: true}
 	} else {
-		// Faster than the guard, and works when the guard was killed first. Go ends a thread only with a goroutine
-		// that was locked to it, and none of ours that start processes is.
+		// Faster than the guard, and works when the guard was killed first. It comes when the thread ends that started the
+		// process, which is a lasting one.
 		attributes.Pdeathsig = syscall.SIGKILL
 	}
 	return attributes

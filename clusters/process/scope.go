@@ -19,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"lva.io/operators/clusters/thread"
 )
 
 // markerVariable names the environment variable by which the processes of a scope are recognised.
@@ -248,7 +250,7 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 
 func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
 	cmd := s.command(spec)
-	if err := cmd.Start(); err != nil {
+	if err := thread.Lasting(cmd.Start); err != nil { // it may be told of the end of the thread
 		return nil, err
 	}
 	if spec.Background {

@@ -26,19 +26,19 @@ var all = []Test{{job}, {daemon}, {nodes}, {slow}}
 func TestWhatANameSays(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name        string
-		sig         string
-		alone, slow bool
+		name  string
+		sig   string
+		alone bool
 	}{
-		{job, "sig-apps", false, false},
-		{daemon, "sig-apps", true, false},
-		{nodes, "sig-architecture", false, false},
-		{slow, "sig-apps", false, true},
-		{"[sig-node] NoExecuteTaintManager Single Pod [Serial] removing taint cancels eviction [Disruptive] [Conformance]", "sig-node", true, false},
-		{"Something without a group", "sig-unknown", false, false},
+		{job, "sig-apps", false},
+		{daemon, "sig-apps", true},
+		{nodes, "sig-architecture", false},
+		{slow, "sig-apps", false},
+		{"[sig-node] NoExecuteTaintManager Single Pod [Serial] removing taint cancels eviction [Disruptive] [Conformance]", "sig-node", true},
+		{"Something without a group", "sig-unknown", false},
 	} {
-		if of := (Test{test.name}); of.SIG() != test.sig || of.Alone() != test.alone || of.Slow() != test.slow {
-			t.Errorf("%s is of %s, alone: %t, slow: %t", test.name, of.SIG(), of.Alone(), of.Slow())
+		if of := (Test{test.name}); of.SIG() != test.sig || of.Alone() != test.alone {
+			t.Errorf("%s is of %s, alone: %t", test.name, of.SIG(), of.Alone())
 		}
 	}
 }

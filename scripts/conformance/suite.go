@@ -37,9 +37,6 @@ func (t Test) Alone() bool {
 	return strings.Contains(t.Name, "[Serial]") || strings.Contains(t.Name, "[Disruptive]")
 }
 
-// Slow reports whether the test is one of those that take minutes.
-func (t Test) Slow() bool { return strings.Contains(t.Name, "[Slow]") }
-
 // Suite is the suite's program.
 type Suite struct {
 	// Program is the test binary of k8s.io/kubernetes/test/e2e.

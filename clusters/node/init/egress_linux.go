@@ -16,6 +16,7 @@ import (
 
 	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/plan"
+	"lva.io/operators/clusters/node/relay"
 	"lva.io/operators/clusters/socket"
 )
 
@@ -75,7 +76,7 @@ func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 		there.Close()
 		return
 	}
-	join(&buffered{server, reader}, there)
+	relay.Join(context.Background(), &buffered{server, reader}, there)
 }
 
 // asked reads the API server's question.

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +25,7 @@ import (
 	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/outside"
 	"lva.io/operators/clusters/node/plan"
+	"lva.io/operators/clusters/node/relay"
 	"lva.io/operators/clusters/socket"
 )
 
@@ -387,25 +387,7 @@ func forward(listener net.Listener, dial func() (net.Conn, error)) error {
 				connection.Close()
 				return
 			}
-			join(connection, other)
+			relay.Join(context.Background(), connection, other)
 		}()
 	}
-}
-
-// join copies both ways until both are done.
-func join(a, b net.Conn) {
-	half := func(to, from net.Conn) {
-		_, err := io.Copy(to, from)
-		if closer, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
-			_ = closer.CloseWrite() // it may have gone
-			return
-		}
-		to.Close()
-	}
-	var back sync.WaitGroup
-	back.Go(func() { half(a, b) })
-	half(b, a)
-	back.Wait()
-	a.Close()
-	b.Close()
 }

@@ -6,11 +6,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"lva.io/operators/clusters/node/namespace"
+	"lva.io/operators/clusters/removal"
 )
 
 // remove removes a folder as the node's root: a Pod's files may belong to ids that an ordinary user was only lent, and lie in folders
@@ -41,17 +40,7 @@ func removeInside(arguments []string) error {
 }
 
 func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
-			if entry != nil && entry.IsDir() {
-				_ = os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-		err = os.RemoveAll(dir)
-	}
-	if err != nil {
+	if err := removal.All(dir); err != nil {
 		return fmt.Errorf("removing what a node has left: %w", err)
 	}
 	return nil

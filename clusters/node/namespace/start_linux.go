@@ -9,10 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/thread"
 )
 
 // everything is all the kinds of namespaces that the node has of its own.
@@ -68,7 +69,7 @@ func start(c Command) (*exec.Cmd, error) {
 		if user, _ := c.Mapping.Owner(); user != os.Geteuid() {
 			cmd.SysProcAttr.Credential = &syscall.Credential{} // we are nobody there: the process becomes its root
 		}
-		return cmd, onLastingThread(cmd.Start)
+		return cmd, thread.Lasting(cmd.Start)
 	}
 	wait, mapped, err := os.Pipe()
 	if err != nil {
@@ -77,7 +78,7 @@ func start(c Command) (*exec.Cmd, error) {
 	defer mapped.Close()
 	cmd.ExtraFiles = append(cmd.ExtraFiles, wait)
 	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", waitVariable, 2+len(cmd.ExtraFiles)))
-	err = onLastingThread(cmd.Start)
+	err = thread.Lasting(cmd.Start)
 	wait.Close()
 	if err != nil {
 		return nil, err
@@ -91,25 +92,6 @@ func start(c Command) (*exec.Cmd, error) {
 		return nil, err
 	}
 	return cmd, nil
-}
-
-// lasting runs functions on a thread that never ends. The signal that a process gets when its parent dies is sent when the
-// THREAD that started it ends (prctl(2)), and Go ends threads when it likes to.
-var lasting = sync.OnceValue(func() chan<- func() {
-	work := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range work {
-			f()
-		}
-	}()
-	return work
-})
-
-func onLastingThread(f func() error) error {
-	done := make(chan error)
-	lasting() <- func() { done <- f() }
-	return <-done
 }
 
 // Begin is what a first process begins with: it waits for its ids, asks to be killed when its parent dies, and takes the
@@ -152,4 +134,26 @@ func OnThread(f func() error) error {
 		done <- f()
 	}()
 	return <-done
+}
+
+// KeepingNetwork runs a function that may change the network namespace of its thread. Back where it was, the thread is given to others
+// again. Where that is not possible it ends, and with it all processes that were started by it and are to end with their parent: to the
+// kernel, that is the thread (PR_SET_PDEATHSIG).
+func KeepingNetwork(f func() error) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		before, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			result <- fmt.Errorf("looking at our own network namespace: %w", err)
+			return
+		}
+		defer before.Close()
+		err = f()
+		if unix.Setns(int(before.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		result <- err
+	}()
+	return <-result
 }

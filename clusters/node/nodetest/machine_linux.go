@@ -7,11 +7,12 @@ import (
 	"context"
 	"net"
 	"os"
-	"runtime"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/namespace"
 )
 
 // Machine stands for the machine that a node is on: a network to which that of the test has no way. Its sockets are made as a Crossing
@@ -22,7 +23,7 @@ type Machine struct{ namespace *os.File }
 func NewMachine(tb testing.TB, addresses ...string) *Machine {
 	tb.Helper()
 	m := &Machine{}
-	err := onThread(func() (err error) {
+	err := namespace.KeepingNetwork(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func NewMachine(tb testing.TB, addresses ...string) *Machine {
 
 // Inside runs a function in the machine's network.
 func (m *Machine) Inside(f func() error) error {
-	return onThread(func() error {
+	return namespace.KeepingNetwork(func() error {
 		if err := unix.Setns(int(m.namespace.Fd()), unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -86,25 +87,4 @@ func (m *Machine) ListenPacket(ctx context.Context, network, address string) (pa
 		return err
 	})
 	return packets, err
-}
-
-// onThread runs a function that may change the network namespace of its thread, and puts the thread back, as package podnet does: one that
-// ends takes processes along that it has started.
-func onThread(f func() error) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		before, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			result <- err
-			return
-		}
-		defer before.Close()
-		err = f()
-		if unix.Setns(int(before.Fd()), unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread()
-		}
-		result <- err
-	}()
-	return <-result
 }

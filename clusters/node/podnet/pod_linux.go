@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/namespace"
 )
 
 // mtu is how large a packet may be. There is no wire, so only the kernel's own limit counts; large ones are cheaper.
@@ -34,12 +36,12 @@ func (n *Network) Attach(id string) (*Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("giving the Pod %s an address: %w", id, err)
 	}
-	namespace, err := n.newNamespace(address)
+	made, err := n.newNamespace(address)
 	if err == nil {
-		if err = errors.Join(n.connect(id, address), n.keep(address, namespace), await(namespace, address)); err == nil {
-			return &Pod{ID: id, Address: address, Namespace: namespace}, nil
+		if err = errors.Join(n.connect(id, address), n.keep(address, made), await(made, address)); err == nil {
+			return &Pod{ID: id, Address: address, Namespace: made}, nil
 		}
-		namespace.Close()
+		made.Close()
 	}
 	_ = removeLink(interfaceName(address))
 	n.release(id)
@@ -47,12 +49,12 @@ func (n *Network) Attach(id string) (*Pod, error) {
 }
 
 // newNamespace makes a namespace with its end of the cable. The other end is in the node's namespace, and down.
-func (n *Network) newNamespace(address netip.Addr) (namespace *os.File, err error) {
-	err = onThread(func() error {
+func (n *Network) newNamespace(address netip.Addr) (made *os.File, err error) {
+	err = namespace.KeepingNetwork(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
 		}
-		if namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+		if made, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err
 		}
 		// Made on this side, and its other end put there: in this namespace nothing else can have the name eth0.
@@ -66,10 +68,10 @@ func (n *Network) newNamespace(address netip.Addr) (namespace *os.File, err erro
 		}
 		return setUpPod(address)
 	})
-	if err != nil && namespace != nil {
-		namespace.Close()
+	if err != nil && made != nil {
+		made.Close()
 	}
-	return namespace, err
+	return made, err
 }
 
 // setUpPod is called in the Pod's namespace.
@@ -138,11 +140,11 @@ func (n *Network) connect(id string, address netip.Addr) error {
 
 // await waits until the cable carries packets, a moment after both ends are up: the kernel tells an interface that the other end is up by
 // a worker of its own. What a Pod would send before is lost, and sent again a second later.
-func await(namespace *os.File, address netip.Addr) error {
+func await(network *os.File, address netip.Addr) error {
 	if err := awaitLink(interfaceName(address)); err != nil {
 		return err
 	}
-	return Inside(namespace, func() error { return awaitLink("eth0") })
+	return Inside(network, func() error { return awaitLink("eth0") })
 }
 
 // linkTimeout is how long that worker may take, and look how often it is looked. Newer kernels catch up with it when they are asked.

@@ -17,6 +17,7 @@ import (
 
 	"lva.io/operators/clusters/images/named"
 	"lva.io/operators/clusters/node/container"
+	"lva.io/operators/clusters/removal"
 )
 
 // Store is where images and containers lie. Several nodes may share Images and Layers.
@@ -223,19 +224,8 @@ func (s *Store) Remove(id string) error {
 	if id == "" || strings.ContainsRune(id, '/') {
 		return fmt.Errorf("%q is no container", id)
 	}
-	dir := filepath.Join(s.Containers, id)
-	err := os.RemoveAll(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		// overlayfs leaves a folder without rights in work, and a container may do so anywhere.
-		_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, _ error) error {
-			if entry != nil && entry.IsDir() {
-				_ = os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-		err = os.RemoveAll(dir)
-	}
-	if err != nil {
+	// overlayfs leaves a folder without rights in work, and a container may do so anywhere.
+	if err := removal.All(filepath.Join(s.Containers, id)); err != nil {
 		return fmt.Errorf("removing the files of a container: %w", err)
 	}
 	return nil

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package removal removes folders with all that programs have left there, whatever that does to stay. It knows nothing of whose they are.
+package removal
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// All removes a folder with all that is in it: folders that forbid it, trees of any depth. What links lead to stays. A folder that is not
+// there is no error.
+func All(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return os.Remove(dir)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	r := &remover{root: root, prefix: rand.Text()}
+	for r.removed, r.failed = 1, nil; r.removed > 0; {
+		r.removed, r.failed = 0, nil
+		r.empty(".")
+	}
+	if r.failed != nil {
+		return r.failed
+	}
+	return os.Remove(dir)
+}
+
+// remover removes what is in a folder. It moves folders up until they lie right below it: so it needs no stack, no long
+// paths, and no more than three descriptors, which os.RemoveAll would for a tree that somebody made as deep as he could.
+type remover struct {
+	root   *os.Root
+	prefix string // of the names of folders that were moved, which nobody can know
+	moved  int
+	// removed counts what was removed or moved, and failed is the first error, since the last look.
+	removed int
+	failed  error
+}
+
+// empty removes what is in the root ("."), and moves up what is in a folder there.
+func (r *remover) empty(dir string) {
+	folder, err := r.root.Open(dir)
+	if r.fails(err) {
+		return
+	}
+	defer folder.Close()
+	for {
+		const some = 1024
+		entries, err := folder.ReadDir(some)
+		for _, entry := range entries {
+			switch name := filepath.Join(dir, entry.Name()); {
+			case !entry.IsDir():
+				r.did(r.root.Remove(name))
+			case r.fails(r.open(name)):
+			case dir != ".":
+				r.moved++
+				r.did(r.root.Rename(name, fmt.Sprint(r.prefix, r.moved)))
+			default:
+				r.empty(name)
+				r.did(r.root.Remove(name))
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				r.fails(err)
+			}
+			return
+		}
+	}
+}
+
+// open lets us list and change a folder.
+func (r *remover) open(name string) error {
+	info, err := r.root.Lstat(name)
+	if err == nil && info.Mode().Perm()&0o700 == 0o700 {
+		return nil
+	}
+	return r.root.Chmod(name, 0o700)
+}
+
+func (r *remover) did(err error) {
+	if err == nil {
+		r.removed++
+	}
+	r.fails(err)
+}
+
+func (r *remover) fails(err error) bool {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if r.failed == nil {
+		r.failed = err
+	}
+	return true
+}
