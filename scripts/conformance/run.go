@@ -113,6 +113,7 @@ func (r Run) batch(ctx context.Context, scope *process.Scope, tests []Test) ([]R
 	var output bytes.Buffer
 	p, err := scope.Start(process.Spec{
 		Name: "the conformance suite", Path: r.Program, Dir: dir, Stdout: &output, Stderr: &output,
+		Env: append(os.Environ(), "TMPDIR="+dir), // its tests leave what they have put there
 		Args: []string{
 			"--kubeconfig=" + r.Kubeconfig, "--kubectl-path=" + r.Kubectl, "--provider=skeleton", "--num-nodes=1", "--disable-log-dump", "--dump-logs-on-failure=false",
 			"--ginkgo.focus=" + focusOn(tests), "--ginkgo.json-report=" + report, "--ginkgo.no-color", "--ginkgo.timeout=" + limit.String(),
