@@ -116,6 +116,8 @@ type Layer struct {
 	Directories map[string]string `json:"directories"`
 	// Programs are paths, with the names of programs.
 	Programs map[string]string `json:"programs"`
+	// Modes are those of programs, in octal, where they are not "0755": "4755" runs as its owner (setuid).
+	Modes map[string]string `json:"modes,omitempty"`
 	// Files come from modules, or stand here.
 	Files []File `json:"files"`
 	// Links are paths, with what they lead to.
@@ -315,6 +317,14 @@ func (c *Catalogue) checkLayer(where string, l Layer, say func(string, ...any)) 
 		once(p)
 		if _, there := c.Programs[l.Programs[p]]; !there {
 			say("%s: there is no program %s", where, l.Programs[p])
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(l.Modes)) {
+		if _, there := l.Programs[p]; !there {
+			say("%s: %s has a mode, and is no program", where, p)
+		}
+		if _, err := mode(l.Modes[p], 0); err != nil {
+			say("%s: %s: %w", where, p, err)
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(l.Links)) {

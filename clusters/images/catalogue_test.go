@@ -166,6 +166,8 @@ func TestAWrongCatalogueIsRefused(t *testing.T) {
 		{"relative path", program + strings.Replace(image, "/p:", "p:", 1), "absolute path"},
 		{"path through a link of Debian", program + strings.Replace(image, "/p:", "/bin/p:", 1), "must be written /usr/bin/p"},
 		{"mode", program + strings.Replace(image, "{programs: {/p: hello}}", "{directories: {/d: '9'}}", 1), "must be octal"},
+		{"mode of a program", program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/p: '9'}}", 1), "must be octal"},
+		{"mode of no program", program + strings.Replace(image, "{programs: {/p: hello}}", "{programs: {/p: hello}, modes: {/q: '4755'}}", 1), "/q has a mode, and is no program"},
 		{"version without module", strings.Replace(program, "hello}", "hello, variables: [main.v=$VERSION]}", 1) + image, "needs versionOf"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -431,11 +431,15 @@ func (s *Store) collect(ctx context.Context, c *Catalogue, l Layer, progress Pro
 		}
 	}
 	for _, path := range names(l.Programs) {
+		bits, err := mode(l.Modes[path], 0o755)
+		if err != nil {
+			return nil, err
+		}
 		program, err := s.ensureProgram(ctx, c, l.Programs[path], progress)
 		if err != nil {
 			return nil, err
 		}
-		if err := files.add(path, entry{mode: 0o755, source: program}); err != nil {
+		if err := files.add(path, entry{mode: bits, source: program}); err != nil {
 			return nil, err
 		}
 	}

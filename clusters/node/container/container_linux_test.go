@@ -133,6 +133,29 @@ func TestAProgramRunsAsItsUserWithoutRights(t *testing.T) {
 	says(t, spec, "1234\n5678\n0000000000000000")
 }
 
+func TestAProgramMayRunAsItsOwnerUnlessItIsForbidden(t *testing.T) {
+	id, err := os.ReadFile("/usr/bin/id")
+	if err != nil {
+		t.Skipf("the machine has no program to try it with: %v", err)
+	}
+	owner := "0"
+	if namespace.SingleID() {
+		owner = "1234" // there is no other
+	}
+	for forbidden, want := range map[bool]string{false: owner, true: "1234"} {
+		spec := shell(t, `/id -u`)
+		spec.User, spec.NoNewPrivileges = 1234, forbidden
+		file := filepath.Join(spec.Root.Dir, "id")
+		if err := os.WriteFile(file, id, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, 0o755|os.ModeSetuid); err != nil {
+			t.Fatal(err)
+		}
+		says(t, spec, want)
+	}
+}
+
 func TestRootHasOnlyItsCapabilities(t *testing.T) {
 	kept, err := container.WithCapabilities(container.Unprivileged, []string{"NET_ADMIN"}, []string{"ALL"})
 	if err != nil {

@@ -187,6 +187,7 @@ require (
 
 tool (
 	k8s.io/kubernetes/test/images/agnhost
+	k8s.io/kubernetes/test/images/nonewprivs
 	k8s.io/sample-apiserver
 )
 
