@@ -16,7 +16,6 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
-	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/conformance"
@@ -169,11 +168,16 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 		}
 		return there.File, func() error { return nil }, nil
 	}
+	catalogue, err := images.Load()
+	if err != nil {
+		return "", nil, err
+	}
 	parts, err := c.EnsureNode(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	if err := c.makeImages(ctx); err != nil {
+	// A Pod that wants one would have it made, too, and in the time that the test gives it.
+	if err := makeImages(ctx, c.Checkout, "make the images of the tests", catalogue.Set("conformance")); err != nil {
 		return "", nil, err
 	}
 	cluster, err := embedded.StartWithNode(ctx, c.ControlPlane, parts)
@@ -181,24 +185,6 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 		return "", nil, err
 	}
 	return cluster.Kubeconfig, cluster.Stop, nil
-}
-
-// makeImages makes the images that the tests run. A Pod that wants one would have it made, too, and in the time that the test gives it.
-func (c *conforming) makeImages(ctx context.Context) error {
-	catalogue, err := images.Load()
-	if err != nil {
-		return err
-	}
-	bar := progress.Start(os.Stderr, "make the images of the tests")
-	_, err = images.StoreOf(c.Root).Ensure(ctx, catalogue.Set("conformance"), func(what string, done, total int64) {
-		bar.Set(what, int(done), int(total))
-	})
-	if err != nil {
-		bar.Fail()
-		return err
-	}
-	bar.Done()
-	return nil
 }
 
 // judge runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not known.
