@@ -103,7 +103,7 @@ func labels(ctx context.Context, t *testing.T, c *check.Check) {
 	shop := shopOf(ctx)
 	_, err := shop.Create(ctx, "sundae", []string{"vanilla"})
 	c.OK(t, "creating an icecream", err)
-	c.EventuallyWithin(ctx, t, "sundae has a cup and a spoon", 5*time.Second, shop.Changed, func() (string, bool) {
+	c.EventuallyWithin(ctx, t, "sundae has a cup and a spoon", 10*time.Second, shop.Changed, func() (string, bool) {
 		object, err := shop.Client.Get(ctx, "sundae", metav1.GetOptions{})
 		c.OK(t, "reading an icecream", err)
 		names := []string{}
