@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/nodetest"
 )
@@ -163,5 +165,37 @@ func TestASetLivesWithoutProcesses(t *testing.T) {
 	}
 	if err := set.Close(); err != nil {
 		t.Errorf("closing it again: %v", err)
+	}
+}
+
+func TestWhatIsMountedInADetachedTreeIsNotOnTheMachine(t *testing.T) {
+	machine, node := t.TempDir(), t.TempDir()
+	mount := func(kind, target string, flags uintptr) {
+		t.Helper()
+		if err := unix.Mount(kind, target, kind, flags, ""); err != nil {
+			t.Fatal(err)
+		}
+		if kind != "" {
+			t.Cleanup(func() { _ = unix.Unmount(target, unix.MNT_DETACH) })
+		}
+	}
+	mount("tmpfs", machine, 0)
+	mount("", machine, unix.MS_SHARED) // as systemd has all mounts
+	if err := os.Mkdir(filepath.Join(machine, "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := namespace.Detach(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	if err := unix.MoveMount(int(tree.Fd()), "", unix.AT_FDCWD, node, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(node, unix.MNT_DETACH) })
+	mount("tmpfs", filepath.Join(node, "below"), 0)
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || !strings.Contains(string(mounts), node+"/below ") || strings.Contains(string(mounts), machine+"/below ") {
+		t.Errorf("the mounts are %s, %v", mounts, err)
 	}
 }

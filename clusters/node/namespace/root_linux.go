@@ -42,7 +42,13 @@ func Detach(path string) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open_tree", Path: path, Err: err}
 	}
-	return os.NewFile(uintptr(descriptor), path), nil
+	tree := os.NewFile(uintptr(descriptor), path)
+	// systemd has the machine's mounts shared. So would the copy be, and whatever is mounted in it would come to be on the machine, too.
+	private := &unix.MountAttr{Propagation: unix.MS_PRIVATE}
+	if err := unix.MountSetattr(descriptor, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, private); err != nil {
+		return nil, errors.Join(&os.PathError{Op: "mount_setattr", Path: path, Err: err}, tree.Close())
+	}
+	return tree, nil
 }
 
 // devices are those that a program may expect. None of them lets anybody do harm.
