@@ -27,38 +27,31 @@ const prefix = "operator-labs-"
 // ErrNone says that no control groups can be had here.
 var ErrNone = errors.New("this machine gives us no control groups of version 2")
 
-// Base is the group below which we may make the node's: root's is that of the machine, a user's the one that its own group is in. The
-// error is ErrNone where there is none whose controllers can be passed on.
+// Base is the group below which root makes the nodes'. The error is ErrNone where its controllers can't be passed on.
 func Base() (string, error) {
+	if !version2() {
+		return "", ErrNone
+	}
+	passed, err := os.ReadFile(filepath.Join(mounted, "cgroup.subtree_control"))
+	if err != nil || !allControllers(string(passed)) || unix.Access(mounted, unix.W_OK) != nil {
+		return "", ErrNone
+	}
+	return mounted, nil
+}
+
+// version2 reports whether the machine has version 2 only: where both are there, version 1 has the controllers.
+func version2() bool {
 	var system unix.Statfs_t
-	if err := unix.Statfs(mounted, &system); err != nil || system.Type != unix.CGROUP2_SUPER_MAGIC {
-		return "", ErrNone
-	}
-	base := mounted
-	if os.Geteuid() != 0 {
-		own, err := os.ReadFile("/proc/self/cgroup")
-		if err != nil {
-			return "", ErrNone
-		}
-		_, path, _ := strings.Cut("\n"+string(own), "\n0::/") // the line of version 2, among others where both are there
-		if path, _, _ = strings.Cut(path, "\n"); path == "" {
-			return "", ErrNone
-		}
-		base = filepath.Join(mounted, filepath.Dir(path))
-	}
-	passed, err := os.ReadFile(filepath.Join(base, "cgroup.subtree_control"))
-	if err != nil {
-		return "", ErrNone
-	}
+	return unix.Statfs(mounted, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+func allControllers(list string) bool {
 	for _, controller := range Controllers {
-		if !slices.Contains(strings.Fields(string(passed)), controller) {
-			return "", ErrNone
+		if !slices.Contains(strings.Fields(list), controller) {
+			return false
 		}
 	}
-	if unix.Access(base, unix.W_OK) != nil || unix.Access(filepath.Join(base, "cgroup.procs"), unix.W_OK) != nil {
-		return "", ErrNone
-	}
-	return base, nil
+	return true
 }
 
 // Group is a node's control group.
@@ -70,7 +63,7 @@ type Group struct {
 // Programs is the folder of the group of the node's own programs.
 func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 
-// Make makes the group of a node, which passes these controllers on, and gives it to the user and group who are root there.
+// Make makes the group of root's node, which passes these controllers on, and gives it to the user and group who are root there.
 func Make(base, name string, controllers []string, user, group int) (*Group, error) {
 	sweep(base)
 	g := &Group{Dir: filepath.Join(base, prefix+name)}
@@ -84,10 +77,8 @@ func Make(base, name string, controllers []string, user, group int) (*Group, err
 }
 
 func (g *Group) prepare(controllers []string, user, group int) error {
-	if len(controllers) > 0 {
-		if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.subtree_control"), []byte("+"+strings.Join(controllers, " +")), 0); err != nil {
-			return err
-		}
+	if err := g.pass(controllers); err != nil {
+		return err
 	}
 	if err := os.Mkdir(g.Programs(), 0o755); err != nil {
 		return err
@@ -99,6 +90,14 @@ func (g *Group) prepare(controllers []string, user, group int) error {
 		}
 	}
 	return nil
+}
+
+// pass lets groups below this one have controllers.
+func (g *Group) pass(controllers []string) error {
+	if len(controllers) == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(g.Dir, "cgroup.subtree_control"), []byte("+"+strings.Join(controllers, " +")), 0)
 }
 
 // removeTimeout is how long processes that were killed may take to leave a group.

@@ -17,13 +17,47 @@ import (
 	"lva.io/operators/clusters/node/plan"
 )
 
-// makeGroups makes the node's control groups, and starts who removes them: unlike all else of a node they are not the kernel's to
-// remove when we are killed. They are removed when life is closed, or ends with us. nil: there are none to be had here.
-func makeGroups(h plan.Host) (groups *cgroup.Group, life io.Closer, err error) {
-	base, err := cgroup.Base()
-	if errors.Is(err, cgroup.ErrNone) {
-		return nil, io.NopCloser(nil), nil
+// enterGroup begins this program again in a control group that is its user's to divide, if there is one to be had. Root's need not
+// begin in one.
+func enterGroup(plan string) {
+	if os.Geteuid() == 0 {
+		return
 	}
+	program, err := os.Executable()
+	if err == nil {
+		err = cgroup.Enter(groupOf(plan), program, "init", "host", plan)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err) // a node without limits is better than none
+	}
+}
+
+// groupOf names the control group of the node with this file of a plan, whose end on the machine we are.
+func groupOf(plan string) string {
+	return fmt.Sprintf("%s-%d", filepath.Base(filepath.Dir(filepath.Dir(plan))), os.Getpid())
+}
+
+// makeGroups makes the node's control groups, which are there until life is closed, or ends with us. nil: there are none to be had here.
+func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer) {
+	var err error
+	if os.Geteuid() == 0 {
+		groups, life, err = makeRootsGroups(h, name)
+	} else {
+		groups, err = cgroup.Own(name, cgroup.Controllers)
+	}
+	if err != nil && !errors.Is(err, cgroup.ErrNone) {
+		fmt.Fprintln(os.Stderr, err) // it looked as if there were some
+	}
+	if life == nil {
+		life = io.NopCloser(nil)
+	}
+	return groups, life
+}
+
+// makeRootsGroups starts who removes them, too: unlike all else of a node, and other than the groups of ordinary users, they are nobody's to
+// remove when we are killed.
+func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer, err error) {
+	base, err := cgroup.Base()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,12 +66,8 @@ func makeGroups(h plan.Host) (groups *cgroup.Group, life io.Closer, err error) {
 		mapping = mapping.Alone()
 	}
 	user, group := mapping.Owner()
-	name := fmt.Sprintf("%s-%d", filepath.Base(filepath.Dir(h.Dir)), os.Getpid())
-	groups, err = cgroup.Make(base, name, cgroup.Controllers, user, group)
-	if err != nil {
-		// It looked as if there were some. A node without limits is better than none.
-		fmt.Fprintln(os.Stderr, err)
-		return nil, io.NopCloser(nil), nil
+	if groups, err = cgroup.Make(base, name, cgroup.Controllers, user, group); err != nil {
+		return nil, nil, err
 	}
 	if life, err = guardGroups(groups.Dir); err != nil {
 		return nil, nil, errors.Join(err, groups.Remove())

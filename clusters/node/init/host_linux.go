@@ -37,6 +37,7 @@ func host(arguments []string) error {
 	if len(arguments) != 1 {
 		return errors.New("give the file of a plan")
 	}
+	enterGroup(arguments[0])
 	unix.CloseOnExec(readyFile) // who waits for what we say waits for its end
 	ready := os.NewFile(readyFile, "ready")
 	tell := func(s plan.Status) error {
@@ -52,10 +53,7 @@ func host(arguments []string) error {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return fmt.Errorf("reading the plan of a node: %w", err)
 	}
-	groups, life, err := makeGroups(h)
-	if err != nil {
-		return errors.Join(err, tell(statusOf(err)))
-	}
+	groups, life := makeGroups(h, groupOf(arguments[0]))
 	defer life.Close()
 	node, inside, err := begin(h, groups)
 	if err != nil {
