@@ -245,6 +245,13 @@ func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 		t.Errorf("from Pod to Pod, %q was said, and the exit code is %d", said, code)
 	}
 
+	// It would crash the kubelet.
+	said, code := kubectl(t, program, cluster.Kubeconfig, "patch", "pod", "web", "--subresource=resize", "--patch",
+		`{"spec":{"containers":[{"name":"web","resources":{"requests":{"cpu":"20m"}}}]}}`)
+	if code == 0 || !strings.Contains(said, "can't be resized in place") {
+		t.Errorf("a Pod is resized: exit code %d, %s", code, said)
+	}
+
 	if err := client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,10 @@ func TestEachObjectIsWhatTheAPIKnows(t *testing.T) {
 			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
 		}
 	}
-	for kind, want := range map[string]string{"StorageClass": "storageclasses", "ConfigMap": "configmaps", "ClusterRoleBinding": "clusterrolebindings"} {
+	for kind, want := range map[string]string{
+		"StorageClass": "storageclasses", "ConfigMap": "configmaps", "ClusterRoleBinding": "clusterrolebindings",
+		"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+	} {
 		for _, object := range objects {
 			if object.GetKind() != kind {
 				continue
