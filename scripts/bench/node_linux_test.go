@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,8 +24,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"lva.io/operators/clusters/await"
+	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/multicall"
@@ -152,10 +155,31 @@ func ready(pod *corev1.Pod, _ bool) bool {
 }
 
 // BenchmarkPod creates a Pod whose image is there, waits until it is Ready, deletes it, and waits until it is gone.
-func BenchmarkPod(bench *testing.B) {
-	b := newBed(bench)
+func BenchmarkPod(bench *testing.B) { newBed(bench).comeAndGo() }
+
+// BenchmarkPodOnKind is the same on the cluster of `make cluster`.
+func BenchmarkPodOnKind(bench *testing.B) {
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		bench.Fatal(err)
+	}
+	kubeconfig := docker.Kubeconfig(absolute, docker.DefaultCluster)
+	if _, err := os.Stat(kubeconfig); err != nil {
+		bench.Skip("there is no kind cluster: `make cluster` creates one")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		bench.Fatal(err)
+	}
+	config.QPS = -1
+	bed{bench, kubernetes.NewForConfigOrDie(config)}.comeAndGo()
+}
+
+func (b bed) comeAndGo() {
+	b.Helper()
 	b.create("first") // what is slow only once
 	b.until("first", ready)
+	b.remove("first")
 	var up, gone samples
 	for n := 0; b.Loop(); n++ {
 		name := fmt.Sprintf("pod-%d", n)
@@ -164,15 +188,21 @@ func BenchmarkPod(bench *testing.B) {
 		b.until(name, ready)
 		up = append(up, time.Since(began).Seconds())
 		began = time.Now()
-		if err := b.CoreV1().Pods(space).Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		b.gone(name)
+		b.remove(name)
 		gone = append(gone, time.Since(began).Seconds())
 	}
 	b.ReportMetric(0, "ns/op")
-	up.report(bench, "ready-s")
-	gone.report(bench, "gone-s")
+	up.report(b.B, "ready-s")
+	gone.report(b.B, "gone-s")
+}
+
+// remove deletes a Pod, and waits until it is gone.
+func (b bed) remove(name string) {
+	b.Helper()
+	if err := b.CoreV1().Pods(space).Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	b.gone(name)
 }
 
 // gone waits until there is no such Pod.
