@@ -167,6 +167,7 @@ func TestProgramsMayBehaveBadly(t *testing.T) {
 }
 
 func (g *guests) deaf(t *testing.T, name string) {
+	t.Helper()
 	const keep = "operator-labs.test/keep"
 	g.invite(t, name, []string{"deaf"}, func(pod *corev1.Pod) { pod.Finalizers = []string{keep} })
 	g.says(t, name, "deaf")
@@ -186,18 +187,21 @@ func (g *guests) deaf(t *testing.T, name string) {
 }
 
 func (g *guests) breeds(t *testing.T, name string) {
+	t.Helper()
 	g.invite(t, name, []string{"breed"})
 	g.says(t, name, "deaf", "deaf", "deaf")
 	g.leaves(t, name)
 }
 
 func (g *guests) haunts(t *testing.T, name string) {
-	g.invite(t, name, []string{"haunt"}, func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = ptr.To(true) })
+	t.Helper()
+	g.invite(t, name, []string{"haunt"}, func(pod *corev1.Pod) { pod.Spec.ShareProcessNamespace = new(true) })
 	g.says(t, name, "1 zombie")
 	g.leaves(t, name)
 }
 
 func (g *guests) exits(t *testing.T, name string) {
+	t.Helper()
 	g.invite(t, name, []string{"exit", "3"}, func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyAlways })
 	pod := g.becomes(t, name, "is in CrashLoopBackOff", func(pod *corev1.Pod) bool {
 		s := pod.Status.ContainerStatuses
@@ -210,6 +214,7 @@ func (g *guests) exits(t *testing.T, name string) {
 }
 
 func (g *guests) talks(t *testing.T, name string) {
+	t.Helper()
 	const much, most = 1 << 30, 512 << 20 // bytes
 	g.invite(t, name, []string{"talk", fmt.Sprint(much)})
 	dir := filepath.Join(g.Dir, "node", "log", "pods")
@@ -240,9 +245,10 @@ func sizeOf(pattern string) (size int64) {
 }
 
 func (g *guests) fillsMemory(t *testing.T, name string) {
+	t.Helper()
 	g.invite(t, name, []string{"fill", "/volume/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("4Mi")),
+			Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("4Mi")),
 		}}}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	})
@@ -252,6 +258,7 @@ func (g *guests) fillsMemory(t *testing.T, name string) {
 }
 
 func (g *guests) fillsDisk(t *testing.T, name string) {
+	t.Helper()
 	g.invite(t, name, []string{"fill", "/tmp/file", fmt.Sprint(8 << 20)}, func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("4Mi")}
 	})
@@ -263,6 +270,7 @@ func (g *guests) fillsDisk(t *testing.T, name string) {
 }
 
 func (g *guests) waitsForImage(t *testing.T, name string) {
+	t.Helper()
 	g.invite(t, name, nil, func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "test/slow:v1" })
 	if told := g.events(t, name, "Building", `"test/slow:v1": 5 of 9 packages compiled`); len(told) != 1 || told[0].Count < 2 {
 		t.Errorf("one Event is to be told again and again, and told is %+v", told)
@@ -291,7 +299,7 @@ func (g *guests) wantsPort(t *testing.T) {
 	welcome := func() (bool, error) {
 		connection, err := net.Dial("tcp4", address.String())
 		if err != nil {
-			return false, nil //nolint:nilerr // it is asked again
+			return false, nil
 		}
 		defer connection.Close()
 		said, _ := bufio.NewReader(connection).ReadString('\n')

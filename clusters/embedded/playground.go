@@ -158,8 +158,7 @@ func whyNoNode(ctx context.Context, parts *NodeParts) (string, error) {
 		return "", nil
 	}
 	err := node.Probe(ctx, parts.Programs)
-	var unavailable *node.Unavailable
-	if errors.As(err, &unavailable) {
+	if unavailable, ok := errors.AsType[*node.Unavailable](err); ok {
 		return unavailable.Error(), nil
 	}
 	return "", err

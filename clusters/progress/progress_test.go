@@ -119,8 +119,12 @@ func TestWhatIsLeftFollowsFromWhatIsDone(t *testing.T) {
 		elapsed     time.Duration
 		want        string
 	}{
-		{0, 10, time.Minute, ""}, {1, 10, time.Second, ""}, {5, 0, time.Minute, ""},
-		{5, 10, 40 * time.Second, "40 s"}, {1, 10, time.Minute, "9 min"}, {10, 10, time.Minute, "5 s"},
+		{0, 10, time.Minute, ""},
+		{1, 10, time.Second, ""},
+		{5, 0, time.Minute, ""},
+		{5, 10, 40 * time.Second, "40 s"},
+		{1, 10, time.Minute, "9 min"},
+		{10, 10, time.Minute, "5 s"},
 	} {
 		if got := Left(test.done, test.total, test.elapsed); got != test.want {
 			t.Errorf("when %d of %d took %s, %q is left, want %q", test.done, test.total, test.elapsed, got, test.want)

@@ -178,10 +178,11 @@ func (c *Checkout) EnsureNode(ctx context.Context) (embedded.NodeParts, error) {
 	if err := programs.Ensure(ctx, os.Stderr, ensured...); err != nil {
 		return parts, err
 	}
-	var unavailable *node.Unavailable
-	if err := node.Probe(ctx, parts.Programs); errors.As(err, &unavailable) {
+	err = node.Probe(ctx, parts.Programs)
+	if _, ok := errors.AsType[*node.Unavailable](err); ok {
 		return parts, nil // who starts the node says so
-	} else if err != nil {
+	}
+	if err != nil {
 		return parts, err
 	}
 	return parts, programs.Ensure(ctx, os.Stderr, needed[first:]...)
