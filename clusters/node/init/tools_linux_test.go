@@ -7,14 +7,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -150,6 +153,75 @@ func TestWhereNamespacesAreTurnedOffTheSettingIsNamed(t *testing.T) {
 		if !strings.Contains(s.Reason, "kind "+kind) || !strings.Contains(s.Remedy, "sysctl user.max_"+kind+"_namespaces=") {
 			t.Errorf("without %s namespaces the probe says %+v", kind, s)
 		}
+	}
+}
+
+// containedVariable makes this program what a container engine makes of a program: one that may make no namespaces.
+const containedVariable = "OPERATOR_LABS_TEST_CONTAINED"
+
+func init() {
+	if program := os.Getenv(containedVariable); program != "" {
+		err := contain()
+		if err == nil {
+			err = syscall.Exec(program, []string{program, "probe"}, nil)
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// contain has system calls refused as Docker's default profile does for a container without privileges: clone is looked at, and clone3,
+// into whose arguments no filter sees, is said not to exist (moby/profiles, seccomp/default.json).
+func contain() error {
+	const (
+		callAt, flagsAt = 0, 16
+		namespaces      = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	)
+	load := func(at uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+	}
+	equal := func(to uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: to, Jt: yes, Jf: no}
+	}
+	answer := func(what uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: what} }
+	filter := []unix.SockFilter{
+		load(callAt),
+		equal(unix.SYS_CLONE3, 8, 0), equal(unix.SYS_UNSHARE, 6, 0), equal(unix.SYS_MOUNT, 5, 0), equal(unix.SYS_SETNS, 4, 0),
+		equal(unix.SYS_CLONE, 0, 2),
+		load(flagsAt),
+		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: namespaces, Jt: 1, Jf: 0},
+		answer(unix.SECCOMP_RET_ALLOW), answer(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)), answer(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)),
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, err := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); err != 0 {
+		return err
+	}
+	return nil
+}
+
+func TestInAContainerWithoutPrivilegesThatIsSaid(t *testing.T) {
+	t.Parallel()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), executable)
+	cmd.Env = append(os.Environ(), containedVariable+"="+path)
+	said, err := cmd.Output()
+	var s plan.Status
+	if parseErr := json.Unmarshal(said, &s); parseErr != nil {
+		t.Fatalf("the probe said %q: %v, %v", said, parseErr, err)
+	}
+	if !strings.Contains(s.Reason, "as in a container without privileges") || !strings.Contains(s.Remedy, "--privileged") {
+		t.Errorf("the probe says %+v", s)
 	}
 }
 
