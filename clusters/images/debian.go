@@ -31,7 +31,11 @@ var fleeting = []string{
 
 // writeDebian writes a root of Debian packages as a layer.
 func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.Writer, progress Progress) error {
-	if err := debian.Need(ctx, map[string]string{"mmdebstrap": "mmdebstrap"}); err != nil {
+	needed := map[string]string{"mmdebstrap": "mmdebstrap"}
+	if os.Geteuid() != 0 {
+		needed["uidmap"] = "newuidmap"
+	}
+	if err := debian.Need(ctx, needed); err != nil {
 		return err
 	}
 	scope, err := process.NewScope(process.Options{})
@@ -40,11 +44,14 @@ func (s *Store) writeDebian(ctx context.Context, name string, root Debian, w io.
 	}
 	defer scope.Close()
 	// dpkg waits for the disk after each file, unless it is told that a root which is only half there is worth nothing.
-	command := []string{"mmdebstrap", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"}
-	if os.Geteuid() == 0 {
-		// What it mounts in the root, as /proc, goes with it, also when it is killed. Without root it does that by itself.
-		command = append([]string{"unshare", "--mount", "--"}, command...)
+	command := []string{"mmdebstrap", "--mode=root", "--variant=minbase", "--format=tar", "--dpkgopt=force-unsafe-io", "--include=" + strings.Join(root.Packages, ","), root.Suite, "-"}
+	// What it mounts in the root, as /proc, goes with it, also when it is killed.
+	alone := []string{"unshare", "--mount"}
+	if os.Geteuid() != 0 {
+		// Its own way without root makes this user one of many, who may not even enter a folder of ours.
+		alone = append(alone, "--user", "--map-root-user", "--map-auto")
 	}
+	command = append(append(alone, "--"), command...)
 	program, err := exec.LookPath(command[0])
 	if err != nil {
 		return err
