@@ -16,9 +16,11 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/conformance"
+	"lva.io/operators/scripts/stage/kind"
 )
 
 // conformanceDir, below out, has the results of each kind of cluster.
@@ -162,22 +164,23 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 		return "", nil, err
 	}
 	if !c.embedded() {
-		there, _, err := c.there(ctx, c.Checkout)
+		there, on, err := c.there(ctx, c.Checkout)
 		if err != nil {
 			return "", nil, err
 		}
+		if on == onKind {
+			if err := c.bringImages(ctx, strings.TrimPrefix(there.Context, kindContext)); err != nil {
+				return "", nil, err
+			}
+		}
 		return there.File, func() error { return nil }, nil
-	}
-	catalogue, err := images.Load()
-	if err != nil {
-		return "", nil, err
 	}
 	parts, err := c.EnsureNode(ctx)
 	if err != nil {
 		return "", nil, err
 	}
 	// A Pod that wants one would have it made, too, and in the time that the test gives it.
-	if err := makeImages(ctx, c.Checkout, "make the images of the tests", catalogue.Set("conformance")); err != nil {
+	if _, err := c.makeImages(ctx); err != nil {
 		return "", nil, err
 	}
 	cluster, err := embedded.StartWithNode(ctx, c.ControlPlane, parts)
@@ -187,9 +190,40 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 	return cluster.Kubeconfig, cluster.Stop, nil
 }
 
+// makeImages makes the images that the tests run.
+func (c *conforming) makeImages(ctx context.Context) ([]images.Image, error) {
+	catalogue, err := images.Load()
+	if err != nil {
+		return nil, err
+	}
+	wanted := catalogue.Set("conformance")
+	return wanted, makeImages(ctx, c.Checkout, "make the images of the tests", wanted)
+}
+
+// bringImages brings them to the nodes of a kind cluster, which may reach no registry.
+func (c *conforming) bringImages(ctx context.Context, cluster string) error {
+	wanted, err := c.makeImages(ctx)
+	if err != nil {
+		return err
+	}
+	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}
+	built, err := nodes.Store.Find(wanted)
+	if err != nil {
+		return err
+	}
+	spinner := progress.Start(os.Stderr, "bring the images of the tests to the nodes")
+	if err := nodes.Bring(ctx, built...); err != nil {
+		spinner.Fail()
+		return err
+	}
+	spinner.Done()
+	return nil
+}
+
 // judge runs the tests, shows and keeps what becomes of them, and returns how many failed for a reason that is not known.
 func (c *conforming) judge(ctx context.Context, run conformance.Run, known *conformance.Known, ledger *conformance.Ledger) (failed int, err error) {
 	var results []conformance.Result
+	fmt.Printf("%d tests, %d at a time. A line comes when one has ended.\n", len(run.Tests), run.Parallel)
 	started := time.Now()
 	run.Ended = func(result conformance.Result) error {
 		result, expected := known.Explain(result)

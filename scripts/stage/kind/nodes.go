@@ -75,6 +75,11 @@ func (n Nodes) Load(ctx context.Context, reference, program string) error {
 	if err != nil {
 		return fmt.Errorf("making the operator's image: %w", err)
 	}
+	return n.Bring(ctx, built)
+}
+
+// Bring brings images to the nodes that do not have them.
+func (n Nodes) Bring(ctx context.Context, built ...images.Built) error {
 	nodes, err := n.workers(ctx)
 	if err != nil {
 		return err
@@ -83,10 +88,14 @@ func (n Nodes) Load(ctx context.Context, reference, program string) error {
 	for _, node := range nodes {
 		group.Go(func() error {
 			have, err := docker.ImageIDs(ctx, node)
-			if err != nil || have[docker.Canonical(reference)] == built.ID {
+			if err != nil {
 				return err
 			}
-			return docker.Import(ctx, node, func(w io.Writer) error { return n.Store.Archive(ctx, w, built) })
+			lacking := slices.DeleteFunc(slices.Clone(built), func(b images.Built) bool { return have[docker.Canonical(b.Reference)] == b.ID })
+			if len(lacking) == 0 {
+				return nil
+			}
+			return docker.Import(ctx, node, func(w io.Writer) error { return n.Store.Archive(ctx, w, lacking...) })
 		})
 	}
 	return group.Wait()
