@@ -54,6 +54,9 @@ func conformanceCommand() *cobra.Command {
 	return command
 }
 
+// etcdImage begins the reference of etcd's image.
+const etcdImage = "registry.k8s.io/etcd:"
+
 // conforming is one call of the command.
 type conforming struct {
 	*checkout.Checkout
@@ -197,6 +200,11 @@ func (c *conforming) makeImages(ctx context.Context) ([]images.Image, error) {
 		return nil, err
 	}
 	wanted := catalogue.Set("conformance")
+	for _, image := range catalogue.Images {
+		if strings.HasPrefix(image.Reference, etcdImage) { // of the API server that a test aggregates
+			wanted = append(wanted, image)
+		}
+	}
 	return wanted, makeImages(ctx, c.Checkout, "make the images of the tests", wanted)
 }
 
