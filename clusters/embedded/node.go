@@ -40,11 +40,16 @@ type NodeParts struct {
 	Programs node.Programs
 	// Images is the folder of the image store.
 	Images string
+	// Unavailable, unless it is nil, says that this machine can have no node. Then the rest need not be there.
+	Unavailable *node.Unavailable
 }
 
 // StartWithNode is Start for who makes Pods: it returns when a node is Ready, too. The error is a *node.Unavailable where there can
 // be none.
 func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
+	if parts.Unavailable != nil {
+		return nil, parts.Unavailable
+	}
 	c, err := startPrepared(ctx, program, manner{scheduler: true, node: &parts})
 	if err != nil {
 		return nil, err

@@ -426,12 +426,7 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
 	parts := nodeParts(t)
-	refusing := parts
-	refusing.Programs.Init = filepath.Join(t.TempDir(), "init")
-	const answer = `{"Reason":"user namespaces are turned off on this machine","Remedy":"let root turn them on"}`
-	if err := os.WriteFile(refusing.Programs.Init, []byte("#!/bin/sh\necho '"+answer+"'\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	refused := NodeParts{Unavailable: &node.Unavailable{Reason: "user namespaces are turned off on this machine", Remedy: "let root turn them on"}}
 	playground := newPlayground(t)
 	up := func(again bool, start func() (bool, error)) {
 		t.Helper()
@@ -442,8 +437,8 @@ func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	withNode := func(parts NodeParts) func() (bool, error) {
 		return func() (bool, error) { return playground.UpWithNode(t.Context(), controlPlane(t), parts) }
 	}
-	up(true, withNode(refusing))
-	up(false, withNode(refusing))
+	up(true, withNode(refused))
+	up(false, withNode(refused))
 	status, err := playground.Status(t.Context())
 	if err != nil || status.Ready != nil || status.HasNode() || !strings.Contains(status.NoNode, "let root turn them on") {
 		t.Errorf("the status is %+v, %v", status, err)
@@ -460,7 +455,7 @@ func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 
 	up(true, withNode(parts))
 	runWeb(t, client, "web")
-	up(false, withNode(refusing)) // what runs stays
+	up(false, withNode(refused)) // what runs stays
 
 	up(true, func() (bool, error) { return playground.Up(t.Context(), controlPlane(t)) })
 	wantPending(t, client, "unasked", "the playground was started without one: `make up` starts it again with a node")

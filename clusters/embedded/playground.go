@@ -104,9 +104,9 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	if err != nil {
 		return false, err
 	}
-	noNode, err := whyNoNode(ctx, parts)
-	if err != nil {
-		return false, err
+	noNode := ""
+	if parts != nil && parts.Unavailable != nil {
+		noNode = parts.Unavailable.Error()
 	}
 	// A node that runs stays, even if another could not be had now.
 	same := state.Wanted == (parts != nil) && (state.NoNode == "" || state.NoNode == noNode)
@@ -150,18 +150,6 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	cluster.port.Release()
 	scope.Release()
 	return true, nil
-}
-
-// whyNoNode says why this machine can have no node, if one is wanted. Empty: it can, or none is.
-func whyNoNode(ctx context.Context, parts *NodeParts) (string, error) {
-	if parts == nil {
-		return "", nil
-	}
-	err := node.Probe(ctx, parts.Programs)
-	if unavailable, ok := errors.AsType[*node.Unavailable](err); ok {
-		return unavailable.Error(), nil
-	}
-	return "", err
 }
 
 // Down ends the playground and removes all that it held. It says whether there was one.

@@ -24,6 +24,8 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/node/manifests"
+	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/programs"
 )
@@ -156,7 +158,11 @@ func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest
 	for _, lab := range labs {
 		all = append(all, programs.Checks(c.Root, lab.Name))
 	}
-	return programs.Ensure(ctx, os.Stderr, all...)
+	if err := programs.Ensure(ctx, os.Stderr, all...); err != nil || !withNode {
+		return err
+	}
+	_, err := c.EnsureNode(ctx) // its programs are there, its images may not be
+	return err
 }
 
 // EnsureControlPlane builds the control plane unless it is there.
@@ -165,9 +171,10 @@ func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 	return err
 }
 
-// EnsureNode builds the control plane and what its node is made of, unless it is there. Where this machine can have no node, it builds
-// no more than what finds that out.
-func (c *Checkout) EnsureNode(ctx context.Context) (embedded.NodeParts, error) {
+// EnsureNode builds the control plane and what its node is made of, unless it is there: programs, the images of the Pods that every node
+// runs and of the course, and more images. Where this machine can have no node, it builds no more than what finds that out, and the parts
+// say why.
+func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
 	needed, err := programs.Node(c.Root)
 	if err != nil {
@@ -179,13 +186,67 @@ func (c *Checkout) EnsureNode(ctx context.Context) (embedded.NodeParts, error) {
 		return parts, err
 	}
 	err = node.Probe(ctx, parts.Programs)
-	if _, ok := errors.AsType[*node.Unavailable](err); ok {
-		return parts, nil // who starts the node says so
+	if unavailable, ok := errors.AsType[*node.Unavailable](err); ok {
+		parts.Unavailable = unavailable
+		return parts, nil
 	}
 	if err != nil {
 		return parts, err
 	}
-	return parts, programs.Ensure(ctx, os.Stderr, needed[first:]...)
+	if err := programs.Ensure(ctx, os.Stderr, needed[first:]...); err != nil {
+		return parts, err
+	}
+	wanted, err := nodeImages()
+	if err != nil {
+		return parts, err
+	}
+	return parts, c.EnsureImages(ctx, append(wanted, more...))
+}
+
+// nodeImages are the images of the Pods that every node runs, and the course's own. A Pod that wants one that is not there would have it
+// made, too. But of an older checkout the store has images of the same names, made of something else.
+func nodeImages() ([]images.Image, error) {
+	catalogue, err := images.Load()
+	if err != nil {
+		return nil, err
+	}
+	running, err := manifests.Images()
+	if err != nil {
+		return nil, err
+	}
+	wanted := catalogue.Set("course")
+	for _, reference := range running {
+		image, err := catalogue.Image(reference)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, image)
+	}
+	return wanted, nil
+}
+
+// EnsureImages makes those images that the store does not have, and shows how far it is if there are any.
+func (c *Checkout) EnsureImages(ctx context.Context, wanted []images.Image) error {
+	return ensureImages(ctx, images.StoreOf(c.Root), wanted)
+}
+
+func ensureImages(ctx context.Context, store *images.Store, wanted []images.Image) error {
+	have, err := store.Find(wanted)
+	if err != nil {
+		return err
+	}
+	if len(have) == len(wanted) {
+		_, err := store.Ensure(ctx, wanted, nil) // their names may be those of others
+		return err
+	}
+	bar := progress.Start(os.Stderr, "make images")
+	_, err = store.Ensure(ctx, wanted, func(what string, done, total int64) { bar.Set(what, int(done), int(total)) })
+	if err != nil {
+		bar.Fail()
+		return err
+	}
+	bar.Done()
+	return nil
 }
 
 // Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane under

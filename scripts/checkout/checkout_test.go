@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/images/named"
 )
 
 func TestAssetsAreTheControlPlane(t *testing.T) {
@@ -43,6 +46,42 @@ func TestOnlySubmissionsOfTheCheckoutAreKeptBuilt(t *testing.T) {
 	} {
 		if got := c.BuildCache(test.dir); got != test.want {
 			t.Errorf("%s: it is kept in %q instead of %q", test.name, got, test.want)
+		}
+	}
+}
+
+// A store that an older checkout has filled has images of our names. One more may have been named so by a student.
+func TestAnImageOfTheSameNameMadeOfSomethingElseIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	here, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalogue, err := images.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe, err := catalogue.Image("operator-labs/probe:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := images.StoreOf(here.Root)
+	store.Dir = t.TempDir()
+	for _, state := range []string{"nothing else", "its content, too,"} {
+		other := named.Image{Reference: probe.Reference, Configuration: named.Blob{Digest: "sha256:" + strings.Repeat("0", 64)}}
+		if err := named.Write(store.Dir, other); err != nil {
+			t.Fatal(err)
+		}
+		if err := ensureImages(t.Context(), store, []images.Image{probe}); err != nil {
+			t.Fatal(err)
+		}
+		found, err := named.Read(store.Dir, probe.Reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := store.Find([]images.Image{probe})
+		if err != nil || len(made) != 1 || found.Configuration.Digest != made[0].ID {
+			t.Errorf("where the store had %s the name stands for %s, want %+v, %v", state, found.Configuration.Digest, made, err)
 		}
 	}
 }

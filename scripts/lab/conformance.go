@@ -178,12 +178,13 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 		}
 		return there.File, func() error { return nil }, nil
 	}
-	parts, err := c.EnsureNode(ctx)
+	wanted, err := testImages()
 	if err != nil {
 		return "", nil, err
 	}
-	// A Pod that wants one would have it made, too, and in the time that the test gives it.
-	if _, err := c.makeImages(ctx); err != nil {
+	// A Pod that wants one would have it made, too, and in the time that its test gives it.
+	parts, err := c.EnsureNode(ctx, wanted...)
+	if err != nil {
 		return "", nil, err
 	}
 	cluster, err := embedded.StartWithNode(ctx, c.ControlPlane, parts)
@@ -193,8 +194,8 @@ func (c *conforming) access(ctx context.Context) (kubeconfig string, end func() 
 	return cluster.Kubeconfig, cluster.Stop, nil
 }
 
-// makeImages makes the images that the tests run.
-func (c *conforming) makeImages(ctx context.Context) ([]images.Image, error) {
+// testImages are the images that the tests run.
+func testImages() ([]images.Image, error) {
 	catalogue, err := images.Load()
 	if err != nil {
 		return nil, err
@@ -205,13 +206,16 @@ func (c *conforming) makeImages(ctx context.Context) ([]images.Image, error) {
 			wanted = append(wanted, image)
 		}
 	}
-	return wanted, makeImages(ctx, c.Checkout, "make the images of the tests", wanted)
+	return wanted, nil
 }
 
 // bringImages brings them to the nodes of a kind cluster, which may reach no registry.
 func (c *conforming) bringImages(ctx context.Context, cluster string) error {
-	wanted, err := c.makeImages(ctx)
+	wanted, err := testImages()
 	if err != nil {
+		return err
+	}
+	if err := c.EnsureImages(ctx, wanted); err != nil {
 		return err
 	}
 	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}

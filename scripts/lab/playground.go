@@ -18,10 +18,6 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/gobuild"
-	"lva.io/operators/clusters/images"
-	clusternode "lva.io/operators/clusters/node"
-	"lva.io/operators/clusters/node/manifests"
-	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/report/terminal"
@@ -76,57 +72,9 @@ func up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, 
 		return false, err
 	}
 	if node {
-		if clusternode.Probe(ctx, parts.Programs) == nil { // where there can be none, nobody needs them
-			if err := makeNodeImages(ctx, here); err != nil {
-				return false, err
-			}
-		}
 		return here.Playground().UpWithNode(ctx, here.ControlPlane, parts)
 	}
 	return here.Playground().Up(ctx, here.ControlPlane)
-}
-
-// makeNodeImages makes the images of the node's own Pods, and the course's own. A Pod that wants one that is not there would have it made,
-// too. But of an older checkout the store has images of the same names, made of something else.
-func makeNodeImages(ctx context.Context, here *checkout.Checkout) error {
-	catalogue, err := images.Load()
-	if err != nil {
-		return err
-	}
-	running, err := manifests.Images()
-	if err != nil {
-		return err
-	}
-	wanted := catalogue.Set("course")
-	for _, reference := range running {
-		image, err := catalogue.Image(reference)
-		if err != nil {
-			return err
-		}
-		wanted = append(wanted, image)
-	}
-	return makeImages(ctx, here, "make the images of the node", wanted)
-}
-
-// makeImages makes those images that the store does not have, and shows how far it is if there are any.
-func makeImages(ctx context.Context, here *checkout.Checkout, what string, wanted []images.Image) error {
-	store := images.StoreOf(here.Root)
-	have, err := store.Find(wanted)
-	if err != nil {
-		return err
-	}
-	if len(have) == len(wanted) {
-		_, err := store.Ensure(ctx, wanted, nil) // their names may be those of others
-		return err
-	}
-	bar := progress.Start(os.Stderr, what)
-	_, err = store.Ensure(ctx, wanted, func(what string, done, total int64) { bar.Set(what, int(done), int(total)) })
-	if err != nil {
-		bar.Fail()
-		return err
-	}
-	bar.Done()
-	return nil
 }
 
 // sayNoNode says why Pods stay Pending, if a node was asked for and could not be had.
