@@ -81,8 +81,8 @@ func TestProgramsOfANodesPodsAreBuiltAsTheCatalogueSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]gobuild.Target{}
-	for _, target := range built {
-		got[target.Output] = target
+	for _, program := range built {
+		got[program.Output] = program.Target
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("they are built as\n%+v\nand the catalogue says\n%+v", got, want)

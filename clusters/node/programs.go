@@ -5,9 +5,7 @@ package node
 
 import (
 	"context"
-	"path/filepath"
 
-	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/node/targets"
 )
 
@@ -19,14 +17,14 @@ type Programs struct {
 	// that the store has.
 	Builder []string
 
-	targets []gobuild.Target
+	targets []targets.Program
 }
 
 // ProgramsOf are those of the checkout at root.
 func ProgramsOf(root string) Programs {
-	file := func(name string) string { return filepath.Join(root, ".cache", "node", name) }
 	return Programs{
-		Init: file("init"), Agent: file("agent"), Builder: []string{file("imagebuild"), root}, targets: targets.Node(root),
+		Init: targets.Init(root).Output, Agent: targets.Agent(root).Output, Builder: []string{targets.ImageBuild(root).Output, root},
+		targets: targets.Node(root),
 	}
 }
 

@@ -176,16 +176,11 @@ func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 // say why.
 func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
-	needed, err := programs.Node(c.Root)
-	if err != nil {
+	first := append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, programs.NodeInit(c.Root)...)
+	if err := programs.Ensure(ctx, os.Stderr, first...); err != nil {
 		return parts, err
 	}
-	const first = 1 // the node's first process, which can try to be one
-	ensured := append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, needed[:min(first, len(needed))]...)
-	if err := programs.Ensure(ctx, os.Stderr, ensured...); err != nil {
-		return parts, err
-	}
-	err = node.Probe(ctx, parts.Programs)
+	err := node.Probe(ctx, parts.Programs)
 	if unavailable, ok := errors.AsType[*node.Unavailable](err); ok {
 		parts.Unavailable = unavailable
 		return parts, nil
@@ -193,7 +188,11 @@ func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedd
 	if err != nil {
 		return parts, err
 	}
-	if err := programs.Ensure(ctx, os.Stderr, needed[first:]...); err != nil {
+	rest, err := programs.Node(c.Root)
+	if err != nil {
+		return parts, err
+	}
+	if err := programs.Ensure(ctx, os.Stderr, rest...); err != nil {
 		return parts, err
 	}
 	wanted, err := nodeImages()

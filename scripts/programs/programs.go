@@ -60,6 +60,14 @@ func ControlPlane(program *multicall.Program) Program {
 	}}
 }
 
+// NodeInit is the node's first process, which finds out whether there can be a node. None where that is known.
+func NodeInit(root string) []Program {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	return []Program{Program(targets.Init(root))}
+}
+
 // Node are the programs of a node for the embedded cluster, and of the Pods that every node runs. None where there can be no node.
 func Node(root string) ([]Program, error) {
 	if runtime.GOOS != "linux" {
@@ -69,17 +77,9 @@ func Node(root string) ([]Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	works := []progress.Work{
-		{What: "the node's first process", Modules: 5, Download: time.Second, Packages: 27, Compile: 3 * time.Second, Link: time.Second},
-		{What: "the node's agent", Modules: 1, Packages: 9, Compile: 2 * time.Second, Link: 2 * time.Second},
-		{What: "the maker of images", Packages: 7, Compile: time.Second, Link: time.Second},
-		{What: "CoreDNS", Modules: 35, Download: 5 * time.Second, Packages: 516, Compile: 57 * time.Second, Link: 3 * time.Second},
-		{What: "the provisioner of volumes", Modules: 41, Download: 5 * time.Second, Packages: 485, Compile: 53 * time.Second, Link: 2 * time.Second},
-		{What: "the shell of volumes", Modules: 2, Download: time.Second, Packages: 9, Compile: 2 * time.Second, Link: time.Second},
-	}
 	var all []Program
-	for i, target := range append(targets.Node(root), pods...) {
-		all = append(all, Program{target, works[i]})
+	for _, program := range slices.Concat(targets.Node(root), pods) {
+		all = append(all, Program(program))
 	}
 	return all, nil
 }
