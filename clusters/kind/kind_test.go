@@ -193,12 +193,16 @@ func TestRoomForImagesAndNodes(t *testing.T) {
 		free int64
 		full bool
 	}{{need, false}, {need - 1, true}, {1, true}, {0, false}} { // 0: nobody knows
-		if trouble, full := noRoom("/data", test.free, need, "a cluster"); full != test.full || full && !trouble.Fatal {
+		if trouble, full := noRoom("/data", test.free, need, "a cluster", makeRoom); full != test.full || full && !trouble.Fatal {
 			t.Errorf("with %d bytes free of %d: full %t (%s), want %t", test.free, need, full, trouble, test.full)
 		}
 	}
 	if trouble, full := Room(filepath.Join(t.TempDir(), "missing"), profile); full {
 		t.Errorf("of a folder that is not there, it says: %s", trouble)
+	}
+	// Who asks has no Docker yet.
+	if trouble, _ := Room(t.TempDir(), profile); strings.Contains(trouble.Fix, "docker") || !strings.Contains(trouble.Fix, "make clean") {
+		t.Errorf("what helps is: %s", trouble.Fix)
 	}
 }
 

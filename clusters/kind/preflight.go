@@ -104,16 +104,20 @@ func free(folder string) int64 {
 // Room says what is wrong, if anything, with the disk of a folder in which there shall be the images that we build, and a cluster. It
 // is for who has no engine yet that could be asked.
 func Room(folder string, profile *Profile) (Trouble, bool) {
-	return noRoom(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images")
+	return noRoom(folder, free(folder), diskOf(profile)+imagesDisk, count(int64(profile.Nodes()))+" and its images", makeRoom)
 }
+
+// What makes room where Docker keeps what it has, and in a checkout.
+const (
+	makeDockersRoom = "`docker system df` shows what Docker holds, and `docker system prune` removes what nobody uses"
+	makeRoom        = "`make clean` removes what was built in the checkout, or else move it to a larger disk"
+)
 
 func diskOf(profile *Profile) int64 { return baseDisk + int64(profile.Nodes())*nodeDisk }
 
-func noRoom(folder string, free, need int64, what string) (Trouble, bool) {
+func noRoom(folder string, free, need int64, what, fix string) (Trouble, bool) {
 	return Trouble{
-		fmt.Sprintf("%s are free in %s", size(free), folder),
-		fmt.Sprintf("%s needs %s: `docker system df` shows what Docker holds, and `docker system prune` removes what nobody uses", what, size(need)),
-		true,
+		fmt.Sprintf("%s are free in %s", size(free), folder), fmt.Sprintf("%s needs %s: %s", what, size(need), fix), true,
 	}, free > 0 && free < need
 }
 
@@ -194,7 +198,7 @@ func (f *Facts) Troubles(profile *Profile, there bool) []Trouble {
 	} else if f.Available > 0 && f.Available < need {
 		fatal(fmt.Sprintf("%s of memory are available", size(f.Available)), fmt.Sprintf("%s needs %s: end other programs or clusters (`docker ps`), or take a smaller profile", count(nodes), size(need)))
 	}
-	if trouble, full := noRoom(f.Root, f.DiskFree, diskOf(profile), count(nodes)); full {
+	if trouble, full := noRoom(f.Root, f.DiskFree, diskOf(profile), count(nodes), makeDockersRoom); full {
 		troubles = append(troubles, trouble)
 	}
 	need := instancesNeeded(profile)
