@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"lva.io/operators/clusters/node/namespace"
@@ -64,9 +65,7 @@ func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 	there := local(ctx, h.Local, where)
 	if there == nil {
 		if there, err = inside.DialContext(ctx, "tcp", where); err != nil {
-			// The API server repeats the first line of a refusal to whoever asked it.
-			reason := strings.ReplaceAll(fmt.Sprintf("nobody answers at %s: %v", where, err), "\n", " ")
-			fmt.Fprintf(server, "HTTP/1.1 502 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", reason)
+			fmt.Fprintf(server, "HTTP/1.1 502 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", reason(err))
 			server.Close()
 			return
 		}
@@ -77,6 +76,18 @@ func lead(h plan.Host, inside *namespace.Crossing, server net.Conn) {
 		return
 	}
 	relay.Join(context.Background(), &buffered{server, reader}, there)
+}
+
+// reason is why there is no connection. The API server says it to whoever asked it, behind the address: "proxy error from node.sock
+// while dialing 10.244.0.7:443, code 502: 502 nobody answers there: connection refused". So the address is not said again.
+func reason(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("nobody answers there within %s", goTimeout)
+	}
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		err = number
+	}
+	return "nobody answers there: " + strings.ReplaceAll(err.Error(), "\n", " ")
 }
 
 // asked reads the API server's question.

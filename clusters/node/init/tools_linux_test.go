@@ -8,7 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/plan"
 )
 
@@ -110,6 +113,35 @@ func TestWhoServesLocallyIsAskedFirst(t *testing.T) {
 	known.Close()
 	if local(t.Context(), path, "10.96.0.2:443") != nil || local(t.Context(), path+".not", "10.96.0.1:443") != nil || local(t.Context(), "", "x:1") != nil {
 		t.Error("somebody was found who serves nothing")
+	}
+}
+
+func TestARefusalSaysOnceWhatTheAPIServerDoesNotSay(t *testing.T) {
+	t.Parallel()
+	asks, serves, err := namespace.CrossingPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = namespace.ServeCrossing(serves, (&net.Dialer{}).DialContext, nil) }()
+	inside, err := namespace.NewCrossing(asks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	ours, server := net.Pipe()
+	defer ours.Close()
+	go lead(plan.Host{}, inside, server)
+	const nobodys = "127.0.0.1:1"
+	if _, err := io.WriteString(ours, "CONNECT "+nobodys+" HTTP/1.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(ours), nil)
+	if want := "502 nobody answers there: connection refused"; err != nil || answer.Status != want {
+		t.Errorf("the answer is %+v, %v; want %q", answer, err, want)
+	}
+	late := fmt.Errorf("dial tcp %s in the other network: %w", nobodys, context.DeadlineExceeded)
+	if said, want := reason(late), "nobody answers there within 5s"; said != want {
+		t.Errorf("of an answer that does not come it says %q, want %q", said, want)
 	}
 }
 
