@@ -188,6 +188,22 @@ func TestWhereNamespacesAreTurnedOffTheSettingIsNamed(t *testing.T) {
 	}
 }
 
+// Root could make all other namespaces, and would be the machine's root in them (decision 25).
+func TestRootHasNoNodeWithoutAUserNamespaceEither(t *testing.T) {
+	t.Parallel()
+	if user, _ := namespace.Choose().Owner(); user == os.Getuid() {
+		t.Skip("only root of the whole machine takes ids that are nobody's")
+	}
+	everybody := []syscall.SysProcIDMap{{Size: 1<<32 - 1}}
+	s := probeIn(t, "echo 0 > /proc/sys/user/max_user_namespaces", &syscall.SysProcAttr{
+		// The setting is that of a namespace in which root is like the machine's.
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: everybody, GidMappings: everybody, GidMappingsEnableSetgroups: true,
+	})
+	if !strings.Contains(s.Reason, "kind user") || !strings.Contains(s.Remedy, "sysctl user.max_user_namespaces=") {
+		t.Errorf("the probe says %+v", s)
+	}
+}
+
 // containedVariable makes this program what a container engine makes of a program: one that may make no namespaces.
 const containedVariable = "OPERATOR_LABS_TEST_CONTAINED"
 
