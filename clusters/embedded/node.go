@@ -150,18 +150,28 @@ func nodeFlags() []string {
 // limitsCondition is the type of the node's condition that says whether the limits of containers hold.
 const limitsCondition = "ResourceLimitsHold"
 
-// sayLimits lets the node say whether limits hold: not every machine lets us have control groups to set them in. The kubelet leaves
+// saidOf is the node's condition of limits. It is true only if all of them hold.
+func saidOf(limits node.Limits) corev1.NodeCondition {
+	c := corev1.NodeCondition{
+		Type: limitsCondition, Status: corev1.ConditionFalse, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}
+	switch limits {
+	case node.Limits{Memory: true, CPU: true}:
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "ControlGroups", "memory and CPU limits of containers hold"
+	case node.Limits{Memory: true}:
+		c.Reason, c.Message = "NoCPUController", "memory limits of containers hold; CPU limits are accepted, and do not hold on this node"
+	case node.Limits{CPU: true}:
+		c.Reason, c.Message = "NoMemoryController", "CPU limits of containers hold; memory limits are accepted, and do not hold on this node"
+	default:
+		c.Reason, c.Message = "NoControlGroups", "memory and CPU limits of containers are accepted, and do not hold on this node"
+	}
+	return c
+}
+
+// sayLimits lets the node say which limits hold: not every machine lets us have control groups to set them in. The kubelet leaves
 // conditions alone that it does not know.
-func sayLimits(ctx context.Context, client kubernetes.Interface, hold bool) error {
-	condition := corev1.NodeCondition{
-		Type: limitsCondition, Status: corev1.ConditionTrue, Reason: "ControlGroups", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-		Message: "memory and CPU limits of containers hold",
-	}
-	if !hold {
-		condition.Status, condition.Reason = corev1.ConditionFalse, "NoControlGroups"
-		condition.Message = "memory and CPU limits of containers are accepted, and do not hold on this node"
-	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
+func sayLimits(ctx context.Context, client kubernetes.Interface, limits node.Limits) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{saidOf(limits)}}})
 	if err != nil {
 		return err
 	}

@@ -461,6 +461,20 @@ func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	wantPending(t, client, "unasked", "the playground was started without one: `make up` starts it again with a node")
 }
 
+func TestTheNodeSaysWhichLimitsHold(t *testing.T) {
+	t.Parallel()
+	for limits, want := range map[node.Limits]string{
+		{Memory: true, CPU: true}: "True: memory and CPU limits of containers hold",
+		{Memory: true}:            "False: memory limits of containers hold; CPU limits are accepted, and do not hold on this node",
+		{CPU: true}:               "False: CPU limits of containers hold; memory limits are accepted, and do not hold on this node",
+		{}:                        "False: memory and CPU limits of containers are accepted, and do not hold on this node",
+	} {
+		if said := saidOf(limits); string(said.Status)+": "+said.Message != want {
+			t.Errorf("where %+v hold it says %s: %s", limits, said.Status, said.Message)
+		}
+	}
+}
+
 // wantPending makes a Pod, and waits until the scheduler has said these words of it: in an Event, and in its conditions.
 func wantPending(t *testing.T, client kubernetes.Interface, name, words string) {
 	t.Helper()

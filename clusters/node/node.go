@@ -53,7 +53,7 @@ type Node struct {
 	options Options
 	dir     string
 	process *process.Process
-	limits  bool
+	limits  Limits
 }
 
 // PID is the number of the node's process on the machine.
@@ -62,8 +62,11 @@ func (n *Node) PID() int { return n.process.PID() }
 // Process is the node's process on the machine, with which it ends.
 func (n *Node) Process() *process.Process { return n.process }
 
-// Limits says whether the memory and CPU limits of containers hold: there are control groups to set them in.
-func (n *Node) Limits() bool { return n.limits }
+// Limits say which limits of containers hold: those for which there are control groups to set them in.
+type Limits struct{ Memory, CPU bool }
+
+// Limits say which limits of containers hold on the node.
+func (n *Node) Limits() Limits { return n.limits }
 
 // Close ends the node with all that runs on it.
 func (n *Node) Close() { n.process.Kill() }

@@ -99,7 +99,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.process.Kill()
 		return err
 	}
-	n.limits = s.Limits
+	n.limits = Limits(s.Limits)
 	return nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Controllers are what limits need.
-var Controllers = []string{"cpu", "memory", "pids"}
+// controllers are those that a node has a use for.
+var controllers = []string{"cpu", "memory", "pids"}
 
 // mounted is where control groups are mounted by all systems that have only version 2.
 const mounted = "/sys/fs/cgroup"
@@ -27,16 +27,29 @@ const prefix = "operator-labs-"
 // ErrNone says that no control groups can be had here.
 var ErrNone = errors.New("this machine gives us no control groups of version 2")
 
-// Base is the group below which root makes the nodes'. The error is ErrNone where its controllers can't be passed on.
-func Base() (string, error) {
-	if !version2() {
-		return "", ErrNone
+// Base is the group below which root makes the nodes', and the controllers that it passes on. The error is ErrNone where it may not be
+// divided, or passes on nothing that limits memory or processors.
+func Base() (dir string, passed []string, err error) {
+	if !version2() || unix.Access(mounted, unix.W_OK) != nil {
+		return "", nil, ErrNone
 	}
-	passed, err := os.ReadFile(filepath.Join(mounted, "cgroup.subtree_control"))
-	if err != nil || !allControllers(string(passed)) || unix.Access(mounted, unix.W_OK) != nil {
-		return "", ErrNone
+	passed, err = lent(filepath.Join(mounted, "cgroup.subtree_control"))
+	return mounted, passed, err
+}
+
+// lent are those of our controllers that a file of a group lists. With some only, some limits hold: before version 252, systemd keeps cpu
+// from ordinary users. The error is ErrNone if no limit would.
+func lent(file string) ([]string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
-	return mounted, nil
+	listed := strings.Fields(string(content))
+	found := slices.DeleteFunc(slices.Clone(controllers), func(controller string) bool { return !slices.Contains(listed, controller) })
+	if !slices.Contains(found, "cpu") && !slices.Contains(found, "memory") {
+		return nil, fmt.Errorf("%w: %s lists neither cpu nor memory", ErrNone, file)
+	}
+	return found, nil
 }
 
 // version2 reports whether the machine has version 2 only: where both are there, version 1 has the controllers.
@@ -45,19 +58,17 @@ func version2() bool {
 	return unix.Statfs(mounted, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-func allControllers(list string) bool {
-	for _, controller := range Controllers {
-		if !slices.Contains(strings.Fields(list), controller) {
-			return false
-		}
-	}
-	return true
-}
-
 // Group is a node's control group.
 type Group struct {
 	// Dir is its folder.
 	Dir string
+	// Controllers are those that it passes on: "cpu", "memory", "pids". The limits of the others do not hold.
+	Controllers []string
+}
+
+// Limits says whether limits of a controller hold in the group. In none (nil), none do.
+func (g *Group) Limits(controller string) bool {
+	return g != nil && slices.Contains(g.Controllers, controller)
 }
 
 // Programs is the folder of the group of the node's own programs.
@@ -66,18 +77,18 @@ func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 // Make makes the group of root's node, which passes these controllers on, and gives it to the user and group who are root there.
 func Make(base, name string, controllers []string, user, group int) (*Group, error) {
 	sweep(base)
-	g := &Group{Dir: filepath.Join(base, prefix+name)}
+	g := &Group{Dir: filepath.Join(base, prefix+name), Controllers: controllers}
 	if err := os.Mkdir(g.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making a control group: %w", err)
 	}
-	if err := g.prepare(controllers, user, group); err != nil {
+	if err := g.prepare(user, group); err != nil {
 		return nil, errors.Join(fmt.Errorf("making a control group: %w", err), g.Remove())
 	}
 	return g, nil
 }
 
-func (g *Group) prepare(controllers []string, user, group int) error {
-	if err := g.pass(controllers); err != nil {
+func (g *Group) prepare(user, group int) error {
+	if err := g.pass(); err != nil {
 		return err
 	}
 	if err := os.Mkdir(g.Programs(), 0o755); err != nil {
@@ -92,12 +103,12 @@ func (g *Group) prepare(controllers []string, user, group int) error {
 	return nil
 }
 
-// pass lets groups below this one have controllers.
-func (g *Group) pass(controllers []string) error {
-	if len(controllers) == 0 {
+// pass lets groups below this one have its controllers.
+func (g *Group) pass() error {
+	if len(g.Controllers) == 0 {
 		return nil
 	}
-	return os.WriteFile(filepath.Join(g.Dir, "cgroup.subtree_control"), []byte("+"+strings.Join(controllers, " +")), 0)
+	return os.WriteFile(filepath.Join(g.Dir, "cgroup.subtree_control"), []byte("+"+strings.Join(g.Controllers, " +")), 0)
 }
 
 // removeTimeout is how long processes that were killed may take to leave a group.

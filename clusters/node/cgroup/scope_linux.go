@@ -68,18 +68,26 @@ func ownScope(name string) (string, error) {
 	return filepath.Join(mounted, path), nil
 }
 
-// Own is the group that this process has entered, as the group of a node that passes these controllers on. The process moves to the
-// node's own programs.
-func Own(name string, controllers []string) (*Group, error) {
+// Own is the group that this process has entered, as the group of a node that passes on what it was lent. The process moves to the
+// node's own programs. The error is ErrNone if it has entered none, or nothing was lent that limits memory or processors.
+func Own(name string) (*Group, error) {
 	dir, err := ownScope(name)
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{Dir: dir}
+	return divide(dir)
+}
+
+func divide(dir string) (*Group, error) {
+	passed, err := lent(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{Dir: dir, Controllers: passed}
 	if err := errors.Join(
 		os.Mkdir(g.Programs(), 0o755),
 		os.WriteFile(filepath.Join(g.Programs(), "cgroup.procs"), []byte("0"), 0),
-		g.pass(controllers),
+		g.pass(),
 	); err != nil {
 		return nil, fmt.Errorf("dividing a control group: %w", err)
 	}

@@ -43,7 +43,7 @@ func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer)
 	if os.Geteuid() == 0 {
 		groups, life, err = makeRootsGroups(h, name)
 	} else {
-		groups, err = cgroup.Own(name, cgroup.Controllers)
+		groups, err = cgroup.Own(name)
 	}
 	if err != nil && !errors.Is(err, cgroup.ErrNone) {
 		fmt.Fprintln(os.Stderr, err) // it looked as if there were some
@@ -57,7 +57,7 @@ func makeGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer)
 // makeRootsGroups starts who removes them, too: unlike all else of a node, and other than the groups of ordinary users, they are nobody's to
 // remove when we are killed.
 func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Closer, err error) {
-	base, err := cgroup.Base()
+	base, passed, err := cgroup.Base()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,7 @@ func makeRootsGroups(h plan.Host, name string) (groups *cgroup.Group, life io.Cl
 		mapping = mapping.Alone()
 	}
 	user, group := mapping.Owner()
-	if groups, err = cgroup.Make(base, name, cgroup.Controllers, user, group); err != nil {
+	if groups, err = cgroup.Make(base, name, passed, user, group); err != nil {
 		return nil, nil, err
 	}
 	if life, err = guardGroups(groups.Dir); err != nil {

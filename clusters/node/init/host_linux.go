@@ -62,7 +62,7 @@ func host(arguments []string) error {
 	if err := serve(h, inside); err != nil {
 		return errors.Join(err, tell(plan.Status{Error: err.Error()}))
 	}
-	if err := tell(plan.Status{Limits: groups != nil}); err != nil {
+	if err := tell(plan.Status{Limits: plan.Limits{Memory: groups.Limits("memory"), CPU: groups.Limits("cpu")}}); err != nil {
 		return err // nobody waits for a node any more
 	}
 	return fmt.Errorf("the node has ended: %w", node.Wait())

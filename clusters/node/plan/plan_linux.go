@@ -77,10 +77,12 @@ type Node struct {
 	KubeletEnv []string
 }
 
+// Limits say which limits of containers hold.
+type Limits struct{ Memory, CPU bool }
+
 // Status is what a part says when the node is there, or can't be. Reason and Remedy are those of a namespace.Unavailable.
 type Status struct {
-	// Limits says that limits of containers hold.
-	Limits bool `json:",omitempty"`
+	Limits Limits `json:",omitzero"`
 
 	Error          string `json:",omitempty"`
 	Reason, Remedy string `json:",omitempty"`
