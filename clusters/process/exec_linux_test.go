@@ -8,11 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a process is between two programs lasts too short to be caught; what must not be taken for it does not.
-func TestOnlyAProcessBetweenTwoProgramsIsInExec(t *testing.T) {
+func TestOnlyAProcessBetweenTwoProgramsIsUnsettled(t *testing.T) {
 	t.Parallel()
 	bare := exec.Command("/bin/sleep", "1000")
 	bare.Env = []string{}
@@ -28,18 +33,18 @@ func TestOnlyAProcessBetweenTwoProgramsIsInExec(t *testing.T) {
 	eventually(t, "the process is dead and not buried", func() bool { return !runs(dead.Process.Pid) })
 	eventually(t, "the other has its program", func() bool {
 		program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", bare.Process.Pid))
-		return err == nil && filepath.Base(program) == "sleep" && !inExec(fmt.Sprintf("/proc/%d", bare.Process.Pid))
+		return err == nil && filepath.Base(program) == "sleep" && !unsettled(fmt.Sprintf("/proc/%d", bare.Process.Pid), true)
 	})
 	for name, process := range map[string]int{
 		"ours": os.Getpid(), "without an environment": bare.Process.Pid, "dead": dead.Process.Pid, "of the kernel": 2, "nobody": 1 << 30,
 	} {
-		if inExec(fmt.Sprintf("/proc/%d", process)) {
-			t.Errorf("a process that is %s counts as one in exec", name)
+		if unsettled(fmt.Sprintf("/proc/%d", process), true) {
+			t.Errorf("a process that is %s counts as one between two programs", name)
 		}
 	}
 }
 
-func TestAProcessWithoutMemoryOfItsProgramIsInExec(t *testing.T) {
+func TestAThreadWithoutMemoryOfItsProgramIsFound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	stat := func(state string, flags, environmentEnd int) string {
@@ -57,21 +62,92 @@ func TestAProcessWithoutMemoryOfItsProgramIsInExec(t *testing.T) {
 		return line + "\n"
 	}
 	for _, test := range []struct {
-		stat string
-		want bool
+		stat           string
+		readable, want bool
 	}{
-		{stat("R", 0x400000, 0), true},
-		{stat("D", 0x400000, 0), true},
-		{stat("S", 0x400000, 4096), false},
-		{stat("I", 0x208040, 0), false},
-		{stat("Z", 0x400000, 0), false},
-		{"", false},
+		{stat("R", 0x400000, 0), true, true},
+		{stat("D", 0x400000, 0), true, true},
+		{stat("D", 0x400000, 0), false, false}, // another user's
+		{stat("S", 0x400004, 0), false, true},  // it ends
+		{stat("S", 0x400000, 4096), true, false},
+		{stat("I", 0x208040, 0), true, false},
+		{stat("Z", 0x400004, 0), false, false},
+		{"", true, false},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(test.stat), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := inExec(dir); got != test.want {
-			t.Errorf("inExec is %v for %q, want %v", got, test.stat, test.want)
+		if got := withoutMemory(dir, test.readable); got != test.want {
+			t.Errorf("it is %v for %q (readable: %v), want %v", got, test.stat, test.readable, test.want)
 		}
+	}
+}
+
+// The first process of a namespace of processes is at its end only when all others there are. Until then it has no environment, and its
+// first thread may have ended.
+func TestADyingNamespaceIsNotTakenForGone(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, threads := range []string{"one thread", "many threads"} {
+		t.Run(threads, func(t *testing.T) {
+			t.Parallel()
+			first := newActor(t, "command", t.TempDir())
+			if threads == "one thread" {
+				first.Cmd = exec.Command("/bin/cat")
+			}
+			id := "scope-dying-" + strings.ReplaceAll(threads, " ", "-") + fmt.Sprint(os.Getpid())
+			first.Env = append(first.Env, markerVariable+"="+id)
+			first.SysProcAttr = inUserNamespace(unix.CLONE_NEWPID)
+			first.start(t)
+			process := fmt.Sprintf("/proc/%d", first.Process.Pid)
+			// Another process there has a parent outside, who does not bury it for now.
+			parent := exec.Command(nsenter, "--preserve-credentials", "--user", "--pid", "--target", fmt.Sprint(first.Process.Pid), "sleep", "1000")
+			if err := parent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = parent.Process.Kill()
+				_ = parent.Wait()
+			})
+			eventually(t, "somebody else is in the namespace", func() bool {
+				children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", parent.Process.Pid))
+				name, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(children)) + "/comm")
+				return string(name) == "sleep\n"
+			})
+			if err := parent.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if err := first.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the first process has no environment any more", func() bool {
+				environment, _ := os.ReadFile(filepath.Join(process, "environ"))
+				return len(environment) == 0
+			})
+			if !runs(first.Process.Pid) {
+				t.Fatal("the first process did not wait for the other")
+			}
+			lived := make(chan bool)
+			go func() {
+				KillMarked(id)
+				lived <- runs(first.Process.Pid)
+			}()
+			select {
+			case <-lived:
+				t.Error("KillMarked did not wait for the first process of a namespace")
+				return
+			case <-time.After(100 * time.Millisecond): // it would have returned long ago
+			}
+			if err := parent.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			if <-lived {
+				t.Error("the first process of the namespace still ends")
+			}
+		})
 	}
 }

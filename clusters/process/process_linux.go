@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -67,8 +68,8 @@ func await(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec it has
-// no environment for a moment. One that the kernel can't end (it waits for a disk) is left to its fate after two seconds.
+// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or of its end, it
+// has no environment for a moment. One that the kernel can't end (it waits for a disk) is left to its fate after two seconds.
 // A reaper is asked to end what is below it, some of which has no marker, and has longer for that.
 func killMarked(id string) {
 	const patience = 2 * time.Second
@@ -79,14 +80,11 @@ func killMarked(id string) {
 		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, file := range environments {
 			environment, err := os.ReadFile(file)
-			if err != nil {
-				continue
-			}
 			process := filepath.Dir(file)
-			if len(environment) == 0 && inExec(process) {
+			if len(environment) == 0 && unsettled(process, err == nil) {
 				none = 0
 			}
-			if !marked(environment, id) {
+			if err != nil || !marked(environment, id) {
 				continue
 			}
 			pid, _ := strconv.Atoi(filepath.Base(process))
@@ -122,10 +120,19 @@ func isReaper(process string) bool {
 	return err == nil && bytes.HasPrefix(arguments, []byte(supervisor.Reaper+"\x00"))
 }
 
-// inExec reports whether a process is between two programs: it has left the memory of the one, and the kernel has not yet
-// put an environment into that of the other. With a cold disk this takes a while. (proc(5), /proc/pid/stat)
-func inExec(process string) bool {
-	stat, err := os.ReadFile(filepath.Join(process, "stat"))
+// unsettled reports whether a process has no environment for the moment, as far as one of its threads shows. Either it is between two
+// programs: it has left the memory of the one, and the kernel has not yet put an environment into that of the other, which takes a while
+// with a cold disk. Or it ends: the first process of a namespace has no memory any more while it waits for the end of all others there.
+// Then its environment may not be readable, as that of another user's process.
+func unsettled(process string, readable bool) bool {
+	threads, _ := filepath.Glob(filepath.Join(process, "task", "*"))
+	return slices.ContainsFunc(threads, func(thread string) bool { return withoutMemory(thread, readable) })
+}
+
+// withoutMemory reports whether a thread lives without memory of a program. Where its memory was, the kernel says only to those who may
+// read it. (proc(5), /proc/pid/stat)
+func withoutMemory(thread string, readable bool) bool {
+	stat, err := os.ReadFile(filepath.Join(thread, "stat"))
 	if err != nil {
 		return false
 	}
@@ -134,13 +141,17 @@ func inExec(process string) bool {
 	fields := strings.Fields(rest)
 	const (
 		state, flags, environmentEnd = 0, 6, 48
+		exiting                      = 0x00000004 // PF_EXITING
 		kernelThread                 = 0x00200000 // PF_KTHREAD
 	)
-	if len(fields) <= environmentEnd || strings.ContainsAny(fields[state], "ZX") || fields[environmentEnd] != "0" {
+	if len(fields) <= environmentEnd || strings.ContainsAny(fields[state], "ZX") {
 		return false
 	}
 	word, err := strconv.ParseUint(fields[flags], 10, 64)
-	return err == nil && word&kernelThread == 0
+	if err != nil || word&kernelThread != 0 {
+		return false
+	}
+	return word&exiting != 0 || readable && fields[environmentEnd] == "0"
 }
 
 // Belongs reports whether the process runs and is one of the scope's: its number may be another's by now.
