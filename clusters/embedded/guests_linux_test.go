@@ -5,6 +5,7 @@ package embedded
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,6 +35,24 @@ import (
 
 const guestImage = "test/guest:v1"
 
+func init() {
+	// What Pods write has a disk of its own, which nobody else sees and which goes with the last process of the playground.
+	roles["up on a small disk"] = func(program *multicall.Program) error {
+		playground := &Playground{Dir: os.Getenv(dirVariable)}
+		disk := filepath.Join(playground.Dir, "node", "var")
+		if err := errors.Join(
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), os.MkdirAll(disk, 0o700), unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"),
+		); err != nil {
+			return err
+		}
+		if _, err := playground.UpWithNode(context.Background(), program, partsIn(os.Getenv(partsVariable))); err != nil {
+			return err
+		}
+		say(owned{Dir: playground.Dir})
+		return nil
+	}
+}
+
 // guests is a cluster with a node that has one image, of node/nodetest/guest, and can build no other.
 type guests struct {
 	*Cluster
@@ -40,9 +60,10 @@ type guests struct {
 	client  kubernetes.Interface
 }
 
-func startGuests(t *testing.T) *guests {
+// guestParts are what a node is made of, and a store with one image.
+func guestParts(t *testing.T) NodeParts {
 	t.Helper()
-	parts, program := nodeParts(t), controlPlane(t)
+	parts := nodeParts(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +80,12 @@ func startGuests(t *testing.T) *guests {
 		t.Fatal(err)
 	}
 	parts.Images = store.Dir
+	return parts
+}
+
+func startGuests(t *testing.T) *guests {
+	t.Helper()
+	parts, program := guestParts(t), controlPlane(t)
 	words := filepath.Join(t.TempDir(), "words")
 	said := slices.Concat(builds.Progress("1 of 9 packages compiled"), builds.Progress("5 of 9 packages compiled"), builds.Answer(errors.New("slow.go:1: no such word")))
 	if err := os.WriteFile(words, said, 0o600); err != nil {
@@ -320,4 +347,80 @@ func (g *guests) wantsPort(t *testing.T) {
 		}
 		return true, listener.Close()
 	})
+}
+
+// When Pods have filled the node's whole disk, those that did it are evicted, the others go on, and so does the node.
+func TestADiskThatPodsHaveFilledIsCleared(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can give the node a small disk")
+	}
+	parts, program, home := guestParts(t), controlPlane(t), t.TempDir()
+	for name, file := range map[string]string{"init": parts.Programs.Init, "agent": parts.Programs.Agent, "images": parts.Images} {
+		if err := os.Symlink(file, filepath.Join(home, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	playground := newPlayground(t)
+	starts := newActor(t, "up on a small disk", testExecutable(t), program, t.TempDir(), dirVariable+"="+playground.Dir, partsVariable+"="+home)
+	starts.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	starts.begin(t)
+	starts.hear(t)
+	config, err := playground.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guests{&Cluster{Dir: playground.Dir, Kubeconfig: playground.Kubeconfig()}, program, client}
+	running := func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
+	kubelet := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet")
+
+	// Their images are not in this store. Of a Pod whose containers never began the kubelet has no figures, and evicts it first.
+	if said, code := kubectl(t, program, g.Kubeconfig, "delete", "deployments", "--all", "--all-namespaces"); code != 0 {
+		t.Fatal(said)
+	}
+	g.invite(t, "bystander", []string{"serve", ":8080"})
+	before := g.becomes(t, "bystander", "runs", running)
+	g.invite(t, "in-volume", []string{"hoard", "/volume/file"}, func(pod *corev1.Pod) {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
+	})
+	g.says(t, "in-volume", "write /volume/file: no space left on device")
+	if said, code := kubectl(t, program, g.Kubeconfig, "exec", "bystander", "--", "/manager", "exit", "3"); code != 3 {
+		t.Errorf("on the full disk a program ends with %d: %s", code, said)
+	}
+	g.cleared(t, "in-volume")
+	g.invite(t, "in-layer", []string{"hoard", "/tmp/file"})
+	g.cleared(t, "in-layer")
+
+	after := g.becomes(t, "bystander", "runs", running)
+	if now, then := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; now.ContainerID != then.ContainerID {
+		t.Errorf("the other Pod has another container: %+v, and had %+v", now, then)
+	}
+	if now := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet"); now != kubelet {
+		t.Errorf("the kubelet is process %d, and was %d", now, kubelet)
+	}
+}
+
+// cleared waits until a Pod is evicted that has filled the disk, and then until the node has room again.
+func (g *guests) cleared(t *testing.T, name string) {
+	t.Helper()
+	pressed := func(want corev1.ConditionStatus) func() (bool, error) {
+		return func() (bool, error) {
+			node, err := g.client.CoreV1().Nodes().Get(t.Context(), NodeName, metav1.GetOptions{})
+			return err == nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeDiskPressure && c.Status == want
+			}) && (want == corev1.ConditionTrue || len(node.Spec.Taints) == 0), err
+		}
+	}
+	const patience = 2 * time.Minute // the kubelet looks every ten seconds, and tells so often
+	within(t, patience, "the node is under DiskPressure", pressed(corev1.ConditionTrue))
+	within(t, patience, name+" is evicted", func() (bool, error) {
+		pod, err := g.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil && pod.Status.Reason == "Evicted" && strings.Contains(pod.Status.Message, "low on resource: ephemeral-storage"), err
+	})
+	within(t, patience, "the node is under no DiskPressure", pressed(corev1.ConditionFalse))
 }

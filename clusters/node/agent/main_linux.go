@@ -88,7 +88,7 @@ func run(ctx context.Context, node, kubeconfig, cgroups string) error {
 	}
 	runtime, err := cri.New(ctx, cri.Options{
 		Dir: plan.State, NodeIP: plan.NodeIP, Init: plan.InitPath, Keeper: &keeper.Client{Socket: plan.KeeperSocket}, Files: files,
-		Network: network, Cgroups: cgroups,
+		Network: network, Cgroups: cgroups, Reserve: plan.Reserve,
 		Build: func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error {
 			said, err := machine.Open(ctx, builds.Question, reference)
 			if err != nil {

@@ -26,6 +26,7 @@ func (s *Server) RunPodSandbox(ctx context.Context, r *runtimeapi.RunPodSandboxR
 	if r.RuntimeHandler != "" {
 		return nil, fmt.Errorf("the node has no runtime class %q", r.RuntimeHandler)
 	}
+	s.reserve.keep()
 	b := &sandbox{ID: newID(), Created: time.Now(), Ready: true, config: r.Config}
 	defer func() {
 		if err != nil {
@@ -168,7 +169,7 @@ func (s *Server) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandbo
 	if err != nil {
 		return &runtimeapi.StopPodSandboxResponse{}, nil //nolint:nilerr // what is not there needs no stop: the CRI demands it
 	}
-	return &runtimeapi.StopPodSandboxResponse{}, s.stop(ctx, b)
+	return &runtimeapi.StopPodSandboxResponse{}, errors.Join(s.stop(ctx, b), s.reserve.spend())
 }
 
 func (s *Server) stop(ctx context.Context, b *sandbox) error {

@@ -42,6 +42,8 @@ type Options struct {
 	Build func(ctx context.Context, pod *runtimeapi.PodSandboxMetadata, reference string) error
 	// Cgroups, if it is not empty, is the folder of a control group (v2) whose children are ours to make.
 	Cgroups string
+	// Reserve, if it is not empty, is a file on the disk that Pods write to. It keeps some room there for the kubelet.
+	Reserve string
 }
 
 // Server is the runtime. All methods are safe for concurrent use.
@@ -53,6 +55,8 @@ type Server struct {
 	life   context.Context // of the server
 	stream streaming.Server
 
+	reserve reserve
+
 	mutex      sync.Mutex
 	sandboxes  map[string]*sandbox
 	containers map[string]*containerRecord
@@ -60,7 +64,10 @@ type Server struct {
 
 // New is a server with all that is written down in its folder. It follows its containers until the context ends.
 func New(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{Options: o, life: ctx, sandboxes: map[string]*sandbox{}, containers: map[string]*containerRecord{}}
+	s := &Server{
+		Options: o, life: ctx, reserve: reserve{file: o.Reserve}, sandboxes: map[string]*sandbox{}, containers: map[string]*containerRecord{},
+	}
+	s.reserve.keep()
 	if err := s.load(ctx); err != nil {
 		return nil, fmt.Errorf("finding the Pods that run already: %w", err)
 	}

@@ -34,6 +34,8 @@ const (
 	// Containers is what containers write, and State what the agent remembers. The latter goes with the node.
 	Containers = "/var/lib/containers"
 	State      = "/run/operator-labs/cri"
+	// Reserve is a file that keeps some room for the kubelet where Pods write.
+	Reserve = "/var/lib/reserve"
 
 	// Cgroups is the control group whose children are the containers', where there is one.
 	Cgroups = "/run/operator-labs/cgroups"

@@ -10,6 +10,7 @@
 //	guest haunt           has a child that it never waits for, and one that has left it. Both end. It says when one zombie is left
 //	guest talk BYTES      says so much, and then "the end"
 //	guest fill FILE BYTES writes so much to a file, and says why if it can't
+//	guest hoard FILE      writes to a file until it can't, says why, and stays
 //	guest leave ...       starts a guest in a session of its own, and ends
 package main
 
@@ -69,6 +70,8 @@ func behave(how string, arguments []string) error {
 		return talk(argument)
 	case "fill":
 		return fill(arguments)
+	case "hoard":
+		return hoard(argument)
 	default:
 		return fmt.Errorf("nobody behaves as %q", how)
 	}
@@ -166,6 +169,17 @@ func fill(arguments []string) error {
 	if err := os.WriteFile(arguments[0], make([]byte, bytes), 0o600); err != nil {
 		return err
 	}
+	wait()
+	return nil
+}
+
+func hoard(name string) error {
+	file, err := os.Create(name)
+	const piece = 1 << 16 // bytes
+	for bytes := make([]byte, piece); err == nil; {
+		_, err = file.Write(bytes)
+	}
+	fmt.Println(err)
 	wait()
 	return nil
 }
