@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/manifest"
 )
 
 // A precondition is a check of an earlier lab: what explains it is that lab's lecture.
@@ -29,6 +30,28 @@ func TestWhatToReadIsTheLectureOfTheCheck(t *testing.T) {
 		}
 		if check.Precondition() && file != "1" {
 			t.Errorf("the precondition %s is explained in %s", check.ID, check.Lecture)
+		}
+	}
+}
+
+// Grading starts a node for what labs.yaml says, unless the flags say otherwise.
+func TestWhichGradingNeedsANode(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		flags clusterFlags
+		lab   manifest.Lab
+		want  bool
+	}{
+		{clusterFlags{}, manifest.Lab{Operator: true, Stage: manifest.Pod}, true},
+		{clusterFlags{}, manifest.Lab{Operator: true, Stage: manifest.Process}, false},
+		{clusterFlags{}, manifest.Lab{Operator: true}, false},
+		{clusterFlags{}, manifest.Lab{Stage: manifest.Pod}, false}, // no operator, no Pod
+		{clusterFlags{pod: true}, manifest.Lab{Operator: true}, true},
+		{clusterFlags{process: true}, manifest.Lab{Operator: true, Stage: manifest.Pod}, false},
+		{clusterFlags{cluster: "kind"}, manifest.Lab{Operator: true, Stage: manifest.Pod}, false},
+	} {
+		if got := test.flags.onNode(&test.lab); got != test.want {
+			t.Errorf("with the flags %+v a lab of stage %q needs a node: %t, want %t", test.flags, test.lab.Stage, got, test.want)
 		}
 	}
 }

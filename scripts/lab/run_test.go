@@ -18,9 +18,18 @@ import (
 	"time"
 )
 
-// withPlayground makes a checkout that can run operators at a playground of its own, which ends with the test. It lies
-// deeper than the name of a socket may be long.
+// withPlayground makes a checkout with a playground without a node.
 func withPlayground(t *testing.T) string {
+	t.Helper()
+	root := newCheckout(t)
+	// Its processes stay, so they must not be those of a command that is looked at.
+	wantDone(t, root, "up", "--node=false")
+	return root
+}
+
+// newCheckout makes a checkout that can run operators at a playground of its own, which ends with the test. It lies
+// deeper than the name of a socket may be long.
+func newCheckout(t *testing.T) string {
 	t.Helper()
 	from := here(t)
 	if err := from.EnsureControlPlane(t.Context()); err != nil {
@@ -43,10 +52,6 @@ func withPlayground(t *testing.T) string {
 			t.Errorf("lab down: %s", got.stderr)
 		}
 	})
-	// Its processes stay, so they must not be those of a command that is looked at.
-	if got := run(t, root, "up", "--node=false"); got.code != 0 {
-		t.Fatalf("lab up: %s", got.stderr)
-	}
 	return root
 }
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lva.io/operators/scripts/manifest"
+)
+
+// withNode makes a checkout of its own that has what a node is made of, as far as it was built in this one.
+func withNode(t *testing.T) string {
+	t.Helper()
+	parts, err := here(t).EnsureNode(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const variable = "OPERATOR_LABS_NAMESPACES" // CI sets it to "required"
+	if parts.Unavailable != nil && os.Getenv(variable) == "required" {
+		t.Fatal(parts.Unavailable)
+	} else if parts.Unavailable != nil {
+		t.Skipf("there can be no node here, see CI, which sets %s=required: %v", variable, parts.Unavailable)
+	}
+	root := newCheckout(t)
+	for _, name := range []string{".cache/node", ".cache/images"} {
+		if err := os.Symlink(filepath.Join(here(t).Root, name), filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// wantDone runs a command that must succeed.
+func wantDone(t *testing.T, root string, args ...string) (said string) {
+	t.Helper()
+	got := run(t, root, args...)
+	if got.code != 0 {
+		t.Fatalf("lab %s: exit code %d: %s%s", strings.Join(args, " "), got.code, got.stdout, got.stderr)
+	}
+	return got.stdout
+}
+
+// What `make docker-build deploy` and `make undeploy` of a lab do at the playground.
+func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
+	t.Parallel()
+	root := withNode(t)
+	wantDone(t, root, "up")
+	// What is there, but for what comes and goes by itself.
+	there := func() string {
+		return wantDone(t, root, "kubectl", "get", "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments",
+			"--all-namespaces", "--output=name")
+	}
+	before := there()
+	const image = "test/deployed:v1"
+	dir := filepath.Join(root, "solutions", "03-finalizer")
+	wantDone(t, root, "image", "load", image, "--dir", dir)
+	wantDone(t, root, "deploy", image, "--dir", dir)
+	wantDone(t, root, "kubectl", "wait", "--namespace=icecream-system", "--for=condition=Available", "deployment", "--all", "--timeout=60s")
+	running := wantDone(t, root, "kubectl", "get", "pods", "--namespace=icecream-system", "--output=jsonpath={.items[*].spec.containers[*].image}")
+	if running != image {
+		t.Errorf("the Pods of the operator run %q, want %s", running, image)
+	}
+	wantDone(t, root, "undeploy", "--dir", dir)
+	if after := there(); after != before {
+		t.Errorf("after undeploy there is\n%s\nand before deploy there was\n%s", after, before)
+	}
+}
+
+// A playground that `lab run` starts has a node if the lab's operator is a Pod in grading, and then only.
+func TestAPlaygroundThatRunStartsHasANodeForALabOfPods(t *testing.T) {
+	t.Parallel()
+	root := withNode(t)
+	labs := filepath.Join(root, "labs")
+	listed, err := os.ReadFile(filepath.Join(root, manifest.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const second = "  name: 02-reconciler\n"
+	changed := strings.Replace(string(listed), second, second+"  stage: pod\n", 1)
+	if changed == string(listed) {
+		t.Fatalf("labs.yaml has no line %q", second)
+	}
+	entries, err := os.ReadDir(labs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(labs), os.Mkdir(labs, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := os.Symlink(filepath.Join(here(t).Root, "labs", entry.Name()), filepath.Join(labs, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := filepath.Join(root, manifest.File)
+	if err := errors.Join(os.Remove(own), os.WriteFile(own, []byte(changed), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ lab, node string }{{"2", "node"}, {"4", ""}} {
+		operator, _ := runOperator(t, root, test.lab, "--solution")
+		status := wantDone(t, root, "status")
+		if has := strings.Contains(status, "\n  node "); has != (test.node != "") {
+			t.Errorf("after `lab run %s` the playground is\n%s", test.lab, status)
+		}
+		// Unlike the operator, the playground stays.
+		if err := operator.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if err := operator.Wait(); err != nil {
+			t.Error(err)
+		}
+		wantDone(t, root, "down")
+	}
+}
