@@ -218,14 +218,7 @@ func TestAPlaygroundInADeepFolderReachesWebhooks(t *testing.T) {
 	if !up(t, playground) {
 		t.Error("a playground that was started with other flags was left as it is")
 	}
-	config, err := playground.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientAt(t, playground)
 	router, err := egress.Listen(playground.Egress())
 	if err != nil {
 		t.Fatal(err)

@@ -366,14 +366,7 @@ func TestADiskThatPodsHaveFilledIsCleared(t *testing.T) {
 	starts.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	starts.begin(t)
 	starts.hear(t)
-	config, err := playground.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientAt(t, playground)
 	g := &guests{&Cluster{Dir: playground.Dir, Kubeconfig: playground.Kubeconfig()}, program, client}
 	running := func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 	kubelet := pidOf(t, inside(t, stateOf(t, playground).PIDs["node"]), "kubelet")

@@ -226,6 +226,19 @@ func clientOf(t *testing.T, cluster *Cluster) *kubernetes.Clientset {
 	return client
 }
 
+func clientAt(t *testing.T, playground *Playground) *kubernetes.Clientset {
+	t.Helper()
+	config, err := playground.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 // eventually waits until something is so, for half a minute at most: others may be using the machine.
 func eventually(t *testing.T, what string, so func() (bool, error)) {
 	t.Helper()

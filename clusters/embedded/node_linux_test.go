@@ -387,14 +387,7 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	if err != nil || status.NoNode != "" || !status.HasNode() {
 		t.Fatalf("the status is %+v, %v", status, err)
 	}
-	config, err := playground.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientAt(t, playground)
 	runWeb(t, client, "web")
 	state := stateOf(t, playground)
 	processes := inside(t, state.PIDs["node"])
@@ -443,14 +436,7 @@ func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	if err != nil || status.Ready != nil || status.HasNode() || !strings.Contains(status.NoNode, "let root turn them on") {
 		t.Errorf("the status is %+v, %v", status, err)
 	}
-	config, err := playground.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientAt(t, playground)
 	wantPending(t, client, "refused", "user namespaces are turned off on this machine: let root turn them on")
 
 	up(true, withNode(parts))
