@@ -5,7 +5,6 @@ package grade
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/node"
+	"lva.io/operators/scripts/stage/stagetest"
 )
 
 // onNode lets an operator be a Pod of an embedded cluster's node.
@@ -22,16 +22,7 @@ func onNode(t *testing.T) func(*Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := have.EnsureNode(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if parts.Unavailable != nil {
-		if os.Getenv(namespacesVariable) == "required" {
-			t.Fatal(parts.Unavailable)
-		}
-		t.Skipf("this machine can have no node, see CI, which sets %s=required: %v", namespacesVariable, parts.Unavailable)
-	}
+	parts := stagetest.Node(t, have.Checkout)
 	return func(o *Options) {
 		o.System = "linux"
 		o.Start = node.Start(func(ctx context.Context) (*embedded.Cluster, error) {

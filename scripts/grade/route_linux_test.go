@@ -16,14 +16,11 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/stage/stagetest"
 )
 
-const (
-	// withoutRoute makes this test binary one on a machine of its own, whose only interface is lo.
-	withoutRoute = "OPERATOR_LABS_TEST_WITHOUT_ROUTE"
-	// namespacesVariable is "required" in CI.
-	namespacesVariable = "OPERATOR_LABS_NAMESPACES"
-)
+// withoutRoute makes this test binary one on a machine of its own, whose only interface is lo.
+const withoutRoute = "OPERATOR_LABS_TEST_WITHOUT_ROUTE"
 
 // A laptop on a train and a container without a network have lo, and no more.
 func TestGradingNeedsNoRoute(t *testing.T) {
@@ -48,10 +45,10 @@ func TestGradingNeedsNoRoute(t *testing.T) {
 			run.Stdout, run.Stderr, run.SysProcAttr = &output, &output, machine
 			machine.Pdeathsig = syscall.SIGKILL
 			if err := run.Start(); err != nil {
-				if os.Getenv(namespacesVariable) == "required" {
-					t.Fatalf("%s=required, and network namespaces can't be had: %v", namespacesVariable, err)
+				if os.Getenv(stagetest.NamespacesVariable) == "required" {
+					t.Fatalf("%s=required, and network namespaces can't be had: %v", stagetest.NamespacesVariable, err)
 				}
-				t.Skipf("network namespaces can't be had, see CI, which sets %s=required: %v", namespacesVariable, err)
+				t.Skipf("network namespaces can't be had, see CI, which sets %s=required: %v", stagetest.NamespacesVariable, err)
 			}
 			if err := run.Wait(); err != nil || !strings.Contains(output.String(), "--- PASS") {
 				t.Errorf("without a route: %v\n%s", err, output.String())

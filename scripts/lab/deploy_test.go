@@ -12,21 +12,13 @@ import (
 	"testing"
 
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/stage/stagetest"
 )
 
 // withNode makes a checkout of its own that has what a node is made of, as far as it was built in this one.
 func withNode(t *testing.T) string {
 	t.Helper()
-	parts, err := here(t).EnsureNode(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const variable = "OPERATOR_LABS_NAMESPACES" // CI sets it to "required"
-	if parts.Unavailable != nil && os.Getenv(variable) == "required" {
-		t.Fatal(parts.Unavailable)
-	} else if parts.Unavailable != nil {
-		t.Skipf("there can be no node here, see CI, which sets %s=required: %v", variable, parts.Unavailable)
-	}
+	stagetest.Node(t, here(t))
 	root := newCheckout(t)
 	for _, name := range []string{".cache/node", ".cache/images"} {
 		if err := os.Symlink(filepath.Join(here(t).Root, name), filepath.Join(root, name)); err != nil {

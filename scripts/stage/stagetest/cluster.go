@@ -42,6 +42,25 @@ func Cluster(tb testing.TB) *embedded.Cluster {
 	return shared.cluster
 }
 
+// NamespacesVariable is "required" in CI: a test that can't have namespaces fails there, and is skipped elsewhere.
+const NamespacesVariable = "OPERATOR_LABS_NAMESPACES"
+
+// Node is what a node of an embedded cluster is made of. A test for which there can be none ends here.
+func Node(tb testing.TB, here *checkout.Checkout) embedded.NodeParts {
+	tb.Helper()
+	parts, err := here.EnsureNode(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if parts.Unavailable != nil {
+		if os.Getenv(NamespacesVariable) == "required" {
+			tb.Fatal(parts.Unavailable)
+		}
+		tb.Skipf("there can be no node here, see CI, which sets %s=required: %v", NamespacesVariable, parts.Unavailable)
+	}
+	return parts
+}
+
 // Main runs the tests, ends the cluster, and returns the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
