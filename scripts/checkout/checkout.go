@@ -148,20 +148,13 @@ func (c *Checkout) Playground() *embedded.Playground { return embedded.NewPlaygr
 // run on the embedded cluster.
 func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest.Lab) error {
 	all := []programs.Program{programs.ControlPlane(c.ControlPlane), programs.ControllerGen(c.Root)}
-	if withNode {
-		node, err := programs.Node(c.Root)
-		if err != nil {
-			return err
-		}
-		all = append(all, node...)
-	}
 	for _, lab := range labs {
 		all = append(all, programs.Checks(c.Root, lab.Name))
 	}
 	if err := programs.Ensure(ctx, os.Stderr, all...); err != nil || !withNode {
 		return err
 	}
-	_, err := c.EnsureNode(ctx) // its programs are there, its images may not be
+	_, err := c.EnsureNode(ctx)
 	return err
 }
 
@@ -199,7 +192,8 @@ func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedd
 	if err != nil {
 		return parts, err
 	}
-	return parts, c.EnsureImages(ctx, append(wanted, more...))
+	_, err = c.EnsureImages(ctx, append(wanted, more...))
+	return parts, err
 }
 
 // nodeImages are the images of the Pods that every node runs, and the course's own. A Pod that wants one that is not there would have it
@@ -224,28 +218,27 @@ func nodeImages() ([]images.Image, error) {
 	return wanted, nil
 }
 
-// EnsureImages makes those images that the store does not have, and shows how far it is if there are any.
-func (c *Checkout) EnsureImages(ctx context.Context, wanted []images.Image) error {
+// EnsureImages makes those images that the store does not have, and shows how far it is if there are any. It returns all of them.
+func (c *Checkout) EnsureImages(ctx context.Context, wanted []images.Image) ([]images.Built, error) {
 	return ensureImages(ctx, images.StoreOf(c.Root), wanted)
 }
 
-func ensureImages(ctx context.Context, store *images.Store, wanted []images.Image) error {
+func ensureImages(ctx context.Context, store *images.Store, wanted []images.Image) ([]images.Built, error) {
 	have, err := store.Find(wanted)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(have) == len(wanted) {
-		_, err := store.Ensure(ctx, wanted, nil) // their names may be those of others
-		return err
+		return store.Ensure(ctx, wanted, nil) // their names may be those of others
 	}
 	bar := progress.Start(os.Stderr, "make images")
-	_, err = store.Ensure(ctx, wanted, func(what string, done, total int64) { bar.Set(what, int(done), int(total)) })
+	made, err := store.Ensure(ctx, wanted, func(what string, done, total int64) { bar.Set(what, int(done), int(total)) })
 	if err != nil {
 		bar.Fail()
-		return err
+		return nil, err
 	}
 	bar.Done()
-	return nil
+	return made, nil
 }
 
 // Assets is the folder in which envtest of controller-runtime finds etcd, kube-apiserver and kubectl: our control plane under

@@ -72,7 +72,7 @@ func TestAnImageOfTheSameNameMadeOfSomethingElseIsMadeAgain(t *testing.T) {
 		if err := named.Write(store.Dir, other); err != nil {
 			t.Fatal(err)
 		}
-		if err := ensureImages(t.Context(), store, []images.Image{probe}); err != nil {
+		if _, err := ensureImages(t.Context(), store, []images.Image{probe}); err != nil {
 			t.Fatal(err)
 		}
 		found, err := named.Read(store.Dir, probe.Reference)

@@ -215,16 +215,13 @@ func (c *conforming) bringImages(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.EnsureImages(ctx, wanted); err != nil {
-		return err
-	}
-	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}
-	built, err := nodes.Store.Find(wanted)
+	made, err := c.EnsureImages(ctx, wanted)
 	if err != nil {
 		return err
 	}
+	nodes := kind.Nodes{Cluster: cluster, Store: images.StoreOf(c.Root)}
 	spinner := progress.Start(os.Stderr, "bring the images of the tests to the nodes")
-	if err := nodes.Bring(ctx, built...); err != nil {
+	if err := nodes.Bring(ctx, made...); err != nil {
 		spinner.Fail()
 		return err
 	}
