@@ -182,6 +182,9 @@ func For(root, goal string) ([]Program, error) {
 		return slices.Concat(graded, node), nil
 	case "lab-N", "solution-N", "watch-N", "torture-N":
 		checks, err := checksOf(root, number)
+		if len(checks) == 0 {
+			return nil, err // the lab command says at once that there is no such lab
+		}
 		return append(graded, checks...), err
 	case "grade", "certify", "mutate", "soak":
 		checks, err := checksOf(root, "")
