@@ -67,8 +67,8 @@ manifests generate build install uninstall run docker-build docker-push deploy u
 
 ##@ The playground: a cluster that runs until you stop it
 
-up: $(LAB) ## Start it; eval "$(make up)" also points kubectl in your shell there (NODE=0: without a node, so that no Pods run)
-	@$(LAB) up $(if $(NODE),--node=$(NODE))
+up: $(LAB) ## Start it; eval "$(make up)" also points kubectl in your shell there (NODE=0: no Pods run; ADDONS=cert-manager,pebble,ingress)
+	@$(LAB) up $(if $(NODE),--node=$(NODE)) $(if $(ADDONS),--addons $(ADDONS))
 
 status: $(LAB) ## Show which parts of it are running
 	@$(LAB) status

@@ -7,6 +7,9 @@ import (
 	"context"
 
 	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/addons/known"
+	"lva.io/operators/clusters/images"
 )
 
 // Target is the cluster in which an add-on is installed.
@@ -28,18 +31,7 @@ type Target struct {
 }
 
 // State is what is known of an add-on in a cluster.
-type State struct {
-	// Name is the add-on's.
-	Name string
-	// Installed is the version that is there: empty when none is.
-	Installed string
-	// Pinned is the version that Install installs.
-	Pinned string
-	// Usable says that it does its work now.
-	Usable bool
-	// Detail says in a few words what is there, or what is missing.
-	Detail string
-}
+type State = known.State
 
 // Addon is something that is installed into a cluster.
 type Addon interface {
@@ -53,4 +45,17 @@ type Addon interface {
 	State(ctx context.Context, target Target) (State, error)
 	// Uninstall removes what Install made. What it did not make stays, and that there was nothing to remove is no error.
 	Uninstall(ctx context.Context, target Target) error
+}
+
+// Named is the add-on with a name of package known. The error names those that there are.
+func Named(store *images.Store, name string) (Addon, error) {
+	switch name {
+	case known.CertManager:
+		return CertManager(store), nil
+	case known.Ingress:
+		return Ingress(), nil
+	case known.Pebble:
+		return Pebble(store), nil
+	}
+	return nil, known.Check([]string{name})
 }

@@ -5,6 +5,7 @@ package addons
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,16 +26,19 @@ const (
 	certManagerNamespace = "cert-manager"
 	// certManagerPatience is how long it may take from the chart to a certificate. From a registry it is mostly the images.
 	certManagerPatience = 5 * time.Minute
-	// proofName is the name of the Issuer, Certificate and Secret that prove that cert-manager works.
-	proofName = "operator-labs-proof"
+	// proofPrefix begins the name of the Issuer, Certificate and Secret that prove that cert-manager works, and of the probe that its
+	// webhook refuses. Each proof has a name of its own: cert-manager backs off for up to a minute where a Certificate of the same name
+	// comes and goes.
+	proofPrefix = "operator-labs-proof-"
 	// releaseName and releaseNamespace are annotations by which Helm knows whose an object is.
 	releaseName      = "meta.helm.sh/release-name"
 	releaseNamespace = "meta.helm.sh/release-namespace"
 )
 
 var (
-	issuers      = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}
-	certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
+	issuerKind      = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}
+	certificateKind = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
+	secretKind      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 )
 
 // CertManager issues certificates. It is usable when a Certificate was admitted by its webhook and issued. One that somebody
@@ -149,11 +153,11 @@ func webhookObjection(ctx context.Context, target Target, namespace string) (str
 		return "", err
 	}
 	// The webhook refuses what lasts less than an hour; nothing else does. A dry run asks it and stores nothing.
-	probe := certificate(namespace)
+	probe := certificate(namespace, proofPrefix+"probe")
 	if err := unstructured.SetNestedField(probe.Object, "10m", "spec", "duration"); err != nil {
 		return "", err
 	}
-	_, err = objects.Resource(certificates).Namespace(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = objects.Resource(certificateKind).Namespace(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
 		return "its webhook does not validate yet", nil
@@ -169,48 +173,26 @@ func webhookObjection(ctx context.Context, target Target, namespace string) (str
 
 // prove has a certificate issued, and removes it.
 func (c *certManager) prove(ctx context.Context, target Target, namespace string, say func(string)) (err error) {
-	client, err := kubernetes.NewForConfig(target.Config)
-	if err != nil {
-		return err
-	}
 	objects, err := dynamic.NewForConfig(target.Config)
 	if err != nil {
 		return err
 	}
-	issuer := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "cert-manager.io/v1", "kind": "Issuer",
-		"metadata": map[string]any{"name": proofName, "namespace": namespace},
-		"spec":     map[string]any{"selfSigned": map[string]any{}},
-	}}
-	remove := func(ctx context.Context) error {
-		var problems []error
-		for _, err := range []error{
-			objects.Resource(certificates).Namespace(namespace).Delete(ctx, proofName, metav1.DeleteOptions{}),
-			objects.Resource(issuers).Namespace(namespace).Delete(ctx, proofName, metav1.DeleteOptions{}),
-			client.CoreV1().Secrets(namespace).Delete(ctx, proofName, metav1.DeleteOptions{}),
-		} {
-			if err != nil && !apierrors.IsNotFound(err) {
-				problems = append(problems, fmt.Errorf("removing the certificate that proved that cert-manager works: %w", err))
-			}
-		}
-		return errors.Join(problems...)
-	}
-	// One of an attempt that was killed would prove nothing.
-	if err := remove(ctx); err != nil {
-		return err
-	}
+	// What an attempt has left that was killed goes, too.
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainPatience)
 		defer cancel()
-		err = errors.Join(err, remove(ctx))
+		err = errors.Join(err, removeProofs(ctx, objects, namespace))
 	}()
-	for resource, object := range map[schema.GroupVersionResource]*unstructured.Unstructured{issuers: issuer, certificates: certificate(namespace)} {
+	name := proofPrefix + strings.ToLower(rand.Text()[:8])
+	for resource, object := range map[schema.GroupVersionResource]*unstructured.Unstructured{
+		issuerKind: issuer(namespace, name), certificateKind: certificate(namespace, name),
+	} {
 		if _, err := objects.Resource(resource).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("asking cert-manager for a certificate: %w", err)
 		}
 	}
 	return become(ctx, target, namespace, c.patience, "a certificate of cert-manager's", say, func(ctx context.Context) (string, error) {
-		issued, err := objects.Resource(certificates).Namespace(namespace).Get(ctx, proofName, metav1.GetOptions{})
+		issued, err := objects.Resource(certificateKind).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return "", err
 		}
@@ -218,15 +200,48 @@ func (c *certManager) prove(ctx context.Context, target Target, namespace string
 	})
 }
 
+// removeProofs removes all that proofs have left in a namespace.
+func removeProofs(ctx context.Context, objects dynamic.Interface, namespace string) error {
+	var problems []error
+	for _, resource := range []schema.GroupVersionResource{certificateKind, issuerKind, secretKind} {
+		list, err := objects.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for i := range list.Items {
+			if name := list.Items[i].GetName(); strings.HasPrefix(name, proofPrefix) {
+				err := objects.Resource(resource).Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+				if err != nil && !apierrors.IsNotFound(err) {
+					problems = append(problems, err)
+				}
+			}
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("removing the certificate that proved that cert-manager works: %w", err)
+	}
+	return nil
+}
+
+// issuer is one by which a certificate signs itself.
+func issuer(namespace, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cert-manager.io/v1", "kind": "Issuer",
+		"metadata": map[string]any{"name": name, "namespace": namespace},
+		"spec":     map[string]any{"selfSigned": map[string]any{}},
+	}}
+}
+
 // certificate is one that proves that cert-manager works.
-func certificate(namespace string) *unstructured.Unstructured {
+func certificate(namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cert-manager.io/v1", "kind": "Certificate",
-		"metadata": map[string]any{"name": proofName, "namespace": namespace},
+		"metadata": map[string]any{"name": name, "namespace": namespace},
 		"spec": map[string]any{
-			"secretName": proofName, "dnsNames": []any{"proof.operator-labs.test"},
+			"secretName": name, "dnsNames": []any{"proof.operator-labs.test"},
 			"privateKey": map[string]any{"algorithm": "ECDSA"},
-			"issuerRef":  map[string]any{"kind": "Issuer", "name": proofName},
+			"issuerRef":  map[string]any{"kind": "Issuer", "name": name},
 		},
 	}}
 }
@@ -293,5 +308,5 @@ func (c *certManager) Uninstall(ctx context.Context, target Target) error {
 	if err := release.uninstall(); err != nil {
 		return err
 	}
-	return release.removeNamespace(ctx)
+	return removeNamespace(ctx, release.client, release.namespace)
 }

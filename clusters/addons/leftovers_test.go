@@ -37,7 +37,7 @@ func TestKindsThatSomebodyLeftBehindAreTakenOver(t *testing.T) {
 		}
 	}
 	s.installed(t)
-	if after, err := s.dynamic.Resource(certificates).Namespace(kept.GetNamespace()).Get(t.Context(), kept.GetName(), metav1.GetOptions{}); err != nil || after.GetUID() != kept.GetUID() {
+	if after, err := s.dynamic.Resource(certificateKind).Namespace(kept.GetNamespace()).Get(t.Context(), kept.GetName(), metav1.GetOptions{}); err != nil || after.GetUID() != kept.GetUID() {
 		t.Errorf("an object of a kind that was taken over is gone: %v", err)
 	}
 	for _, name := range []string{old.GetName(), dying.GetName()} {

@@ -188,7 +188,7 @@ func (s *scene) installed(t *testing.T) {
 		t.Errorf("state: %+v, error %v; want the pinned version installed", state, err)
 	}
 	for _, resource := range []string{"issuers", "certificates"} {
-		list, err := s.dynamic.Resource(issuers.GroupVersion().WithResource(resource)).List(t.Context(), metav1.ListOptions{})
+		list, err := s.dynamic.Resource(issuerKind.GroupVersion().WithResource(resource)).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Errorf("listing %s: %v", resource, err)
 		}

@@ -19,7 +19,6 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -34,8 +33,6 @@ const (
 	helmTimeout = 2 * time.Minute
 	// history is how many revisions of a release are kept.
 	history = 3
-	// namespacePatience is how long a namespace that is being deleted may take to be gone.
-	namespacePatience = time.Minute
 )
 
 // helm is one release in one cluster.
@@ -141,7 +138,7 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 			say(fmt.Sprintf("%s is gone: putting it back", missing))
 		}
 	}
-	if err := h.namespaceReady(ctx, say); err != nil {
+	if err := namespaceReady(ctx, h.client, h.namespace, h.name, say); err != nil {
 		return err
 	}
 	last, err = h.recover(last, say)
@@ -275,79 +272,11 @@ func (h *helm) uninstall() error {
 	return nil
 }
 
-// namespaceReady makes the release's namespace, after an earlier one of that name that is being deleted is gone.
-func (h *helm) namespaceReady(ctx context.Context, say func(string)) error {
-	said := false
-	return until(ctx, namespacePatience, "the namespace "+h.namespace, func(ctx context.Context) (string, error) {
-		namespace, err := h.client.CoreV1().Namespaces().Get(ctx, h.namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			_, err = h.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-				Name: h.namespace, Labels: map[string]string{createdBy: h.name},
-			}}, metav1.CreateOptions{})
-			if err == nil || apierrors.IsAlreadyExists(err) {
-				return "", nil
-			}
-		}
-		if err != nil {
-			return "", err
-		}
-		if namespace.DeletionTimestamp == nil {
-			return "", nil
-		}
-		if !said {
-			say(fmt.Sprintf("waiting until the old namespace %s is gone", h.namespace))
-			said = true
-		}
-		return "it is still being deleted" + terminating(namespace), nil
-	})
-}
-
 // owns reports whether an object is the release's: it bears its name, and on somebody else's cluster our label, too.
 func (h *helm) owns(object metav1.Object) bool {
 	annotations := object.GetAnnotations()
 	return annotations[releaseName] == h.name && annotations[releaseNamespace] == h.namespace &&
 		(!h.target.Shared || object.GetLabels()[createdBy] != "")
-}
-
-// removeNamespace deletes the release's namespace if it was made for it, and waits until it is gone.
-func (h *helm) removeNamespace(ctx context.Context) error {
-	namespace, err := h.client.CoreV1().Namespaces().Get(ctx, h.namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && namespace.Labels[createdBy] == "" {
-		return nil
-	}
-	if err == nil {
-		err = h.client.CoreV1().Namespaces().Delete(ctx, h.namespace, metav1.DeleteOptions{})
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the namespace %s: %w", h.namespace, err)
-	}
-	return until(ctx, namespacePatience, "the end of the namespace "+h.namespace, func(ctx context.Context) (string, error) {
-		namespace, err := h.client.CoreV1().Namespaces().Get(ctx, h.namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
-		}
-		return "it is still being deleted" + terminating(namespace), nil
-	})
-}
-
-// createdBy is the label of a namespace that was made for an add-on: only such a one goes with it.
-// Releases and what cert-manager's chart makes have it, too.
-const createdBy = "operator-labs.lva.io/addon"
-
-// terminating says what a namespace that is being deleted waits for.
-func terminating(namespace *corev1.Namespace) string {
-	for _, condition := range namespace.Status.Conditions {
-		switch condition.Type {
-		case corev1.NamespaceContentRemaining, corev1.NamespaceFinalizersRemaining, corev1.NamespaceDeletionContentFailure:
-			if condition.Status == corev1.ConditionTrue {
-				return ": " + condition.Message
-			}
-		}
-	}
-	return ""
 }
 
 func oneLine(text string) string {

@@ -13,7 +13,7 @@ import (
 )
 
 // interval is how often a wait looks.
-const interval = 500 * time.Millisecond
+const interval = 250 * time.Millisecond
 
 // until looks at something until look has nothing to object any more. It ends at once with look's error, and with a
 // TimeoutError that repeats the last objection when patience is over.

@@ -4,9 +4,11 @@
 package certificates
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -25,7 +27,7 @@ type Authority struct {
 	PEM []byte
 
 	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	key         crypto.Signer
 }
 
 // Pair is a certificate and its key, in PEM.
@@ -50,6 +52,19 @@ func NewAuthority(name string) (*Authority, error) {
 		return nil, fmt.Errorf("making the certificate authority %s: %w", name, err)
 	}
 	return &Authority{PEM: block("CERTIFICATE", der), certificate: certificate, key: key}, nil
+}
+
+// ReadAuthority reads an authority from PEM: its certificate and its key.
+func ReadAuthority(certificate, key []byte) (*Authority, error) {
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading a certificate authority: %w", err)
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("reading a certificate authority: the certificate of %s is not one", pair.Leaf.Subject)
+	}
+	return &Authority{PEM: certificate, certificate: pair.Leaf, key: signer}, nil
 }
 
 // Server issues the certificate of a server that is known by these host names and addresses.

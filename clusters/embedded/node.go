@@ -44,9 +44,13 @@ type NodeParts struct {
 	Unavailable *node.Unavailable
 }
 
-// StartWithNode is Start for who makes Pods: it returns when a node is Ready, too. The error is a *node.Unavailable where there can
-// be none.
-func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
+// Meanwhile is something that is done to a cluster whose API server answers, while its controllers and its node are still starting.
+// It ends with the context.
+type Meanwhile func(ctx context.Context, c *Cluster) error
+
+// StartWithNode is Start for who makes Pods: it returns when a node is Ready, too, and when all that is done meanwhile is done. The
+// first error of any of them stops the cluster. It is a *node.Unavailable where there can be no node.
+func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, meanwhile ...Meanwhile) (*Cluster, error) {
 	if parts.Unavailable != nil {
 		return nil, parts.Unavailable
 	}
@@ -54,7 +58,18 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 	if err != nil {
 		return nil, err
 	}
-	return c.whole(ctx)
+	group, working := errgroup.WithContext(ctx)
+	for _, do := range meanwhile {
+		group.Go(func() error { return do(working, c) })
+	}
+	group.Go(func() error {
+		_, err := c.whole(working)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
 }
 
 // Runtime is the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user can connect.

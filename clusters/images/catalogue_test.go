@@ -147,6 +147,18 @@ func constantOf(t *testing.T, file, name string) string {
 	return value
 }
 
+// The tag of an add-on's image is the version of the module that it is made of.
+func TestPebblesImageIsOfItsModule(t *testing.T) {
+	c := load(t)
+	version, err := checkout(t).ModuleVersion("pebble")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "ghcr.io/letsencrypt/pebble:" + strings.TrimPrefix(version, "v"); c.Set("pebble")[0].Reference != want {
+		t.Errorf("it is %s, and the module is %s", c.Set("pebble")[0].Reference, version)
+	}
+}
+
 func TestAWrongCatalogueIsRefused(t *testing.T) {
 	const image = "images: [{reference: 'a/b:1', set: x, layers: [{programs: {/p: hello}}]}]\n"
 	const program = "programs: {hello: {module: hello}}\n"

@@ -176,6 +176,40 @@ func (s *Store) moduleFolder(ctx context.Context, m Module) (folder, version str
 	return answer.Dir, answer.Version, nil
 }
 
+// ModuleFile reads a file of a module of the catalogue, which is downloaded unless it is there. from is slash-separated.
+func (s *Store) ModuleFile(ctx context.Context, module, from string) ([]byte, error) {
+	c, err := Load()
+	if err != nil {
+		return nil, err
+	}
+	source, there := c.Modules[module]
+	if !there {
+		return nil, fmt.Errorf("clusters/images/catalogue.yaml has no module %s", module)
+	}
+	folder, _, err := s.moduleFolder(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(from)))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of the module %s: %w", from, source.Path, err)
+	}
+	return content, nil
+}
+
+// ModuleVersion is the version of a module of the catalogue.
+func (s *Store) ModuleVersion(module string) (string, error) {
+	c, err := Load()
+	if err != nil {
+		return "", err
+	}
+	source, there := c.Modules[module]
+	if !there {
+		return "", fmt.Errorf("clusters/images/catalogue.yaml has no module %s", module)
+	}
+	return gobuild.Required(s.path(source.RequiredBy), source.Path)
+}
+
 // addModuleFile adds a file or folder of a module to a layer.
 func (t tree) addModuleFile(folder string, file File, mode fs.FileMode) error {
 	from := filepath.Join(folder, file.From)

@@ -20,12 +20,14 @@ import (
 
 	"golang.org/x/mod/modfile"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/node"
 	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/addons"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/programs"
 )
@@ -154,8 +156,45 @@ func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest
 	if err := programs.Ensure(ctx, os.Stderr, all...); err != nil || !withNode {
 		return err
 	}
-	_, err := c.EnsureNode(ctx)
+	if parts, err := c.EnsureNode(ctx); err != nil || parts.Unavailable != nil {
+		return err
+	}
+	return c.EnsureAddons(ctx, manifest.AddonsOf(labs...))
+}
+
+// EnsureAddons builds what installing add-ons needs, unless it is there: the program that does it, and the images that their Pods run.
+// The error names the add-ons that there are, if one of the names is none.
+func (c *Checkout) EnsureAddons(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := c.EnsureAddonImages(ctx, names)
+	if err != nil {
+		return err
+	}
+	_, err = ensure(ctx, programs.Addons(c.Root))
 	return err
+}
+
+// EnsureAddonImages makes those images of add-ons that the store does not have, and returns all of them.
+func (c *Checkout) EnsureAddonImages(ctx context.Context, names []string) ([]images.Built, error) {
+	if err := known.Check(names); err != nil {
+		return nil, err
+	}
+	catalogue, err := images.Load()
+	if err != nil {
+		return nil, err
+	}
+	var wanted []images.Image
+	for _, name := range names {
+		wanted = append(wanted, catalogue.Set(name)...)
+	}
+	return c.EnsureImages(ctx, wanted)
+}
+
+// Installer installs add-ons into clusters, once EnsureAddons has built what that takes.
+func (c *Checkout) Installer() addons.Installer {
+	return addons.Installer{Program: programs.Addons(c.Root).Output, Root: c.Root}
 }
 
 // EnsureControlPlane builds the control plane unless it is there.

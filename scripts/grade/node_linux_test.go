@@ -25,7 +25,7 @@ func onNode(t *testing.T) func(*Options) {
 	parts := stagetest.Node(t, have.Checkout)
 	return func(o *Options) {
 		o.System = "linux"
-		o.Start = node.Start(func(ctx context.Context) (*embedded.Cluster, error) {
+		o.Start = node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
 			return embedded.StartWithNode(ctx, have.ControlPlane, parts)
 		}, images.StoreOf(have.Root), have.ControlPlane.Path)
 	}

@@ -111,7 +111,7 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
 	switch {
 	case f.onNode(lab):
-		return startWithNode(here), onEmbedded, nil
+		return startWithNode(here, lab.Addons...), onEmbedded, nil
 	case f.embedded():
 		return coldStart(here), onEmbedded, nil
 	}

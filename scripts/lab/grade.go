@@ -100,14 +100,17 @@ func coldStart(here *checkout.Checkout) stage.Start {
 	})
 }
 
-// startWithNode starts a cluster with a node, on which the operator is a Pod.
-func startWithNode(here *checkout.Checkout) stage.Start {
-	return node.Start(func(ctx context.Context) (*embedded.Cluster, error) {
+// startWithNode starts a cluster with a node, on which the operator is a Pod. The add-ons, which must have been built, are usable there:
+// they are installed as soon as the API server answers.
+func startWithNode(here *checkout.Checkout, addons ...string) stage.Start {
+	return node.Start(func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
 		parts, err := here.EnsureNode(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return embedded.StartWithNode(ctx, here.ControlPlane, parts)
+		return embedded.StartWithNode(ctx, here.ControlPlane, parts, func(ctx context.Context, c *embedded.Cluster) error {
+			return here.Installer().Install(ctx, c.Kubeconfig, addons, say)
+		})
 	}, images.StoreOf(here.Root), here.ControlPlane.Path)
 }
 

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -13,9 +14,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/checkout"
@@ -25,9 +28,19 @@ import (
 
 func upCommand() *cobra.Command {
 	var node bool
+	var names []string
 	command := &cobra.Command{
 		Use: "up", GroupID: groupPlayground, Short: "Start the playground, unless it runs", Args: cli.NoArguments,
+		Long: "up starts the playground, unless it runs, and installs the add-ons that are named. Run again, with or without them, it goes\n" +
+			"on where an interrupted run ended.",
+		Example: "  lab up\n  lab up --addons cert-manager,pebble,ingress",
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := known.Check(names); err != nil {
+				return err
+			}
+			if len(names) > 0 && !node {
+				return errors.New("--addons and --node=false contradict each other: add-ons are Pods, which need a node")
+			}
 			here, err := checkout.Find()
 			if err != nil {
 				return err
@@ -37,6 +50,9 @@ func upCommand() *cobra.Command {
 				return err
 			}
 			if err := sayNoNode(command.Context(), here); err != nil {
+				return err
+			}
+			if err := installAddons(command.Context(), here, names); err != nil {
 				return err
 			}
 			// What is for people goes to standard error, so that `eval "$(make up)"` works.
@@ -54,6 +70,7 @@ func upCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&node, "node", true,
 		"give it a node, so that Pods run, where this machine can have one; a playground that runs otherwise is started again with what is in it")
+	command.Flags().StringSliceVar(&names, "addons", nil, "install these add-ons, and wait until they are usable: "+strings.Join(known.Names(), ", "))
 	return command
 }
 
@@ -75,6 +92,54 @@ func up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, 
 		return here.Playground().UpWithNode(ctx, here.ControlPlane, parts)
 	}
 	return here.Playground().Up(ctx, here.ControlPlane)
+}
+
+// installAddons installs add-ons in the playground, and returns when they are usable. What it waits for is shown.
+func installAddons(ctx context.Context, here *checkout.Checkout, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	status, err := here.Playground().Status(ctx)
+	if err != nil {
+		return err
+	}
+	if !status.HasNode() {
+		return fmt.Errorf("add-ons are Pods, and the playground has no node: %s", status.NoNode)
+	}
+	if err := here.EnsureAddons(ctx, names); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := here.Installer().Install(ctx, here.Playground().Kubeconfig(), names, func(line string) {
+		fmt.Fprintln(os.Stderr, "  "+line)
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "Usable after %.1f s: %s.\n", time.Since(began).Seconds(), strings.Join(names, ", "))
+	return nil
+}
+
+// printAddons prints which add-ons the playground has. Where none was ever installed, nothing is asked.
+func printAddons(ctx context.Context, here *checkout.Checkout) error {
+	installer := here.Installer()
+	if _, err := os.Stat(installer.Program); err != nil {
+		return nil //nolint:nilerr // what installs add-ons was never built
+	}
+	states, err := installer.States(ctx, here.Playground().Kubeconfig(), known.Names())
+	if err != nil {
+		return fmt.Errorf("asking for the add-ons: %w", err)
+	}
+	for _, state := range states {
+		if state.Installed == "" {
+			continue
+		}
+		word := "not usable"
+		if state.Usable {
+			word = "usable"
+		}
+		fmt.Printf("  %-24s %s, %s: %s\n", state.Name, state.Installed, word, state.Detail)
+	}
+	return nil
 }
 
 // sayNoNode says why Pods stay Pending, if a node was asked for and could not be had.
@@ -184,6 +249,9 @@ func statusCommand() *cobra.Command {
 			}
 			if status.Ready != nil {
 				return fmt.Errorf("the playground's API server does not answer: %w; `make up` starts it again", status.Ready)
+			}
+			if err := printAddons(command.Context(), here); err != nil {
+				return err
 			}
 			fmt.Printf("For kubectl and lab in your shell:\n%s", shellLines(here))
 			return nil

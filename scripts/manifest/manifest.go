@@ -49,6 +49,9 @@ type Lab struct {
 	Stage Stage `json:"stage,omitempty"`
 	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
 	Services []string `json:"services,omitempty"`
+	// Addons are what a run's cluster has besides Kubernetes, usable before the submission is installed: names of package known of
+	// clusters/addons. They need a node, so the stage is not Process.
+	Addons []string `json:"addons,omitempty"`
 	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
 	// are not, so that what a submission does beyond the lab can't get in its way.
 	Webhooks bool `json:"webhooks,omitempty"`
@@ -137,6 +140,16 @@ func (l *Lab) Check(id string) (*Check, error) {
 		known[i] = check.ID
 	}
 	return nil, fmt.Errorf("lab %s has no check %q; its checks are %s", l.Name, id, english.WordSeries(known, "and"))
+}
+
+// AddonsOf are the add-ons of labs, each once, sorted.
+func AddonsOf(labs ...*Lab) []string {
+	var names []string
+	for _, lab := range labs {
+		names = append(names, lab.Addons...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Own are the checks of the lab without its preconditions.

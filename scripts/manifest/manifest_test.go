@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 )
@@ -47,6 +48,22 @@ func TestLoad(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, check); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What several labs need is prepared once. The schema and the installer know the same add-ons.
+func TestAddonsOfLabs(t *testing.T) {
+	t.Parallel()
+	got := manifest.AddonsOf(&manifest.Lab{Addons: []string{known.Pebble, known.CertManager}}, &manifest.Lab{}, &manifest.Lab{Addons: []string{known.CertManager}})
+	if want := []string{known.CertManager, known.Pebble}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	schema, err := os.ReadFile(filepath.Join(repositoryRoot, manifest.SchemaFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"enum": ["` + strings.Join(known.Names(), `", "`) + `"]`; !strings.Contains(string(schema), want) {
+		t.Errorf("the schema does not allow just %s", want)
 	}
 }
 
@@ -200,6 +217,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:34: labs\[1\].services\[0\]: .*'freezer'; expected: The name of a service`},
 		{"a service twice", "services: [freezer]", "services: [freezer, freezer]", `:34: labs\[1\].services: .*equal; expected: What runs beside`},
 		{"a list without services", "services: [freezer]", "services: []", `:34: labs\[1\].services: .*expected: What runs beside`},
+		{"an add-on that nobody knows", "services: [freezer]", "stage: pod\n  addons: [vault]", `:35: labs\[1\].addons\[0\]: .*'cert-manager', 'ingress', 'pebble'.*; expected: The name of an add-on`},
+		{"an add-on without a node", "services: [freezer]", "addons: [pebble]", `:34: labs\[1\].addons: .*need a node`},
+		{"an add-on beside a process", "services: [freezer]", "stage: process\n  addons: [pebble]", `:35: labs\[1\].addons: .*need a node`},
 		{"webhooks that are not meant", "services: [freezer]", "webhooks: false", `:34: labs\[1\].webhooks: .*expected: true`},
 		{"a service that is no list", "services: [freezer]", "services: freezer", `:34: labs\[1\].services: got string, want array`},
 		{"a lecture that is no page", "docs/lectures/01-batter.md\n", "lectures\n", `:7: labs\[0\].lecture: .*expected: The lecture's file`},

@@ -45,6 +45,17 @@ func Cluster(root string) Program {
 	}}
 }
 
+// Addons is the program that installs add-ons: the Helm SDK is in it, and in no command of students.
+func Addons(root string) Program {
+	return Program{
+		gobuild.Target{Package: "./addons/install", Module: filepath.Join(root, "clusters"), Output: bin(root, "addons")},
+		progress.Work{
+			What:    "the installer of add-ons",
+			Modules: 60, Download: 8 * time.Second, Packages: 420, Compile: 60 * time.Second, Link: 3 * time.Second,
+		},
+	}
+}
+
 // command is a package main of the module scripts.
 func command(root, name string) gobuild.Target {
 	return gobuild.Target{Package: "./" + name, Module: filepath.Join(root, "scripts"), Output: bin(root, name)}

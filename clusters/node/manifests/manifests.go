@@ -4,20 +4,15 @@
 package manifests
 
 import (
-	"bytes"
 	"context"
 	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/apply"
 )
 
 //go:embed *.yaml
@@ -39,25 +34,13 @@ func Objects() ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := parse(content)
+		found, err := apply.Parse(content)
 		if err != nil {
 			return nil, fmt.Errorf("reading clusters/node/manifests/%s: %w", entry.Name(), err)
 		}
 		objects = append(objects, found...)
 	}
 	return objects, nil
-}
-
-func parse(content []byte) (objects []*unstructured.Unstructured, err error) {
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-			return objects, nil
-		} else if err != nil {
-			return nil, err
-		}
-		objects = append(objects, object)
-	}
 }
 
 // Images are the images that Pods of the manifests run, sorted: the node wants them before anybody asks.
@@ -85,22 +68,9 @@ func Images() ([]string, error) {
 
 // Apply writes them, by server-side apply: an object that is there is made what it should be, and nothing is asked before.
 func Apply(ctx context.Context, config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("preparing a client of the API server: %w", err)
-	}
 	objects, err := Objects()
 	if err != nil {
 		return err
 	}
-	for _, object := range objects {
-		// The names of built-in resources follow from their kinds. To ask the API server for them would take longer than to write them.
-		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-		_, err := client.Resource(resource).Namespace(object.GetNamespace()).Apply(ctx, object.GetName(), object,
-			metav1.ApplyOptions{FieldManager: FieldOwner, Force: true})
-		if err != nil {
-			return fmt.Errorf("applying the %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return nil
+	return apply.Objects(ctx, config, FieldOwner, objects)
 }

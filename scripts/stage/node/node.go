@@ -34,10 +34,10 @@ const (
 )
 
 // Start makes a stage.Start of what starts an embedded cluster with its node. The operator is a Pod there, and its image is made in the
-// store, from which the node runs images. kubectl is a program that is kubectl when its first argument says so.
-func Start(start func(context.Context) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
-	return func(ctx context.Context, _ func(string)) (stage.Stage, error) {
-		cluster, err := start(ctx)
+// store, from which the node runs images. What start waits for goes to say. kubectl is a program that is kubectl when its first argument says so.
+func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) stage.Start {
+	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
+		cluster, err := start(ctx, say)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/clusters/addons/known"
+)
+
+const (
+	// ingressController is what the spec of our IngressClass says. (clusters/images/programs/ingress)
+	ingressController = "lva.io/ingress"
+	// ingressPage is a page that no Ingress names, and ingressAnswer what the controller says of it.
+	ingressPage, ingressAnswer = "ingress:80/", "no Ingress names "
+)
+
+// Ingress is the course's own Ingress controller, with the class lab. It is usable when it answers through its Service. A cluster that
+// has an IngressClass of somebody else's keeps that one, and gets none of ours.
+func Ingress() Addon { return ingress{} }
+
+type ingress struct{}
+
+func (ingress) Name() string { return known.Ingress }
+
+func (i ingress) Install(ctx context.Context, target Target, say func(string)) error {
+	p, err := newPlain(i.Name(), target)
+	if err != nil {
+		return err
+	}
+	class, err := foreignClass(ctx, p)
+	if err != nil {
+		return err
+	}
+	if class != "" {
+		say(fmt.Sprintf("the cluster has the class %s, so it gets no Ingress controller of the course: let your Ingresses name that class", class))
+		return nil
+	}
+	objects, err := p.objects()
+	if err != nil {
+		return err
+	}
+	say("installing the course's Ingress controller")
+	if err := p.apply(ctx, objects, say); err != nil {
+		return err
+	}
+	if !target.Pods {
+		say("its class is there; no Pods can run here, so nothing is served")
+		return nil
+	}
+	return p.become(ctx, ingressPage, ingressAnswer, say)
+}
+
+// foreignClass names an IngressClass of somebody else's; empty if there is none.
+func foreignClass(ctx context.Context, p *plain) (string, error) {
+	classes, err := p.client.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("looking for Ingress controllers: %w", err)
+	}
+	for _, class := range classes.Items {
+		if class.Spec.Controller != ingressController {
+			return class.Name, nil
+		}
+	}
+	return "", nil
+}
+
+func (i ingress) State(ctx context.Context, target Target) (State, error) {
+	p, err := newPlain(i.Name(), target)
+	if err != nil {
+		return State{}, err
+	}
+	state, err := p.state(ctx, ingressPage, ingressAnswer)
+	if err != nil || state.Installed != "" {
+		if state.Usable {
+			state.Detail = "class lab"
+		}
+		return state, err
+	}
+	class, err := foreignClass(ctx, p)
+	if class != "" {
+		state.Installed, state.Usable, state.Detail = "the cluster's own", true, "class "+class
+	}
+	return state, err
+}
+
+func (i ingress) Uninstall(ctx context.Context, target Target) error {
+	p, err := newPlain(i.Name(), target)
+	if err != nil {
+		return err
+	}
+	return p.uninstall(ctx)
+}

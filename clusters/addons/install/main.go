@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command install installs add-ons into a cluster, says what is known of them, and uninstalls them. It is a program of its own because
+// the Helm SDK is in it: the lab command starts it where a lab or a person wants an add-on (scripts/addons), and links no Helm itself.
+//
+// It writes lines of JSON (package known) to standard output, and why it failed to standard error.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"lva.io/operators/clusters/addons"
+	"lva.io/operators/clusters/addons/known"
+	"lva.io/operators/clusters/images"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run does what the arguments say, for all add-ons at the same time.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("addons", flag.ContinueOnError)
+	root := flags.String("root", "", "the checkout, whose charts are installed")
+	kubeconfig := flags.String("kubeconfig", "", "the file of an administrator's kubeconfig")
+	shared := flags.Bool("shared", false, "the cluster is somebody else's: what we did not create is not changed")
+	if len(args) == 0 {
+		return errors.New("say what to do: install, states or uninstall, then flags, then names of add-ons")
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if err := known.Check(flags.Args()); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	// Every request is one that somebody waits for.
+	config.QPS, config.Burst = -1, -1
+	target := addons.Target{Config: config, Kubeconfig: *kubeconfig, Pods: true, Shared: *shared}
+	do, err := action(args[0], target, &lines{encoder: json.NewEncoder(out)})
+	if err != nil {
+		return err
+	}
+	store := images.StoreOf(*root)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, name := range flags.Args() {
+		addon, err := addons.Named(store, name)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return do(ctx, addon) })
+	}
+	return group.Wait()
+}
+
+// action is what is done for each add-on.
+func action(name string, target addons.Target, out *lines) (func(context.Context, addons.Addon) error, error) {
+	switch name {
+	case "install":
+		return func(ctx context.Context, addon addons.Addon) error {
+			if err := addon.Install(ctx, target, func(says string) { out.write(known.Line{Addon: addon.Name(), Says: says}) }); err != nil {
+				return fmt.Errorf("installing %s: %w", addon.Name(), err)
+			}
+			return nil
+		}, nil
+	case "states":
+		return func(ctx context.Context, addon addons.Addon) error {
+			state, err := addon.State(ctx, target)
+			if err != nil {
+				return err
+			}
+			out.write(known.Line{Addon: addon.Name(), State: &state})
+			return nil
+		}, nil
+	case "uninstall":
+		return func(ctx context.Context, addon addons.Addon) error { return addon.Uninstall(ctx, target) }, nil
+	}
+	return nil, fmt.Errorf("%q is nothing that can be done: it is install, states or uninstall", name)
+}
+
+// lines writes one line at a time, whoever says it.
+type lines struct {
+	mutex   sync.Mutex
+	encoder *json.Encoder
+}
+
+func (l *lines) write(line known.Line) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	_ = l.encoder.Encode(line) // nobody is there to be told that nobody reads
+}

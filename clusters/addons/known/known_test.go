@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package known
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheckNamesTheAddonThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	if err := Check(Names()); err != nil {
+		t.Errorf("all of them: %v", err)
+	}
+	if err := Check(nil); err != nil {
+		t.Errorf("none: %v", err)
+	}
+	err := Check([]string{CertManager, "vault"})
+	if err == nil || !strings.Contains(err.Error(), `no add-on "vault"`) || !strings.Contains(err.Error(), "cert-manager, ingress, pebble") {
+		t.Errorf("an unknown one: %v", err)
+	}
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// namespacePatience is how long a namespace that is being deleted may take to be gone.
+	namespacePatience = time.Minute
+	// createdBy is the label of a namespace that was made for an add-on: only such a one goes with it. Releases, what cert-manager's chart
+	// makes, and what our own manifests make outside of their namespaces have it, too.
+	createdBy = "operator-labs.lva.io/addon"
+)
+
+// namespaceReady makes an add-on's namespace, after an earlier one of that name that is being deleted is gone.
+func namespaceReady(ctx context.Context, client kubernetes.Interface, name, addon string, say func(string)) error {
+	said := false
+	return until(ctx, namespacePatience, "the namespace "+name, func(ctx context.Context) (string, error) {
+		namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{createdBy: addon},
+			}}, metav1.CreateOptions{})
+			if err == nil || apierrors.IsAlreadyExists(err) {
+				return "", nil
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+		if namespace.DeletionTimestamp == nil {
+			return "", nil
+		}
+		if !said {
+			say(fmt.Sprintf("waiting until the old namespace %s is gone", name))
+			said = true
+		}
+		return "it is still being deleted" + terminating(namespace), nil
+	})
+}
+
+// removeNamespace deletes an add-on's namespace if it was made for it, and waits until it is gone.
+func removeNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && namespace.Labels[createdBy] == "" {
+		return nil
+	}
+	if err == nil {
+		err = client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the namespace %s: %w", name, err)
+	}
+	return until(ctx, namespacePatience, "the end of the namespace "+name, func(ctx context.Context) (string, error) {
+		namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return "it is still being deleted" + terminating(namespace), nil
+	})
+}
+
+// terminating says what a namespace that is being deleted waits for.
+func terminating(namespace *corev1.Namespace) string {
+	for _, condition := range namespace.Status.Conditions {
+		switch condition.Type {
+		case corev1.NamespaceContentRemaining, corev1.NamespaceFinalizersRemaining, corev1.NamespaceDeletionContentFailure:
+			if condition.Status == corev1.ConditionTrue {
+				return ": " + condition.Message
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/apply"
+)
+
+//go:embed manifests/*.yaml
+var manifests embed.FS
+
+// fieldOwner is who the API server knows as the owner of what is applied.
+const fieldOwner = "operator-labs-addons"
+
+// plainPatience is how long an add-on without a chart may take from its manifest to where it is usable.
+const plainPatience = 3 * time.Minute
+
+// plain is an add-on without a chart: objects in a namespace of its own, one Deployment among them. All three have its name.
+type plain struct {
+	name   string
+	target Target
+	client kubernetes.Interface
+}
+
+func newPlain(name string, target Target) (*plain, error) {
+	client, err := kubernetes.NewForConfig(target.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", name, err)
+	}
+	return &plain{name: name, target: target, client: client}, nil
+}
+
+// objects are those of the add-on's manifest.
+func (p *plain) objects() ([]*unstructured.Unstructured, error) {
+	content, err := manifests.ReadFile("manifests/" + p.name + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	return apply.Parse(content)
+}
+
+// apply waits until a namespace of before is gone, and writes the objects.
+func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured, say func(string)) error {
+	if err := namespaceReady(ctx, p.client, p.name, p.name, say); err != nil {
+		return err
+	}
+	return apply.Objects(ctx, p.target.Config, fieldOwner, objects)
+}
+
+// deployment is the add-on's; nil if there is none.
+func (p *plain) deployment(ctx context.Context) (*appsv1.Deployment, error) {
+	deployment, err := p.client.AppsV1().Deployments(p.name).Get(ctx, p.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", p.name, err)
+	}
+	return deployment, nil
+}
+
+// become waits until the Deployment is ready and its Service answers as it must.
+func (p *plain) become(ctx context.Context, path, wanted string, say func(string)) error {
+	return become(ctx, p.target, p.name, plainPatience, p.name, say, func(ctx context.Context) (string, error) {
+		return p.objection(ctx, path, wanted)
+	})
+}
+
+// objection says what is missing until the Service answers a request with what is wanted. The API server asks it, so it is asked as
+// from within the cluster. path begins with the Service's port, as "https:ingress:443/shop".
+func (p *plain) objection(ctx context.Context, path, wanted string) (string, error) {
+	deployment, err := p.deployment(ctx)
+	if err != nil {
+		return "", err
+	}
+	if deployment == nil {
+		return "it has no Deployment", nil
+	}
+	if !deploymentReady(deployment) {
+		return "its Pod is not ready", nil
+	}
+	service, page, _ := strings.Cut(path, "/")
+	// A page that there is not is an answer, too.
+	answer, err := p.client.CoreV1().RESTClient().Get().Namespace(p.name).Resource("services").Name(service).SubResource("proxy").
+		Suffix(page).DoRaw(ctx)
+	if strings.Contains(string(answer), wanted) {
+		return "", nil
+	}
+	if err != nil {
+		return "its Service does not answer yet: " + oneLine(err.Error()), nil
+	}
+	return "its Service answers otherwise: " + oneLine(string(answer)), nil
+}
+
+// state is that of the add-on.
+func (p *plain) state(ctx context.Context, path, wanted string) (State, error) {
+	state := State{Name: p.name}
+	objects, err := p.objects()
+	if err != nil {
+		return state, err
+	}
+	state.Pinned = pinnedBy(objects)
+	deployment, err := p.deployment(ctx)
+	if err != nil {
+		return state, err
+	}
+	if deployment == nil {
+		state.Detail = "not installed"
+		return state, nil
+	}
+	state.Installed = imageVersion(deployment.Spec.Template.Spec)
+	objection, err := p.objection(ctx, path, wanted)
+	if err != nil {
+		return state, err
+	}
+	state.Usable, state.Detail = objection == "", objection
+	return state, nil
+}
+
+// pinnedBy is the version of the image that a manifest's Deployment runs.
+func pinnedBy(objects []*unstructured.Unstructured) string {
+	for _, object := range objects {
+		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		if len(containers) == 0 {
+			continue
+		}
+		if container, ok := containers[0].(map[string]any); ok {
+			image := fmt.Sprint(container["image"])
+			return number(image[strings.LastIndex(image, ":")+1:])
+		}
+	}
+	return ""
+}
+
+// uninstall removes what install has made: the objects without a namespace that bear our label, and the namespace with all that is in it.
+func (p *plain) uninstall(ctx context.Context) error {
+	labelled := metav1.ListOptions{LabelSelector: createdBy + "=" + p.name}
+	for what, remove := range map[string]func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{
+		"ingress classes":       p.client.NetworkingV1().IngressClasses().DeleteCollection,
+		"cluster role bindings": p.client.RbacV1().ClusterRoleBindings().DeleteCollection,
+		"cluster roles":         p.client.RbacV1().ClusterRoles().DeleteCollection,
+	} {
+		if err := remove(ctx, metav1.DeleteOptions{}, labelled); err != nil {
+			return fmt.Errorf("removing the %s of %s: %w", what, p.name, err)
+		}
+	}
+	return removeNamespace(ctx, p.client, p.name)
+}

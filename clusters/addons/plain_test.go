@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package addons
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/clusters/images"
+	nodemanifests "lva.io/operators/clusters/node/manifests"
+)
+
+// An embedded cluster has the rule from its beginning, so that its DNS need not be started again. What a kind cluster is given is the same.
+func TestTheNodesDNSHasTheRuleForLabNames(t *testing.T) {
+	t.Parallel()
+	objects, err := nodemanifests.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		file, found, _ := unstructured.NestedString(object.Object, "data", corefile)
+		if !found {
+			continue
+		}
+		var lines []string
+		for line := range strings.Lines(file) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+				lines = append(lines, line)
+			}
+		}
+		var rule []string
+		for line := range strings.Lines(labNames) {
+			rule = append(rule, strings.TrimSpace(line))
+		}
+		if text := strings.Join(lines, "\n"); !strings.Contains(text, strings.Join(rule, "\n")) {
+			t.Errorf("the rule is not in it:\n%s", text)
+		}
+		return
+	}
+	t.Error("the node has no Corefile")
+}
+
+// What is installed is what the catalogue makes: of a manifest's image there must be one, in the set of the add-on's name.
+func TestImagesOfManifestsAreInTheCatalogue(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ingress", "pebble"} {
+		p := &plain{name: name}
+		objects, err := p.objects()
+		if err != nil {
+			t.Fatal(err)
+		}
+		catalogue, err := images.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := catalogue.Set(name)
+		if len(set) != 1 || !strings.HasSuffix(set[0].Reference, ":"+pinnedBy(objects)) && !strings.HasSuffix(set[0].Reference, ":v"+pinnedBy(objects)) {
+			t.Errorf("%s runs version %s, and the catalogue has %v", name, pinnedBy(objects), set)
+		}
+		for _, object := range objects {
+			if object.GetKind() == "Deployment" && !strings.Contains(mustYAML(t, object), set[0].Reference) {
+				t.Errorf("the Deployment of %s does not run %s", name, set[0].Reference)
+			}
+		}
+	}
+}
+
+func mustYAML(t *testing.T, object *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := yaml.Marshal(object.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// On somebody else's cluster the DNS stays as it is, and the error is the rule to add.
+func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
+	s := newScene(t)
+	s.target.Shared = true
+	err := Pebble(charts(t)).Install(t.Context(), s.target, s.say)
+	if err == nil || !strings.Contains(err.Error(), `"kube-dns" not found`) {
+		t.Errorf("without a DNS: %v", err)
+	}
+	if _, err := s.client.CoreV1().Services(metav1.NamespaceSystem).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: dnsService}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = Pebble(charts(t)).Install(t.Context(), s.target, s.say)
+	if err == nil || !strings.Contains(err.Error(), "not CoreDNS") {
+		t.Errorf("with a DNS that is not CoreDNS: %v", err)
+	}
+	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: coredns}, Data: map[string]string{corefile: ".:53 {\n}\n"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = Pebble(charts(t)).Install(t.Context(), s.target, s.say)
+	if err == nil || !strings.Contains(err.Error(), labNames) {
+		t.Errorf("without the rule: %v", err)
+	}
+	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("Pebble has a namespace all the same: %v", err)
+	}
+}
+
+// A kind cluster's DNS gets the rule, and its Pods another annotation, also when the one before us was killed between the two.
+func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
+	s := newScene(t)
+	one := int32(1)
+	labels := map[string]string{"k8s-app": "kube-dns"}
+	if _, err := s.client.CoreV1().Services(metav1.NamespaceSystem).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: dnsService}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: coredns}, Data: map[string]string{corefile: ".:53 {\n}\n"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: coredns},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "coredns", Image: "coredns"}}},
+			},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	digests := func() (file, pods string) {
+		t.Helper()
+		rules, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
+		if err != nil || strings.Count(rules.Data[corefile], labNames) != 1 || !strings.HasPrefix(rules.Data[corefile], ".:53 {\n}\n") {
+			t.Fatalf("the rules are %v, error %v", rules.Data, err)
+		}
+		servers, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rules.Annotations[rewritten], servers.Spec.Template.Annotations[rewritten]
+	}
+	for _, moment := range []string{"at first", "again", "after a kill before its Pods were replaced"} {
+		if strings.HasPrefix(moment, "after") {
+			if _, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Patch(t.Context(), coredns, types.JSONPatchType,
+				[]byte(`[{"op":"remove","path":"/spec/template/metadata/annotations"}]`), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Pebble(charts(t)).Install(t.Context(), s.target, s.say); err != nil {
+			t.Fatalf("%s: %v", moment, err)
+		}
+		if file, pods := digests(); file == "" || file != pods {
+			t.Errorf("%s: the file is %q, and its Pods have read %q", moment, file, pods)
+		}
+	}
+	secret, err := s.client.CoreV1().Secrets("pebble").Get(t.Context(), pebbleSecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := s.client.CoreV1().ConfigMaps("pebble").Get(t.Context(), pebbleCA, metav1.GetOptions{})
+	if err != nil || !signedBy(secret.Data[corev1.TLSCertKey], []byte(authority.Data["ca.crt"])) {
+		t.Errorf("the certificate is not signed by the authority of the ConfigMap: %v", err)
+	}
+	if err := Pebble(charts(t)).Uninstall(t.Context(), s.target); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace is still there: %v", err)
+	}
+}
+
+// A cluster that has a class keeps it, and gets no controller of ours; ours goes whole.
+func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
+	s := newScene(t)
+	if err := Ingress().Install(t.Context(), s.target, s.say); err != nil {
+		t.Fatal(err)
+	}
+	if err := Ingress().Uninstall(t.Context(), s.target); err != nil {
+		t.Fatal(err)
+	}
+	classes, err := s.client.NetworkingV1().IngressClasses().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(classes.Items) != 0 {
+		t.Errorf("after the uninstall there are classes: %v, error %v", classes.Items, err)
+	}
+	if _, err := s.client.NetworkingV1().IngressClasses().Create(t.Context(), &networkingv1.IngressClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "nginx"}, Spec: networkingv1.IngressClassSpec{Controller: "k8s.io/ingress-nginx"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Ingress().Install(t.Context(), s.target, s.say); err != nil {
+		t.Fatal(err)
+	}
+	if !s.heard("the cluster has the class nginx") {
+		t.Error("it does not say which class is taken")
+	}
+	state, err := Ingress().State(t.Context(), s.target)
+	if err != nil || !state.Usable || state.Detail != "class nginx" {
+		t.Errorf("state: %+v, error %v", state, err)
+	}
+	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "ingress", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("ours is there all the same: %v", err)
+	}
+}

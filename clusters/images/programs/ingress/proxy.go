@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// proxy leads requests to the backends of a table.
+type proxy struct {
+	// table is the newest one.
+	table func() *Table
+	// unknown is the certificate for hosts for which no Ingress has one. Who comes by HTTPS is told so, instead of nothing.
+	unknown *tls.Certificate
+}
+
+func newProxy(table func() *Table) (*proxy, error) {
+	unknown, err := selfSigned("no Ingress has a certificate for this name")
+	return &proxy{table: table, unknown: unknown}, err
+}
+
+// ServeHTTP answers 404 where no Ingress names the page, 503 where one names a Service that is not there, and 502 where the Service
+// does not answer.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host := hostOf(r)
+	to, found := p.table().find(host, r.URL.Path)
+	switch {
+	case !found:
+		http.Error(w, fmt.Sprintf("no Ingress names %s%s", host, r.URL.Path), http.StatusNotFound)
+	case to.url == nil:
+		http.Error(w, to.missing, http.StatusServiceUnavailable)
+	default:
+		leading := httputil.ReverseProxy{
+			Rewrite: func(out *httputil.ProxyRequest) {
+				out.SetURL(to.url)
+				out.Out.Host = out.In.Host // the name that the browser knows
+				out.SetXForwarded()
+			},
+			ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+				ctrl.Log.Error(err, "a Service does not answer", "host", host, "path", r.URL.Path, "service", to.url.String())
+				http.Error(w, "the Service does not answer: "+err.Error(), http.StatusBadGateway)
+			},
+		}
+		leading.ServeHTTP(w, r)
+	}
+}
+
+// hostOf is the host of a request in small letters, without a port.
+func hostOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// certificate is asked with each connection, so a renewed certificate is served from the next one on.
+func (p *proxy) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if found := p.table().certificate(strings.ToLower(hello.ServerName)); found != nil {
+		return found, nil
+	}
+	return p.unknown, nil
+}
+
+// selfSigned makes a certificate that nobody trusts.
+func selfSigned(name string) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().AddDate(10, 0, 0),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}
