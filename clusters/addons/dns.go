@@ -51,7 +51,7 @@ func ensureNames(ctx context.Context, p *plain, say func(string)) (resolver stri
 		})
 	}
 	if err != nil {
-		return "", fmt.Errorf("Pebble asks the cluster's DNS for the names that it validates: %w", err) //nolint:staticcheck // Pebble is a name
+		return "", fmt.Errorf("Pebble asks the cluster's DNS for the names that it validates: %w", err)
 	}
 	rules, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, coredns, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

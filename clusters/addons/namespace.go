@@ -56,6 +56,9 @@ func removeNamespace(ctx context.Context, client kubernetes.Interface, name stri
 		return nil
 	}
 	if err == nil {
+		err = endPods(ctx, client, name)
+	}
+	if err == nil {
 		err = client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -70,6 +73,23 @@ func removeNamespace(ctx context.Context, client kubernetes.Interface, name stri
 			return "", err
 		}
 		return "it is still being deleted" + terminating(namespace), nil
+	})
+}
+
+// endPods ends what runs in a namespace that is about to be deleted. The namespace controller would look for Pods once, and again only
+// after half of their grace period.
+func endPods(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	background := metav1.DeletePropagationBackground
+	if err := client.AppsV1().Deployments(namespace).DeleteCollection(ctx,
+		metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	return until(ctx, namespacePatience, "the end of the Pods of "+namespace, func(ctx context.Context) (string, error) {
+		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(pods.Items) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf("%d of them are there", len(pods.Items)), nil
 	})
 }
 

@@ -122,6 +122,10 @@ func (h *helm) deployed() (*release.Release, error) {
 
 // ensure makes the cluster hold this chart with these values. Where it does, nothing is changed.
 func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[string]any, say func(string)) error {
+	// First of all: in a namespace that is being deleted, all objects may still be there.
+	if err := namespaceReady(ctx, h.client, h.namespace, h.name, say); err != nil {
+		return err
+	}
 	last, err := h.last()
 	if err != nil {
 		return err
@@ -137,9 +141,6 @@ func (h *helm) ensure(ctx context.Context, wanted *chart.Chart, values map[strin
 		if missing != "" {
 			say(fmt.Sprintf("%s is gone: putting it back", missing))
 		}
-	}
-	if err := namespaceReady(ctx, h.client, h.namespace, h.name, say); err != nil {
-		return err
 	}
 	last, err = h.recover(last, say)
 	if err != nil {

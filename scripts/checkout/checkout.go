@@ -168,11 +168,15 @@ func (c *Checkout) EnsureAddons(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	_, err := c.EnsureAddonImages(ctx, names)
-	if err != nil {
+	if _, err := c.EnsureAddonImages(ctx, names); err != nil {
 		return err
 	}
-	_, err = ensure(ctx, programs.Addons(c.Root))
+	return c.EnsureInstaller(ctx)
+}
+
+// EnsureInstaller builds the program that installs add-ons, unless it is there.
+func (c *Checkout) EnsureInstaller(ctx context.Context) error {
+	_, err := ensure(ctx, programs.Addons(c.Root))
 	return err
 }
 

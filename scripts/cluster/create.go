@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/kind"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/cluster/internal/create"
@@ -35,6 +36,9 @@ func createCommand() *cobra.Command {
 			if !slices.Contains(create.Sources, options.Images) {
 				return fmt.Errorf("--images %s: choose one of %s, %s, %s", options.Images, create.Auto, create.Registry, create.AirGap)
 			}
+			if err := known.Check(options.Addons); err != nil {
+				return err
+			}
 			if options.StepTime <= 0 {
 				return fmt.Errorf("--step-time %s: a step needs some time", options.StepTime)
 			}
@@ -59,6 +63,7 @@ func createCommand() *cobra.Command {
 	command.Flags().StringVar(&options.Profile, "profile", "student", "which cluster: "+strings.Join(kind.Profiles(), ", ")+" (clusters/config/kind)")
 	command.Flags().StringVar(&options.Images, "images", create.Auto, "where images come from: registry, air-gap (built here), or auto: registry if it answers")
 	command.Flags().BoolVar(&airGap, "air-gap", false, "the same as --images air-gap: build all images from Go modules and Debian packages")
+	command.Flags().StringSliceVar(&options.Addons, "addons", nil, "install these, too: "+strings.Join(known.Names(), ", "))
 	command.Flags().BoolVar(&options.Recreate, "recreate", false, "delete the cluster first, if there is one")
 	command.Flags().StringVar(&contextName, "context", "", "install on the cluster of this context of your kubeconfig instead")
 	command.Flags().DurationVar(&options.StepTime, "step-time", create.StepTime, "how long a step may take, once images are there")

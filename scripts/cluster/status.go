@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/addons"
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
@@ -147,7 +148,7 @@ func report(ctx context.Context, store *images.Store, config *rest.Config, targe
 		nodes  []kind.NodeState
 		failed error
 	)
-	all := []addons.Addon{addons.Cilium(store), addons.CertManager(store)}
+	all := []addons.Addon{addons.Cilium(store), addons.CertManager(store), addons.Ingress(), addons.Pebble(store)}
 	states, errs := make([]addons.State, len(all)), make([]error, len(all))
 	group.Go(func() { nodes, failed = kind.NodeStates(ctx, config) })
 	for i, addon := range all {
@@ -167,6 +168,9 @@ func report(ctx context.Context, store *images.Store, config *rest.Config, targe
 		fmt.Fprintf(table, "  node %s\t%s\t%s\n", node.Name, node.Version+differs(node.Version, release), state)
 	}
 	for _, state := range states {
+		if state.Installed == "" && (state.Name == known.Ingress || state.Name == known.Pebble) {
+			continue // not every cluster has them
+		}
 		installed := state.Installed
 		if installed == "" {
 			installed = "-"

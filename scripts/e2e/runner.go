@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/process"
@@ -74,7 +75,7 @@ func (r *runner) create(ctx context.Context) error {
 	if r.AirGap {
 		from = "air-gap"
 	}
-	return r.cluster(ctx, "create", "--profile", "student", "--images", from)
+	return r.cluster(ctx, "create", "--profile", "student", "--images", from, "--addons", strings.Join(known.Names(), ","))
 }
 
 // buildTime is for all images from nothing on two cores, with the control plane compiled already.

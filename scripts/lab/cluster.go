@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/scripts/addons"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/manifest"
@@ -127,7 +128,59 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	}
 	// Whoever wrote the wrong name, or is not let in, hears it before anything is built.
 	_, err = existing.Open(ctx, there.File, there.Context)
-	return there.Start, on, err
+	if err == nil && len(lab.Addons) > 0 {
+		err = here.EnsureInstaller(ctx)
+	}
+	return withAddons(here, lab, there, on), on, err
+}
+
+// withAddons is how a run gets the stage of a cluster that is there: with the add-ons of the lab, which are installed where they are missing,
+// and stay. That is done when it is the run's turn: two installs at a time would interfere with each other.
+func withAddons(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, on string) stage.Start {
+	if len(lab.Addons) == 0 {
+		return there.Start
+	}
+	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
+		started, err := there.Start(ctx, say)
+		if err != nil {
+			return nil, err
+		}
+		installer := here.Installer()
+		installer.Shared = on == onExisting
+		kubeconfig := started.Cluster().Kubeconfig
+		if on == onKind {
+			err = bringAddons(ctx, here, installer, kubeconfig, lab.Addons, strings.TrimPrefix(there.Context, kindContext))
+		}
+		if err == nil {
+			err = installer.Install(ctx, kubeconfig, lab.Addons, say)
+		}
+		if err != nil {
+			return nil, errors.Join(err, started.Close())
+		}
+		return started, nil
+	}
+}
+
+// bringAddons brings the images of those add-ons that a kind cluster lacks to its nodes. What is there keeps the images that it has.
+func bringAddons(ctx context.Context, here *checkout.Checkout, installer addons.Installer, kubeconfig string, names []string, cluster string) error {
+	states, err := installer.States(ctx, kubeconfig, names)
+	if err != nil {
+		return err
+	}
+	var lacking []string
+	for _, state := range states {
+		if state.Installed == "" {
+			lacking = append(lacking, state.Name)
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	built, err := here.EnsureAddonImages(ctx, lacking)
+	if err != nil {
+		return err
+	}
+	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.Bring(ctx, built...)
 }
 
 // kindContext is how kind begins the name of a cluster's context.

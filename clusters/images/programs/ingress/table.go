@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/tls"
 	"net/url"
 	"slices"
@@ -24,6 +23,7 @@ type Table struct {
 
 // route is one path of a rule.
 type route struct {
+	// path has no slash at its end, unless it is exact.
 	path    string
 	exact   bool
 	backend backend
@@ -43,7 +43,10 @@ func newTable() *Table {
 // add adds a path of a rule. A path without a type of its own matches as a prefix.
 func (t *Table) add(host, path string, kind *networkingv1.PathType, to backend) {
 	exact := kind != nil && *kind == networkingv1.PathTypeExact
-	t.routes[host] = append(t.routes[host], route{path: cmp.Or(path, "/"), exact: exact, backend: to})
+	if !exact {
+		path = strings.TrimSuffix(path, "/")
+	}
+	t.routes[host] = append(t.routes[host], route{path: path, exact: exact, backend: to})
 }
 
 // sort brings the routes into the order in which they count: exact paths before prefixes, and long ones before short ones. Of two that
@@ -96,6 +99,6 @@ func (r route) matches(path string) bool {
 	if r.exact {
 		return path == r.path
 	}
-	rest, found := strings.CutPrefix(path, strings.TrimSuffix(r.path, "/"))
+	rest, found := strings.CutPrefix(path, r.path)
 	return found && (rest == "" || rest[0] == '/')
 }

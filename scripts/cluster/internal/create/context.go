@@ -32,7 +32,7 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 		return fmt.Errorf("making a folder for the kubeconfig: %w", err)
 	}
 	kubeconfig := filepath.Join(folder, strings.Map(safeInFile, name)+".kubeconfig")
-	if err := here.Steps.Run(ctx, []steps.Step{
+	plan := []steps.Step{
 		{Name: "preflight", Limit: PreflightTime, Do: func(ctx context.Context, say func(string)) (string, error) {
 			say("asking the cluster who it is")
 			cluster, err := existing.Open(ctx, "", name)
@@ -70,7 +70,17 @@ func OnContext(ctx context.Context, here *place.Place, name string, options Opti
 			state, err := addon.State(ctx, target)
 			return Described(state), err
 		}},
-	}); err != nil {
+	}
+	for _, addon := range moreAddons(here.Store, options.Addons) {
+		plan = append(plan, steps.Step{Name: addon.Name(), Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+			if err := addon.Install(ctx, target, say); err != nil {
+				return "", explained(ctx, err, target, addon.Name())
+			}
+			state, err := addon.State(ctx, target)
+			return Described(state), err
+		}})
+	}
+	if err := here.Steps.Run(ctx, plan); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "The context %s can be used for labs: `make lab-4 CLUSTER=context:%s`.\n", name, name)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/addons"
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/engine"
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/kind"
@@ -49,6 +50,8 @@ type Options struct {
 	Profile string
 	// Images is one of Sources.
 	Images string
+	// Addons are installed besides Cilium and cert-manager: names of package known.
+	Addons []string
 	// Recreate deletes the cluster first, if there is one.
 	Recreate bool
 	// StepTime is how long a step may take, once images are there. Add-ons know by themselves how long they need, unless it is another
@@ -107,7 +110,7 @@ func (c *creation) plan(ctx context.Context) []steps.Step {
 	if c.options.Recreate {
 		plan = append(plan, steps.Step{Name: "delete", Limit: limit, Do: c.remove})
 	}
-	return append(plan,
+	plan = append(plan,
 		steps.Step{Name: "start", Limit: limit, Do: c.start},
 		steps.Step{Name: "images", Do: c.buildImages},
 		steps.Step{Name: "node image", Do: c.nodeImage},
@@ -116,9 +119,24 @@ func (c *creation) plan(ctx context.Context) []steps.Step {
 		steps.Step{Name: "Cilium", Limit: addonLimit, Do: c.install(addons.Cilium(c.Store), "kube-system")},
 		steps.Step{Name: "nodes Ready", Limit: limit, Do: c.nodesReady},
 		steps.Step{Name: "cert-manager", Limit: addonLimit, Do: c.install(addons.CertManager(c.Store), "cert-manager")},
+	)
+	for _, addon := range moreAddons(c.Store, c.options.Addons) {
+		plan = append(plan, steps.Step{Name: addon.Name(), Limit: addonLimit, Do: c.install(addon, addon.Name())})
+	}
+	return append(plan,
 		steps.Step{Name: "smoke test", Limit: limit, Do: c.smokeTest},
 		steps.Step{Name: "kubeconfig", Limit: limit, Do: c.kubeconfig},
 	)
+}
+
+// moreAddons are the add-ons with these names, without the one that every cluster gets. The names were checked before.
+func moreAddons(store *images.Store, names []string) (more []addons.Addon) {
+	for _, name := range names {
+		if addon, err := addons.Named(store, name); err == nil && name != known.CertManager {
+			more = append(more, addon)
+		}
+	}
+	return more
 }
 
 // startEngine starts Docker's engine where it does not run and we may: on Debian, as root.
@@ -258,6 +276,9 @@ func (c *creation) buildImages(ctx context.Context, say func(string)) (string, e
 		return "", err
 	}
 	wanted := catalogue.Set("course")
+	for _, addon := range moreAddons(c.Store, c.options.Addons) {
+		wanted = append(wanted, catalogue.Set(addon.Name())...)
+	}
 	if c.marker.Images == AirGap {
 		wanted = slices.Concat(catalogue.Set("node"), catalogue.Set("cilium"), catalogue.Set("cert-manager"), wanted)
 	}
