@@ -188,6 +188,8 @@ func TestWrongArguments(t *testing.T) {
 		{"labs 1", "`lab labs` takes no arguments: leave out 1"},
 		{"kubectl get nodes", "the playground is not running: start it with `make up`"},
 		{"status", "the playground is not running: start it with `make up`"},
+		{"up --addons vault", `there is no add-on "vault": the add-ons are cert-manager, ingress, pebble`},
+		{"up --addons pebble --node=false", "--addons and --node=false contradict each other"},
 		{"up now", "`lab up` takes no arguments: leave out now"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
