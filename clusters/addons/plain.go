@@ -52,8 +52,17 @@ func (p *plain) objects() ([]*unstructured.Unstructured, error) {
 	return apply.Parse(content)
 }
 
-// apply waits until a namespace of before is gone, and writes the objects.
+// apply waits until a namespace of before is gone, and writes the objects. On a cluster of others it writes into no namespace of theirs.
 func (p *plain) apply(ctx context.Context, objects []*unstructured.Unstructured, say func(string)) error {
+	if p.target.Shared {
+		namespace, err := p.client.CoreV1().Namespaces().Get(ctx, p.name, metav1.GetOptions{})
+		if err == nil && namespace.Labels[createdBy] == "" {
+			return fmt.Errorf("the cluster has a namespace %s that we did not create, and %s needs that name: ask whoever runs the cluster", p.name, p.name)
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("looking for the namespace %s: %w", p.name, err)
+		}
+	}
 	if err := namespaceReady(ctx, p.client, p.name, p.name, say); err != nil {
 		return err
 	}

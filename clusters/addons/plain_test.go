@@ -197,6 +197,14 @@ func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
 	if err != nil || len(classes.Items) != 0 {
 		t.Errorf("after the uninstall there are classes: %v, error %v", classes.Items, err)
 	}
+	// A namespace of others stays as it is.
+	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ingress"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.target.Shared = true
+	if err := Ingress().Install(t.Context(), s.target, s.say); err == nil || !strings.Contains(err.Error(), "a namespace ingress that we did not create") {
+		t.Errorf("in a namespace of others: %v", err)
+	}
 	if _, err := s.client.NetworkingV1().IngressClasses().Create(t.Context(), &networkingv1.IngressClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "nginx"}, Spec: networkingv1.IngressClassSpec{Controller: "k8s.io/ingress-nginx"},
 	}, metav1.CreateOptions{}); err != nil {
@@ -212,7 +220,7 @@ func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
 	if err != nil || !state.Usable || state.Detail != "class nginx" {
 		t.Errorf("state: %+v, error %v", state, err)
 	}
-	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "ingress", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("ours is there all the same: %v", err)
+	if deployments, err := s.client.AppsV1().Deployments("ingress").List(t.Context(), metav1.ListOptions{}); err != nil || len(deployments.Items) != 0 {
+		t.Errorf("ours is there all the same: %v, error %v", deployments.Items, err)
 	}
 }

@@ -45,7 +45,7 @@ func root() *cobra.Command {
 			command.AddCommand(one)
 		}
 	}
-	add(groupCluster, createCommand(), statusCommand(), testCommand(), exportLogsCommand(), deleteCommand())
+	add(groupCluster, createCommand(), statusCommand(), uninstallCommand(), testCommand(), exportLogsCommand(), deleteCommand())
 	add(groupClass, inviteCommand(), revokeCommand())
 	add(groupCluster, e2eCommand())
 	add(groupImages, imagesCommand(), loadCommand(), bundleCommand(), engineCommand())

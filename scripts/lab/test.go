@@ -22,6 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/clusters/progress"
@@ -39,6 +40,9 @@ func testCommand() *cobra.Command {
 			}
 			// Tests start clusters and grade: what they need is built here, where one sees how far it is.
 			if err := here.Prepare(command.Context(), true, &here.Labs.Labs[0]); err != nil {
+				return err
+			}
+			if err := here.EnsureAddons(command.Context(), known.Names()); err != nil {
 				return err
 			}
 			modules, err := here.Modules()
