@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-.PHONY: labs grade up status zombie down fresh test unit certify mutate soak conformance verify fix bench clean
+.PHONY: labs grade up status zombie experiment-state down fresh test unit certify mutate soak conformance verify fix bench clean
 .PHONY: cluster cluster-status cluster-down invite revoke e2e-kind
 .PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy
 
@@ -27,7 +27,7 @@ SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
 
 ##@ Labs (N is a lab's number, as in make lab-2)
 
@@ -75,6 +75,9 @@ status: $(LAB) ## Show which parts of it are running
 
 zombie: $(LAB) ## Create icecreams there that are stuck in deletion, for the second half of lab 3
 	@$(LAB) zombie
+
+experiment-state: $(LAB) ## On a cluster of its own: measure what state costs (OBJECTS=, WATCHERS=); docs/lectures/state-is-hard.md
+	@$(LAB) experiment state $(if $(OBJECTS),--objects $(OBJECTS)) $(if $(WATCHERS),--watchers $(WATCHERS))
 
 down: $(LAB) ## Stop it, and remove everything in it
 	@$(LAB) down

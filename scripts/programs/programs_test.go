@@ -30,6 +30,7 @@ func TestWhatAGoalOfMakeNeeds(t *testing.T) {
 		{"run-2", "Kubernetes 1.36.3, controller-gen"},
 		{"up", "Kubernetes 1.36.3, " + node},
 		{"zombie", "Kubernetes 1.36.3"},
+		{"experiment-state", "Kubernetes 1.36.3"},
 		{"bench", "Kubernetes 1.36.3, " + node},
 		{"conformance", "Kubernetes 1.36.3, " + node + ", Kubernetes' conformance suite"},
 		{"unit", "Kubernetes 1.36.3, controller-gen, " + node},

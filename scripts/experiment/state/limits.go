@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// far is a size in bytes that the API server does not even read to its end.
+	far = 4 << 20
+	// resolution is how exactly a limit is found, in bytes.
+	resolution = 1 << 10
+	// refusalLength is how much is kept of a refusal, in characters. Some repeat the object.
+	refusalLength = 300
+)
+
+// store tries to store a text, and removes it again.
+type store func(ctx context.Context, size int) error
+
+// limits finds the largest objects.
+func (e *experiment) limits(ctx context.Context) (all []Limit, err error) {
+	for _, kind := range []struct {
+		name string
+		store
+	}{
+		{"Entry, a custom resource", e.storeEntry},
+		{"ConfigMap", e.storeConfigMap},
+	} {
+		e.Say("look for the largest object", len(all), 2)
+		limit, err := largest(ctx, kind.store)
+		if err != nil {
+			return nil, fmt.Errorf("looking for the largest %s: %w", kind.name, err)
+		}
+		limit.Kind = kind.name
+		all = append(all, limit)
+	}
+	return all, nil
+}
+
+// largest halves the distance between a size that is accepted and one that is refused until it is small.
+func largest(ctx context.Context, try store) (limit Limit, err error) {
+	accepted, refused := resolution, far
+	if limit.FarRefusal, err = refusal(try(ctx, refused)); err != nil {
+		return limit, err
+	}
+	if limit.FarRefusal == "" {
+		return limit, errors.New("even 4 MiB are accepted")
+	}
+	limit.Refusal = limit.FarRefusal
+	for refused-accepted > resolution {
+		size := (accepted + refused) / 2
+		said, err := refusal(try(ctx, size))
+		if err != nil {
+			return limit, err
+		}
+		if said == "" {
+			accepted = size
+		} else {
+			refused, limit.Refusal = size, said
+		}
+	}
+	limit.Bytes = accepted
+	return limit, nil
+}
+
+// refusal is what the API server says to an object that is too large. Another error is one of the experiment.
+func refusal(err error) (said string, other error) {
+	switch {
+	case err == nil:
+		return "", nil
+	case apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err), // the API server's own limits
+		strings.Contains(err.Error(), "request is too large"), strings.Contains(err.Error(), "larger than max"): // etcd's, and its client's
+		text := []rune(err.Error())
+		return string(text[:min(len(text), refusalLength)]), nil
+	}
+	return "", err
+}
+
+func (e *experiment) storeEntry(ctx context.Context, size int) error {
+	const name = "large"
+	if _, err := e.entries().Create(ctx, entry(name, size), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return e.entries().Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+func (e *experiment) storeConfigMap(ctx context.Context, size int) error {
+	configMaps := e.typed.CoreV1().ConfigMaps(namespace)
+	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"text": strings.Repeat("x", size)}}
+	if _, err := configMaps.Create(ctx, large, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return configMaps.Delete(ctx, large.Name, metav1.DeleteOptions{})
+}
