@@ -190,6 +190,22 @@ func pidOf(t *testing.T, processes map[int]string, name string) int {
 	return 0
 }
 
+// Add-ons are installed while the node starts. What fails meanwhile is the error, and nothing of the cluster is left.
+func TestWhatFailsWhileTheNodeStartsEndsTheCluster(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("no such chart")
+	var begun owned
+	cluster, err := StartWithNode(t.Context(), controlPlane(t), nodeParts(t), func(ctx context.Context, c *Cluster) error {
+		begun = owned{Dir: c.Dir, Port: c.port.Port, PIDs: c.PIDs()}
+		_, err := clientOf(t, c).CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
+		return errors.Join(failed, err)
+	})
+	if cluster != nil || !errors.Is(err, failed) || err.Error() != failed.Error() {
+		t.Errorf("the cluster is %v, and the error %v", cluster, err)
+	}
+	wantGone(t, begun)
+}
+
 // A node's life is one test: it takes seconds to start.
 func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 	t.Parallel()
