@@ -54,6 +54,9 @@ type Program struct {
 	Module string `json:"module"`
 	// Package is what to build in it. Default: ".".
 	Package string `json:"package"`
+	// Sources are folders of the module, and what is below them: with go.mod and go.sum they decide about the program. It is for a
+	// module that holds much else. Default: the whole module.
+	Sources []string `json:"sources,omitempty"`
 	// Tags are build tags.
 	Tags []string `json:"tags"`
 	// Variables are set by the linker: "importpath.name=value". In them, $VERSION is the version of VersionOf, such as

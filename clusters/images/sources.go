@@ -44,24 +44,24 @@ func (s *Store) programSource(p Program) (programSource, error) {
 		if err != nil {
 			return err
 		}
+		relative, err := filepath.Rel(folder, name)
+		if err != nil {
+			return err
+		}
 		if entry.IsDir() {
-			if name != folder && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+			if name != folder && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || !p.decides(relative)) {
 				return filepath.SkipDir
 			}
 			return nil
 		}
 		switch {
-		case strings.HasSuffix(name, "_test.go"):
+		case strings.HasSuffix(name, "_test.go"), filepath.Dir(relative) == "." && len(p.Sources) > 0 && strings.HasSuffix(name, ".go"):
 			return nil
 		case strings.HasSuffix(name, ".go"), entry.Name() == "go.mod", entry.Name() == "go.sum":
 		default:
 			return nil
 		}
 		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(folder, name)
 		if err != nil {
 			return err
 		}
@@ -75,6 +75,17 @@ func (s *Store) programSource(p Program) (programSource, error) {
 	return programSource{
 		Program: p, Files: hex.EncodeToString(digest.Sum(nil)), Go: s.goVersion(), System: "linux/" + runtime.GOARCH,
 	}, nil
+}
+
+// decides reports whether files of a folder of the module, or of one below it, decide about the program.
+func (p Program) decides(folder string) bool {
+	if len(p.Sources) == 0 {
+		return true
+	}
+	folder = filepath.ToSlash(folder)
+	return slices.ContainsFunc(p.Sources, func(source string) bool {
+		return folder == source || strings.HasPrefix(folder, source+"/") || strings.HasPrefix(source, folder+"/")
+	})
 }
 
 // goVersionFile is the file of a store that came in a bundle, with the version of Go that its programs were built with.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checks/protocol"
@@ -30,6 +31,7 @@ import (
 	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/skeleton"
+	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/own"
 	"lva.io/operators/scripts/submission"
 )
@@ -54,6 +56,8 @@ type Options struct {
 	All bool
 	// Out gets a line for each.
 	Out io.Writer
+	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab whose checks deploy.
+	WithNode func(context.Context, func(string)) (*embedded.Cluster, error)
 
 	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what the
 	// solution's come from.
@@ -71,8 +75,17 @@ func (o *Options) share(dir string) (err error) {
 	}
 	o.generated = filepath.Join(dir, "generated")
 	o.pool = own.NewPool(o.ControlPlane)
+	if o.deployed() {
+		if o.WithNode == nil {
+			return fmt.Errorf("the checks of %s deploy submissions, and nothing here starts a cluster with a node", o.Lab.Name)
+		}
+		o.pool = node.NewPool(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
+	}
 	return nil
 }
+
+// deployed reports whether the lab's checks deploy the submission.
+func (o *Options) deployed() bool { return o.Lab.Stage == manifest.Deployed }
 
 // remember opens what is proven, unless it is luck that is looked for.
 func (o *Options) remember() error {
@@ -288,7 +301,7 @@ func (o *Options) candidates() ([]candidate, error) {
 		}},
 		{name: "solution", lay: copySolution},
 	}
-	if o.Lab.Operator {
+	if o.Lab.Operator && !o.deployed() { // nothing stands between what is deployed and the API server that could crash it
 		candidates = append(candidates, candidate{name: "torture", ungraded: true, torture: true, lay: copySolution})
 	}
 	right, err := designs(o.Root, o.Lab.Name)
@@ -366,11 +379,15 @@ func (o *Options) regenerate(ctx context.Context, dir string) error {
 
 // run is how a submission in a folder is graded.
 func (o *Options) run(dir string) grade.Options {
-	return grade.Options{
+	run := grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
 		Generated: o.generated,
 		Start:     own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
 	}
+	if o.deployed() {
+		run.System, run.Start = "linux", node.Start(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
+	}
+	return run
 }
 
 const mutantSeed = 1

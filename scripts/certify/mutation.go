@@ -96,7 +96,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 		// Where no manifests come of it, those of the solution stay, as they do in a student's folder: the grade must not
 		// take them for those of the mutant.
 		generator := skeleton.Generator{Root: m.Root, ControllerGen: m.ControllerGen}
-		if generator.Manifests(ctx, dir) == nil && !m.Lab.Operator {
+		if generator.Manifests(ctx, dir) == nil && !m.Lab.Operator && !m.deployed() {
 			same, err := sameFiles(filepath.Join(m.SolutionDir(m.Lab), "config"), filepath.Join(dir, "config"))
 			if err != nil {
 				return "", "", err
@@ -128,7 +128,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 	default:
 		return "", "", errors.New(result.Reason)
 	}
-	if m.Torture && m.Lab.Operator && known.Verdict != mutate.Equivalent {
+	if m.Torture && m.Lab.Operator && !m.deployed() && known.Verdict != mutate.Equivalent {
 		run.Scenes, run.UntilFailed = true, false
 		trials := grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {})
 		switch {

@@ -44,15 +44,18 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		protocolRun.Torture, protocolRun.Scenes = &r.torture.random, r.Scenes
 	}
 	gone := make(chan *verdict)
-	if operator != nil {
+	if operator != nil || s.delivery != nil {
 		scripts := &scripts{subject: s, kubectl: r.Kubectl}
 		defer scripts.close()
-		socket, end, err := operator.control(scripts)
+		socket, end, err := s.control(scripts, operator)
 		if err != nil {
 			return err
 		}
 		defer end()
-		protocolRun.Control, gone = socket, operator.gone
+		protocolRun.Control = socket
+		if operator != nil {
+			gone = operator.gone
+		}
 	}
 	results := &results{run: r, operator: operator, ended: sets.New[string]()}
 	said, err := r.runChecks(ctx, s, protocolRun, gone, results.take)
@@ -73,7 +76,10 @@ const storyLimit = 20 * time.Second
 // runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes from
 // gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
 func (r *run) runChecks(ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error) (said *logTail, err error) {
-	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.installed.User()
+	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.user()
+	if err := r.handOver(s, &run); err != nil {
+		return nil, err
+	}
 	run.AuditLog, run.AuditLate = s.cluster.AuditLog, s.cluster.AuditLate
 	file := filepath.Join(s.workshop.Scope.Dir, "run.json")
 	content, err := json.Marshal(run)
@@ -166,6 +172,12 @@ type results struct {
 func (r *results) take(event protocol.Event) error {
 	if event.Trial != nil {
 		r.torture.take(event, r.operator)
+		return nil
+	}
+	if event.Note != nil {
+		r.report.Timeline = append(r.report.Timeline, report.Moment{
+			At: event.Note.Time.Sub(r.report.Started).Seconds(), Seconds: event.Note.Seconds, Service: report.ServiceObjects, What: event.Note.What,
+		})
 		return nil
 	}
 	check := r.find(event.Check)
@@ -265,7 +277,7 @@ func (r *run) takeForbidden(s *subject) error {
 	if err != nil {
 		return err
 	}
-	for _, right := range audit.ForbiddenRights(log.Since(0, log.By(s.installed.User()))) {
+	for _, right := range audit.ForbiddenRights(log.Since(0, log.By(s.user()))) {
 		resource := right.Resource
 		if resource == "" {
 			resource = right.URL

@@ -20,47 +20,18 @@ import (
 )
 
 // control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user can
-// enter.
-func (o *operator) control(scripts *scripts) (path string, end func(), err error) {
-	path = filepath.Join(o.workshop.Scope.Dir, "control")
+// enter. Without an operator (nil) they can ask only for what the submission's folder has.
+func (s *subject) control(scripts *scripts, operator *operator) (path string, end func(), err error) {
+	path = filepath.Join(s.workshop.Scope.Dir, "control")
 	listener, err := socket.Listen(path)
 	if err != nil {
 		return "", nil, fmt.Errorf("listening for the checks: %w", err)
 	}
-	injector := o.injector
 	routes := http.NewServeMux()
-	route := func(pattern string, do func(*http.Request) (answer any, err error)) {
-		routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			answer, err := do(r)
-			if err != nil {
-				http.Error(w, err.Error(), statusOf(err))
-				return
-			}
-			_ = json.NewEncoder(w).Encode(answer) // who does not listen any more has ended
-		})
+	if operator != nil {
+		operator.routes(routes)
 	}
-	route("POST "+protocol.StopOperator, func(*http.Request) (any, error) { return nil, o.stop(true) })
-	route("POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
-	route("POST "+protocol.StartOperator, func(*http.Request) (any, error) { return nil, o.start() })
-	route("POST "+protocol.Arm, func(r *http.Request) (any, error) {
-		var schedule faults.Schedule
-		if err := json.NewDecoder(r.Body).Decode(&schedule); err != nil {
-			return nil, fmt.Errorf("reading the schedule: %w", err)
-		}
-		return nil, injector.Arm(schedule)
-	})
-	route("POST "+protocol.Disarm, func(*http.Request) (any, error) { injector.Disarm(); return nil, nil })
-	route("GET "+protocol.OperatorUsage, func(*http.Request) (any, error) { return o.usage(), nil })
-	route("GET "+protocol.OperatorLog, func(r *http.Request) (any, error) {
-		since, err := strconv.ParseInt(r.URL.Query().Get(protocol.Since), 10, 64)
-		return protocol.Logged{Size: o.logged(), Errors: o.findings(since).Errors}, err
-	})
-	route("GET "+protocol.FaultLog, func(r *http.Request) (any, error) {
-		last, err := strconv.Atoi(r.URL.Query().Get(protocol.Since))
-		return slices.DeleteFunc(injector.Log(), func(e faults.Entry) bool { return e.ID <= last }), err
-	})
-	route("GET "+protocol.LastAction, func(*http.Request) (any, error) { return lastAction(injector.Log()), nil })
-	route("POST "+protocol.Submission+"{path...}", func(r *http.Request) (any, error) {
+	route(routes, "POST "+protocol.Submission+"{path...}", func(r *http.Request) (any, error) {
 		var args []string
 		if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
 			return nil, fmt.Errorf("reading the arguments: %w", err)
@@ -68,7 +39,7 @@ func (o *operator) control(scripts *scripts) (path string, end func(), err error
 		return scripts.run(r.Context(), r.PathValue("path"), args)
 	})
 	routes.HandleFunc("GET "+protocol.Submission+"{path...}", func(w http.ResponseWriter, r *http.Request) {
-		content, err := o.workshop.ReadFile(r.PathValue("path"))
+		content, err := s.workshop.ReadFile(r.PathValue("path"))
 		if err != nil {
 			http.Error(w, err.Error(), statusOf(err))
 			return
@@ -78,6 +49,44 @@ func (o *operator) control(scripts *scripts) (path string, end func(), err error
 	server := &http.Server{Handler: routes}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return path, func() { _ = server.Close() }, nil
+}
+
+// route lets a function answer the requests that match a pattern, in JSON.
+func route(routes *http.ServeMux, pattern string, do func(*http.Request) (answer any, err error)) {
+	routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		answer, err := do(r)
+		if err != nil {
+			http.Error(w, err.Error(), statusOf(err))
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answer) // who does not listen any more has ended
+	})
+}
+
+// routes are what the checks ask of an operator.
+func (o *operator) routes(routes *http.ServeMux) {
+	injector := o.injector
+	route(routes, "POST "+protocol.StopOperator, func(*http.Request) (any, error) { return nil, o.stop(true) })
+	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
+	route(routes, "POST "+protocol.StartOperator, func(*http.Request) (any, error) { return nil, o.start() })
+	route(routes, "POST "+protocol.Arm, func(r *http.Request) (any, error) {
+		var schedule faults.Schedule
+		if err := json.NewDecoder(r.Body).Decode(&schedule); err != nil {
+			return nil, fmt.Errorf("reading the schedule: %w", err)
+		}
+		return nil, injector.Arm(schedule)
+	})
+	route(routes, "POST "+protocol.Disarm, func(*http.Request) (any, error) { injector.Disarm(); return nil, nil })
+	route(routes, "GET "+protocol.OperatorUsage, func(*http.Request) (any, error) { return o.usage(), nil })
+	route(routes, "GET "+protocol.OperatorLog, func(r *http.Request) (any, error) {
+		since, err := strconv.ParseInt(r.URL.Query().Get(protocol.Since), 10, 64)
+		return protocol.Logged{Size: o.logged(), Errors: o.findings(since).Errors}, err
+	})
+	route(routes, "GET "+protocol.FaultLog, func(r *http.Request) (any, error) {
+		last, err := strconv.Atoi(r.URL.Query().Get(protocol.Since))
+		return slices.DeleteFunc(injector.Log(), func(e faults.Entry) bool { return e.ID <= last }), err
+	})
+	route(routes, "GET "+protocol.LastAction, func(*http.Request) (any, error) { return lastAction(injector.Log()), nil })
 }
 
 // lastAction is when the operator last asked for something that counts: standing watches and leases go on when it has

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,8 @@ func certifyCommand() *cobra.Command {
 				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",
 					strings.Join(options.Only, ", "), options.Only[0])
 			}
-			if err := here.Prepare(command.Context(), false, labs...); err != nil {
+			withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.Stage == manifest.Deployed })
+			if err := here.Prepare(command.Context(), withNode, labs...); err != nil {
 				return err
 			}
 			for _, lab := range labs {
@@ -57,6 +59,7 @@ func certifyCommand() *cobra.Command {
 					return err
 				}
 				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
+				options.WithNode = clusterWithNode(here, lab)
 				if err := certify.Lab(command.Context(), options); err != nil {
 					return err
 				}

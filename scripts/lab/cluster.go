@@ -85,6 +85,8 @@ func (f *clusterFlags) embedded() bool {
 func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
 	on, _, err := f.parse()
 	switch {
+	case lab.Stage == manifest.Deployed:
+		return manifest.Deployed
 	case err != nil, !lab.Operator, f.process:
 		return manifest.Process
 	case f.pod, on == onKind:
@@ -97,12 +99,12 @@ func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
 
 // onNode reports whether the operator of a lab is to be a Pod of the embedded cluster.
 func (f *clusterFlags) onNode(lab *manifest.Lab) bool {
-	return f.embedded() && f.stage(lab) == manifest.Pod
+	return f.embedded() && f.stage(lab).Pods()
 }
 
 // system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this machine's.
 func (f *clusterFlags) system(lab *manifest.Lab) string {
-	if f.stage(lab) == manifest.Pod {
+	if f.stage(lab).Pods() {
 		return "linux"
 	}
 	return ""
@@ -110,9 +112,12 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 
 // start is how a run of a lab gets its stage, and on what kind of cluster that is.
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
+	if lab.Stage == manifest.Deployed && f.process {
+		return nil, "", fmt.Errorf("lab %s is about what is deployed in a cluster: leave out --process", lab.Name)
+	}
 	switch {
 	case f.onNode(lab):
-		return startWithNode(here, lab.Addons...), onEmbedded, nil
+		return startWithNode(here, lab), onEmbedded, nil
 	case f.embedded():
 		return coldStart(here), onEmbedded, nil
 	}
@@ -120,7 +125,11 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	if err != nil {
 		return nil, on, err
 	}
-	if f.stage(lab) == manifest.Pod {
+	if lab.Stage == manifest.Deployed && on == onExisting {
+		return nil, on, fmt.Errorf("lab %s deploys an image, and nobody brings it to the nodes of another cluster: "+
+			"grade it on the embedded cluster or with --cluster kind", lab.Name)
+	}
+	if f.stage(lab).Pods() {
 		there.Pods = &pod.Place{
 			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(there.Context, kindContext), Store: images.StoreOf(here.Root)},
 			Address: there.Address, Kubectl: here.ControlPlane.Path,

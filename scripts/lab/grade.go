@@ -100,18 +100,23 @@ func coldStart(here *checkout.Checkout) stage.Start {
 	})
 }
 
-// startWithNode starts a cluster with a node, on which the operator is a Pod. The add-ons, which must have been built, are usable there:
-// they are installed as soon as the API server answers.
-func startWithNode(here *checkout.Checkout, addons ...string) stage.Start {
-	return node.Start(func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
+// startWithNode starts a cluster with a node, on which the operator of a lab is a Pod.
+func startWithNode(here *checkout.Checkout, lab *manifest.Lab) stage.Start {
+	return node.Start(clusterWithNode(here, lab), images.StoreOf(here.Root), here.ControlPlane.Path)
+}
+
+// clusterWithNode starts a cluster with a node as a run of a lab finds it. The lab's add-ons, which must have been built, are usable
+// there: they are installed as soon as the API server answers.
+func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
 		parts, err := here.EnsureNode(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return embedded.StartWithNode(ctx, here.ControlPlane, parts, func(ctx context.Context, c *embedded.Cluster) error {
-			return here.Installer().Install(ctx, c.Kubeconfig, addons, say)
+			return here.Installer().Install(ctx, c.Kubeconfig, lab.Addons, say)
 		})
-	}, images.StoreOf(here.Root), here.ControlPlane.Path)
+	}
 }
 
 // how a submission is graded; see grade.Options.

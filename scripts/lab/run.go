@@ -102,7 +102,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 	// A playground keeps what it has. A new one has a node only for a lab that needs Pods: it starts sooner without.
 	node, exists := playground.WithNode()
 	if !exists {
-		node = lab != nil && lab.Stage == manifest.Pod
+		node = lab != nil && lab.Stage.Pods()
 	}
 	if _, err := up(ctx, here, node); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/terminal"
 )
@@ -51,6 +52,10 @@ func tortureCommand() *cobra.Command {
 			}
 			if !chosen.Lab.Operator {
 				return fmt.Errorf("lab %s runs no operator, so there is nothing to torture", chosen.Lab.Name)
+			}
+			if chosen.Lab.Stage == manifest.Deployed {
+				return fmt.Errorf("the checks of lab %s deploy the operator, and nothing stands between it and the API server that could crash it: "+
+					"torture the labs that it starts from", chosen.Lab.Name)
 			}
 			chosen.where = where
 			return torture(command.Context(), chosen, seed, random, scenes, fetch)

@@ -16,8 +16,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/spf13/cobra"
 
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/own"
 )
 
@@ -50,15 +54,25 @@ func watch(ctx context.Context, c *choice) error {
 	if err != nil {
 		return err
 	}
-	warm := own.NewWarm(ctx, c.ControlPlane)
+	start := func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, c.ControlPlane) }
+	on := own.Start
+	if c.where.onNode(c.Lab) {
+		start = func(ctx context.Context) (*embedded.Cluster, error) {
+			return clusterWithNode(c.Checkout, c.Lab)(ctx, func(string) {})
+		}
+		on = func(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
+			return node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) }, images.StoreOf(c.Root), c.ControlPlane.Path)
+		}
+	}
+	warm := own.NewWarm(ctx, start)
 	defer func() { warm.Close() }()
 	for {
-		saved, err := gradeUntilSaved(ctx, c, warm, saves)
+		saved, err := gradeUntilSaved(ctx, c, on(warm.Take), saves)
 		if err != nil {
 			return err
 		}
 		warm.Close()
-		warm = own.NewWarm(ctx, c.ControlPlane)
+		warm = own.NewWarm(ctx, start)
 		if saved {
 			continue
 		}
@@ -76,7 +90,7 @@ func watch(ctx context.Context, c *choice) error {
 }
 
 // gradeUntilSaved grades once. It says whether a file was saved before there was a verdict.
-func gradeUntilSaved(ctx context.Context, c *choice, warm *own.Warm, saves <-chan save) (saved bool, err error) {
+func gradeUntilSaved(ctx context.Context, c *choice, start stage.Start, saves <-chan save) (saved bool, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
 	}
@@ -84,7 +98,7 @@ func gradeUntilSaved(ctx context.Context, c *choice, warm *own.Warm, saves <-cha
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() {
-		_, err := gradeOne(run, c, how{start: own.Start(warm.Take)})
+		_, err := gradeOne(run, c, how{start: start})
 		done <- err
 	}()
 	select {

@@ -46,6 +46,8 @@ type Lab struct {
 	// Operator is false where only the API is graded: the program is then built but not run.
 	Operator bool `json:"operator"`
 	// Stage is where the operator runs on the embedded cluster, unless a command says otherwise: Process (the default) or Pod.
+	// In a lab whose stage is Deployed it runs nowhere else, and there may be none (Operator is false): what is deployed is then
+	// any program.
 	Stage Stage `json:"stage,omitempty"`
 	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
 	Services []string `json:"services,omitempty"`
@@ -74,7 +76,13 @@ const (
 	Process Stage = "process"
 	// Pod is a Pod of the cluster, which needs a node.
 	Pod Stage = "pod"
+	// Deployed is a Pod of the cluster, too, but the checks deploy it: they get its image and its manifests, and decide what is
+	// applied when. No faults are injected, and nobody but the checks starts or stops it.
+	Deployed Stage = "deployed"
 )
+
+// Pods reports whether a stage needs a cluster with a node.
+func (s Stage) Pods() bool { return s == Pod || s == Deployed }
 
 // Preconditions are named by the lab whose checks they are.
 type Preconditions struct {

@@ -208,6 +208,7 @@ const (
 	ServiceAPI      = "api"
 	ServiceFreezer  = "freezer"
 	ServiceOperator = "operator"
+	ServiceObjects  = "objects"
 )
 
 // Moment is one entry of the timeline: a request of the operator, or something that happened to it.
@@ -216,7 +217,8 @@ type Moment struct {
 	// what has no length.
 	At      float64 `json:"at"`
 	Seconds float64 `json:"seconds"`
-	// Service is whom the request went to: api or freezer; operator for what happened to the operator itself.
+	// Service is whom the request went to: api or freezer; operator for what happened to the operator itself, and objects for what
+	// the checks saw of objects in the cluster.
 	Service string `json:"service"`
 	// What in a few words: "update icecreams/status sundae", "the operator was killed".
 	What string `json:"what"`

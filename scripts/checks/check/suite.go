@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +46,12 @@ type Suite struct {
 	Operator   Operator
 	Faults     Faults
 	Submission Submission
-	// Freezer is the freezer, past all faults. Nil in a lab without one.
+	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its config/default comes
+	// to, in YAML. Both are empty but in a lab whose checks deploy the submission: see package deployed.
+	Image, Manifests string
+	// Shared says that the cluster has other users.
+	Shared bool
+	// Freezer is the freezer, past all faults. Nil in a lab without one, and in one whose checks deploy the submission.
 	Freezer *freezer.Client
 	// Seed is where all that is random in this run comes from.
 	Seed uint32
@@ -62,6 +68,7 @@ type Suite struct {
 	scenes       bool
 	early        bool // only the preconditions are checked
 	environment  env.Environment
+	telling      sync.Mutex // of events
 	events       *json.Encoder
 	statuses     map[string]report.Status
 	// spoiled is what the operator did so that nothing more can be checked, and spoiledIn the check that shows it.
@@ -208,14 +215,17 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Shared: run.Shared, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},
 	}
 	if run.Control != "" {
 		grader := newGrader(run.Control)
-		suite.Operator, suite.Faults, suite.Submission = Operator{grader}, Faults{grader}, Submission{grader}
+		suite.Submission = Submission{grader}
+		if run.Image == "" { // otherwise the checks themselves start and stop it
+			suite.Operator, suite.Faults = Operator{grader}, Faults{grader}
+		}
 	}
 	if run.Freezer != "" {
 		suite.Freezer = freezer.NewClient(run.Freezer)
@@ -317,9 +327,23 @@ func (s *Suite) wentAround(since audit.Mark) *Failure {
 
 func (s *Suite) tell(t *testing.T, event protocol.Event) {
 	t.Helper()
-	if err := s.events.Encode(event); err != nil {
+	if err := s.send(event); err != nil {
 		t.Fatal(fmt.Errorf("telling the grader: %w", err))
 	}
+}
+
+// send sends an event to the grader. Notes come while a check runs, from whatever watches.
+func (s *Suite) send(event protocol.Event) error {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	return s.events.Encode(event)
+}
+
+// Note puts something that was seen of an object into the report's timeline, in a lane of its own: what begins with the object's kind
+// and name, as in "Certificate serving-cert is Ready". Took is 0 for what has no length. It decides nothing, and may be called from
+// any goroutine until the checks have ended.
+func (s *Suite) Note(at time.Time, took time.Duration, what string) {
+	_ = s.send(protocol.Event{Note: &protocol.Note{Time: at, Seconds: took.Seconds(), What: what}}) // a grader that has ended wants no notes
 }
 
 // ByOperator matches all requests of the operator, by whatever account it sends them.

@@ -7,6 +7,8 @@
 package protocol
 
 import (
+	"time"
+
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/manifest"
@@ -38,6 +40,12 @@ type Run struct {
 	AuditMark string `json:"auditMark,omitempty"`
 	// Control is the Unix socket on which the grader listens for the checks. Empty in a lab without an operator.
 	Control string `json:"control,omitempty"`
+	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its config/default
+	// comes to, in YAML. Both are empty but in a lab whose checks deploy it.
+	Image     string `json:"image,omitempty"`
+	Manifests string `json:"manifests,omitempty"`
+	// Shared says that the cluster has other users: what they have there is not touched.
+	Shared bool `json:"shared,omitempty"`
 	// Freezer is the URL of the freezer, past the faults. Empty in a lab without one.
 	Freezer string `json:"freezer,omitempty"`
 	// Seed is where all that is random in the run comes from.
@@ -53,7 +61,7 @@ type Run struct {
 	Scenes bool `json:"scenes,omitempty"`
 }
 
-// Event says that a check began (without Status) or ended, or that a trial of the torture did.
+// Event says that a check began (without Status) or ended, or that a trial of the torture did. One with a Note says only that.
 type Event struct {
 	Check string `json:"check,omitempty"`
 	// Status is passed, failed or skipped.
@@ -65,6 +73,16 @@ type Event struct {
 	Reason       string               `json:"reason,omitempty"`
 	Measurements []report.Measurement `json:"measurements,omitempty"`
 	Trial        *Trial               `json:"trial,omitempty"`
+	Note         *Note                `json:"note,omitempty"`
+}
+
+// Note is something that the checks saw in the cluster, for the report's timeline.
+type Note struct {
+	// Time is when it happened or began, and Seconds how long it took; 0 for what has no length.
+	Time    time.Time `json:"time"`
+	Seconds float64   `json:"seconds,omitempty"`
+	// What happened, in a few words that begin with kind and name of an object: "Certificate serving-cert is Ready".
+	What string `json:"what"`
 }
 
 // Trial is a scenario that was played under a schedule of faults.

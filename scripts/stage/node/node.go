@@ -41,14 +41,30 @@ func Start(start func(ctx context.Context, say func(string)) (*embedded.Cluster,
 		if err != nil {
 			return nil, err
 		}
-		nodes, err := open(cluster, store)
+		on, err := onNode(cluster, own.Describe(cluster), store, kubectl)
 		if err != nil {
 			return nil, errors.Join(err, cluster.Stop())
 		}
-		described := own.Describe(cluster)
-		described.Stop = func() error { return errors.Join(nodes.close(), cluster.Stop()) }
-		return pod.New(described, pod.Place{Nodes: nodes, Address: loopback, Known: embedded.MachineIP, Kubectl: kubectl}), nil
+		return on, nil
 	}
+}
+
+// NewPool makes a pool of embedded clusters with their nodes, for runs that may share. The parameters are those of Start.
+func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error), store *images.Store, kubectl string) *own.Pool {
+	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) }, func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
+		return onNode(lent, described, store, kubectl)
+	})
+}
+
+// onNode makes the stage of Pods at a cluster.
+func onNode(cluster *embedded.Cluster, described *stage.Cluster, store *images.Store, kubectl string) (stage.Stage, error) {
+	nodes, err := open(cluster, store)
+	if err != nil {
+		return nil, err
+	}
+	stop := described.Stop
+	described.Stop = func() error { return errors.Join(nodes.close(), stop()) }
+	return pod.New(described, pod.Place{Nodes: nodes, Address: loopback, Known: embedded.MachineIP, Kubectl: kubectl}), nil
 }
 
 // loopback is where the proxies listen before an operator: nobody but the node's Pods is led there.

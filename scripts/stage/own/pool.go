@@ -22,14 +22,32 @@ import (
 // takes the control plane of an earlier one, which is brought back to what it was at its start. That takes a second, and starting
 // one takes three, and five of a processor. (docs/decisions/0021-mutants-share-a-control-plane.md)
 type Pool struct {
-	program *multicall.Program
+	start    func(context.Context) (*embedded.Cluster, error)
+	baseline func(context.Context, *existing.Cluster) (*existing.Baseline, error)
+	stage    func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error)
 
 	mutex sync.Mutex
 	free  []*lent
 }
 
 // NewPool makes a pool that is empty. It starts as many control planes as are lent at a time.
-func NewPool(program *multicall.Program) *Pool { return &Pool{program: program} }
+func NewPool(program *multicall.Program) *Pool {
+	return &Pool{
+		start:    func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, program) },
+		baseline: existing.NewBaseline,
+		stage: func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
+			return local.New(described, local.ByEgress(lent.Egress)), nil
+		},
+	}
+}
+
+// NewPoolOfNodes makes a pool of clusters in which Pods run. start starts one, with all that every run is to find there, and on makes a
+// run's stage of one that is lent: to stop that is to end the run's part in it.
+func NewPoolOfNodes(
+	start func(context.Context) (*embedded.Cluster, error), on func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error),
+) *Pool {
+	return &Pool{start: start, baseline: existing.NewLivingBaseline, stage: on}
+}
 
 // Lease lends a control plane to runs that come one after the other. It is given back by Return.
 type Lease struct {
@@ -49,7 +67,7 @@ type lent struct {
 }
 
 const (
-	// restoreTimeout is for what takes a second: a control plane that is not as it was by then is given up.
+	// restoreTimeout is for what takes a second, or some where Pods end: a control plane that is not as it was by then is given up.
 	restoreTimeout = 20 * time.Second
 	// recordedLimit is how much one control plane may record, in bytes: at 100 MB the API server begins another file.
 	recordedLimit = 50 << 20
@@ -69,14 +87,14 @@ func (l *Lease) Start(ctx context.Context, _ func(string)) (stage.Stage, error) 
 	}
 	if l.lent == nil {
 		var err error
-		if l.lent, err = newLent(ctx, l.pool.program); err != nil {
+		if l.lent, err = l.pool.newLent(ctx); err != nil {
 			return nil, err
 		}
 	}
 	l.lent.used = true
 	cluster := Describe(l.lent.Cluster)
 	cluster.Stop = func() error { return nil } // what else the run started may not have ended yet
-	return local.New(cluster, local.ByEgress(l.lent.Egress)), nil
+	return l.pool.stage(l.lent.Cluster, cluster)
 }
 
 // Return gives the control plane back. The runs are over.
@@ -116,8 +134,8 @@ func (p *Pool) Close() (err error) {
 	return err
 }
 
-func newLent(ctx context.Context, program *multicall.Program) (*lent, error) {
-	cluster, err := embedded.Start(ctx, program)
+func (p *Pool) newLent(ctx context.Context) (*lent, error) {
+	cluster, err := p.start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +143,7 @@ func newLent(ctx context.Context, program *multicall.Program) (*lent, error) {
 	if err != nil {
 		return nil, errors.Join(err, cluster.Stop())
 	}
-	baseline, err := existing.NewBaseline(ctx, opened)
+	baseline, err := p.baseline(ctx, opened)
 	if err != nil {
 		return nil, errors.Join(err, cluster.Stop())
 	}

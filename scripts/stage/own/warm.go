@@ -7,7 +7,6 @@ import (
 	"context"
 
 	"lva.io/operators/clusters/embedded"
-	"lva.io/operators/clusters/multicall"
 )
 
 // Warm is a cluster that is started before anybody needs it: while a student types, or while another submission is
@@ -23,11 +22,11 @@ type started struct {
 }
 
 // NewWarm begins to start a cluster.
-func NewWarm(ctx context.Context, program *multicall.Program) *Warm {
+func NewWarm(ctx context.Context, start func(context.Context) (*embedded.Cluster, error)) *Warm {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Warm{cancel: cancel, started: make(chan started, 1)}
 	go func() {
-		cluster, err := embedded.Start(ctx, program)
+		cluster, err := start(ctx)
 		w.started <- started{cluster, err}
 	}()
 	return w

@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -25,7 +24,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
-	"sigs.k8s.io/yaml"
 
 	"lva.io/operators/clusters/certificates"
 	"lva.io/operators/scripts/stage"
@@ -120,16 +118,7 @@ func (d *Deployment) Content(image string) ([]byte, error) {
 		return nil, err
 	}
 	delete(last, "status")
-	var content bytes.Buffer
-	for _, object := range slices.Concat(d.objects, d.registers, []*unstructured.Unstructured{{Object: last}}) {
-		one, err := yaml.Marshal(object.Object)
-		if err != nil {
-			return nil, fmt.Errorf("writing the %s: %w", submission.NameOf(object), err)
-		}
-		content.WriteString("---\n")
-		content.Write(one)
-	}
-	return content.Bytes(), nil
+	return asYAML(slices.Concat(d.objects, d.registers, []*unstructured.Unstructured{{Object: last}}))
 }
 
 // image is how the operator runs in the cluster: as an image that the nodes have, and through the gateway.

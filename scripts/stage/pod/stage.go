@@ -72,7 +72,7 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 	if err != nil {
 		return nil, err
 	}
-	how := image{reference: "operator-labs/graded:" + what.Name, gateway: gateway}
+	how := image{reference: graded + what.Name, gateway: gateway}
 	if err := p.nodes.Load(ctx, how.reference, what.Program()); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,7 @@
   function kindOf(moment) {
     if (moment.service === "operator") return "life";
     if (moment.service === "freezer") return "freezer";
+    if (moment.service === "objects") return "objects";
     const verb = moment.what.split(" ", 1)[0].toLowerCase();
     if (verb === "watch") return "watch";
     return verb === "get" || verb === "list" ? "read" : "write";
@@ -55,6 +56,7 @@
     { name: "reads", has: (m) => m.kind === "read" },
     { name: "watches", has: (m) => m.kind === "watch" },
     { name: "freezer", has: (m) => m.kind === "freezer" },
+    { name: "objects", has: (m) => m.kind === "objects" },
   ].filter((lane) => !lane.has || timeline.some(lane.has));
 
   function element(name, attributes, ...children) {

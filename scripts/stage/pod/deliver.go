@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package pod
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/submission"
+)
+
+// placeholder is the image that kubebuilder's scaffolds write where the submission's own belongs.
+const placeholder = "controller"
+
+// digestLength is how much of a program's digest its image's tag has: enough to tell programs apart.
+const digestLength = 12
+
+// Deliver brings the submission's image to the nodes, and puts its config/default together. Two submissions may be graded at the same
+// time on one image store, so that an image's tag tells its program.
+func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Delivery, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not delivered within %s", installTimeout))
+	defer cancel()
+	objects, err := what.Kustomize(ctx, p.kubectl)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := gobuild.Digest(what.Program())
+	if err != nil {
+		return nil, fmt.Errorf("naming the submission's image: %w", err)
+	}
+	digest = strings.TrimPrefix(digest, "sha256:")
+	delivery := &stage.Delivery{Image: graded + what.Name + "-" + digest[:min(len(digest), digestLength)]}
+	if err := p.nodes.Load(ctx, delivery.Image, what.Program()); err != nil {
+		return nil, err
+	}
+	if delivery.User, err = setImage(objects, delivery.Image); err != nil {
+		return nil, err
+	}
+	delivery.Manifests, err = asYAML(objects)
+	return delivery, err
+}
+
+// graded begins the references of graded submissions.
+const graded = "operator-labs/graded:"
+
+// setImage lets the submission's containers run an image: all whose image is the placeholder and, if there is only one Deployment, its
+// operator. It returns the user of that Deployment's Pods.
+func setImage(objects []*unstructured.Unstructured, image string) (user string, err error) {
+	deployments := map[*unstructured.Unstructured]*appsv1.Deployment{}
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		deployment := &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
+			return "", &submission.Problem{Reason: fmt.Sprintf("the Deployment %s can't be read: %v", object.GetName(), err)}
+		}
+		deployments[object] = deployment
+	}
+	for object, deployment := range deployments {
+		pod := &deployment.Spec.Template.Spec
+		for i := range pod.Containers {
+			if name, _, _ := strings.Cut(pod.Containers[i].Image, ":"); name == placeholder {
+				pod.Containers[i].Image = image
+			}
+		}
+		if len(deployments) == 1 {
+			container, err := submission.OperatorOf(pod)
+			if err != nil {
+				return "", err
+			}
+			container.Image = image
+			user = "system:serviceaccount:" + cmp.Or(deployment.Namespace, metav1.NamespaceDefault) + ":" + cmp.Or(pod.ServiceAccountName, "default")
+		}
+		if object.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(deployment); err != nil {
+			return "", err
+		}
+		delete(object.Object, "status")
+	}
+	return user, nil
+}
+
+// asYAML writes objects as documents of YAML.
+func asYAML(objects []*unstructured.Unstructured) ([]byte, error) {
+	var content bytes.Buffer
+	for _, object := range objects {
+		one, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("writing the %s: %w", submission.NameOf(object), err)
+		}
+		content.WriteString("---\n")
+		content.Write(one)
+	}
+	return content.Bytes(), nil
+}
