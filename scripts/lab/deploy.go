@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage/kind"
 	"lva.io/operators/scripts/stage/pod"
 	"lva.io/operators/scripts/submission"
@@ -108,6 +111,11 @@ func deployCommand() *cobra.Command {
 			if err := flags.needNode(command.Context(), here); err != nil {
 				return err
 			}
+			if lab := labOf(here, flags.dir); lab != nil && lab.Stage == manifest.Deployed && slices.Contains(lab.Services, freezer.Service) {
+				if err := flags.freezer(command.Context(), here); err != nil {
+					return err
+				}
+			}
 			return flags.kubectl(command.Context(), here, args[0], "apply", "--server-side", "--force-conflicts", "-f", "-")
 		},
 	}
@@ -164,6 +172,39 @@ func (f *deployFlags) image(ctx context.Context, here *checkout.Checkout, refere
 		}
 		fmt.Printf("The nodes of %s have %s\n", name, reference)
 		return nil
+	})
+}
+
+// freezer brings the freezer into the cluster, since the operator of the lab talks to its Service there. It stays on undeploy, with its
+// books.
+func (f *deployFlags) freezer(ctx context.Context, here *checkout.Checkout) error {
+	catalogue, err := images.Load()
+	if err != nil {
+		return err
+	}
+	image, err := catalogue.Image(freezer.Image)
+	if err != nil {
+		return err
+	}
+	built, err := here.EnsureImages(ctx, []images.Image{image})
+	if err != nil {
+		return err
+	}
+	if f.where.cluster != onPlayground {
+		name, err := f.kind()
+		if err != nil {
+			return err
+		}
+		if err := (kind.Nodes{Cluster: name, Store: images.StoreOf(here.Root)}).Bring(ctx, built...); err != nil {
+			return err
+		}
+	}
+	kubeconfig, err := f.kubeconfig(ctx, here)
+	if err != nil {
+		return err
+	}
+	return f.inWorkshop(ctx, here, func(ctx context.Context, w *submission.Workshop) error {
+		return apply(ctx, here, w, kubeconfig, freezer.Manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	})
 }
 
@@ -248,26 +289,31 @@ func (f *deployFlags) kubectl(ctx context.Context, here *checkout.Checkout, imag
 		if err != nil {
 			return err
 		}
-		file := filepath.Join(w.Scope.Dir, "deploy.yaml")
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			return fmt.Errorf("writing the manifests: %w", err)
-		}
-		args[len(args)-1] = file
-		var mistakes bytes.Buffer
-		p, err := w.Scope.Start(process.Spec{
-			Name: "kubectl", Path: here.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
-			Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + os.DevNull},
-			Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &mistakes),
-		})
-		if err != nil {
-			return err
-		}
-		if err := p.Wait(ctx); err != nil {
-			if mistakes.Len() > 0 && ctx.Err() == nil {
-				return cli.ErrSaid
-			}
-			return fmt.Errorf("kubectl %s: %w", args[0], err)
-		}
-		return nil
+		return apply(ctx, here, w, kubeconfig, content, args...)
 	})
+}
+
+// apply hands manifests to kubectl at a cluster, in place of the last argument.
+func apply(ctx context.Context, here *checkout.Checkout, w *submission.Workshop, kubeconfig string, content []byte, args ...string) error {
+	file := filepath.Join(w.Scope.Dir, "deploy.yaml")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return fmt.Errorf("writing the manifests: %w", err)
+	}
+	args[len(args)-1] = file
+	var mistakes bytes.Buffer
+	p, err := w.Scope.Start(process.Spec{
+		Name: "kubectl", Path: here.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
+		Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + os.DevNull},
+		Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &mistakes),
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.Wait(ctx); err != nil {
+		if mistakes.Len() > 0 && ctx.Err() == nil {
+			return cli.ErrSaid
+		}
+		return fmt.Errorf("kubectl %s: %w", args[0], err)
+	}
+	return nil
 }

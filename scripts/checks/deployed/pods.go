@@ -55,21 +55,22 @@ func Waiting(pod *corev1.Pod) string {
 
 // Describe says in a few words how a Pod is.
 func Describe(pod *corev1.Pod) string {
-	said := fmt.Sprintf("Pod %s: phase %s", pod.Name, pod.Status.Phase)
+	var said strings.Builder
+	said.WriteString(fmt.Sprintf("Pod %s: phase %s", pod.Name, pod.Status.Phase))
 	for _, status := range pod.Status.ContainerStatuses {
 		switch state := status.State; {
 		case state.Waiting != nil:
-			said += fmt.Sprintf(", %s waiting (%s)", status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": "))
+			said.WriteString(fmt.Sprintf(", %s waiting (%s)", status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": ")))
 		case state.Terminated != nil:
-			said += fmt.Sprintf(", %s terminated (%s, exit code %d)", status.Name, state.Terminated.Reason, state.Terminated.ExitCode)
+			said.WriteString(fmt.Sprintf(", %s terminated (%s, exit code %d)", status.Name, state.Terminated.Reason, state.Terminated.ExitCode))
 		case !status.Ready:
-			said += fmt.Sprintf(", %s runs and is not ready", status.Name)
+			said.WriteString(fmt.Sprintf(", %s runs and is not ready", status.Name))
 		}
 		if status.RestartCount > 0 {
-			said += fmt.Sprintf(", %d restarts", status.RestartCount)
+			said.WriteString(fmt.Sprintf(", %d restarts", status.RestartCount))
 		}
 	}
-	return said
+	return said.String()
 }
 
 // Events are those about an object, the newest first.

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certmanager
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/deployed"
+	"lva.io/operators/scripts/checks/reach"
+	"lva.io/operators/scripts/freezer"
+)
+
+const (
+	// renewLimit is how long the next renewal may take: with the durations of the task one comes every ten seconds.
+	renewLimit = 25 * time.Second
+	// afterwards is for how long requests go on after a renewal.
+	afterwards = 3 * time.Second
+	// pace is the time between two requests of the loop.
+	pace = 150 * time.Millisecond
+	// healLimit is how long a deleted Secret may be gone.
+	healLimit = 15 * time.Second
+)
+
+// oldWay labels requests that are judged by the lab's own webhook, too.
+var oldWay = map[string]string{"lva.io/old-way": "yes"}
+
+// oldWayManifest registers the submission's webhook server once more, trusting one certificate alone: as with a selfSigned Issuer, where
+// the leaf is its own authority, and the newest one replaces the one before in the caBundle.
+const oldWayManifest = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: operator-labs-old-way}
+webhooks:
+- name: old-way.lva.io
+  clientConfig:
+    service: {name: %s, namespace: %s, path: /validate-demo-lva-io-v1-icecream}
+    caBundle: %s
+  objectSelector: {matchLabels: {lva.io/old-way: "yes"}}
+  rules:
+  - {apiGroups: [demo.lva.io], apiVersions: [v1], resources: [icecreams], operations: [CREATE]}
+  failurePolicy: Fail
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`
+
+// trustOnly has the old way's webhook trust one certificate.
+func (o *operator) trustOnly(ctx context.Context, certificate []byte) error {
+	service, namespace, _ := strings.Cut(strings.TrimSuffix(o.hosts()[0], ".svc"), ".")
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	objects, err := deployed.Read(fmt.Appendf(nil, oldWayManifest, service, namespace, base64.StdEncoding.EncodeToString(bundle)))
+	if err != nil {
+		return err
+	}
+	return o.Apply(ctx, objects...)
+}
+
+// renewal sends requests across a renewal: each once as the submission registers its webhooks, and once by the old way.
+func renewal(ctx context.Context, t *testing.T, c *check.Check) {
+	t.Helper()
+	o := operatorOf(ctx)
+	before, err := o.ready(ctx)
+	c.OK(t, "waiting for the operator's Pod", err)
+	served, err := o.served(ctx, before)
+	c.OK(t, "asking the Pod for its certificate", err)
+	bundles, err := o.bundles(ctx)
+	c.OK(t, "reading the caBundles", err)
+	c.OK(t, "registering a webhook", o.trustOnly(ctx, served.Raw))
+	first, _, err := o.leaf(ctx)
+	c.OK(t, "reading the certificate", err)
+
+	var renewed time.Time
+	sent, refused, oldRefused, sample := 0, 0, 0, ""
+	for began := time.Now(); renewed.IsZero() || time.Since(renewed) < afterwards; c.Pause(ctx, t, pace) {
+		if renewed.IsZero() && time.Since(began) > renewLimit {
+			c.Fail(t, "the serving certificate is renewed every ten seconds", fmt.Sprintf("it was not renewed within %s", renewLimit), o.conditions(ctx)...)
+		}
+		sent++
+		if err := o.try(ctx, order("loop", nil, "vanilla")); err != nil {
+			refused++
+			sample = err.Error()
+			c.Note(time.Now(), 0, "Icecream loop is refused")
+		}
+		if err := o.try(ctx, order("loop-old-way", oldWay, "vanilla")); err != nil && strings.Contains(err.Error(), "old-way.lva.io") {
+			oldRefused++
+			o.refused = err.Error()
+			c.Note(time.Now(), 0, "Icecream loop-old-way is refused (leaf = CA)")
+		}
+		if now, _, err := o.leaf(ctx); err == nil && renewed.IsZero() && !now.Equal(first) {
+			renewed = time.Now()
+			c.Note(renewed, 0, "Certificate in "+o.secret+" is renewed")
+			c.OK(t, "registering a webhook", o.trustOnly(ctx, now.Raw))
+		}
+	}
+	c.Measure("requests in the loop", float64(sent), "")
+	c.Measure("refused across the renewal", float64(refused), "")
+	c.Measure("refused where the leaf is the CA", float64(oldRefused), "")
+	if refused > 0 {
+		c.Fail(t, "no request is refused across the renewal", fmt.Sprintf("%d of %d requests were refused", refused, sent), sample)
+	}
+	if now, err := o.bundles(ctx); err != nil || !same(bundles, now) {
+		c.Fail(t, "the caBundle stays what it is at a renewal", "the caBundle has changed: the serving certificate is its own authority", o.conditions(ctx)...)
+	}
+	after, err := o.ready(ctx)
+	c.OK(t, "waiting for the operator's Pod", err)
+	if after.UID != before.UID || after.Status.ContainerStatuses[0].RestartCount > 0 {
+		o.fails(ctx, t, c, "the Pod is the same one after the renewal", "it was restarted")
+	}
+	if oldRefused == 0 {
+		t.Fatal("the old way has refused nothing: the experiment shows nothing")
+	}
+}
+
+func heals(ctx context.Context, t *testing.T, c *check.Check) {
+	t.Helper()
+	o := operatorOf(ctx)
+	_, secret, err := o.leaf(ctx)
+	c.OK(t, "reading the Secret", err)
+	began := time.Now()
+	c.OK(t, "deleting the Secret", o.Client.CoreV1().Secrets(secret.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{}))
+	err = deployed.Until(ctx, healLimit, "the Secret to be back", func(ctx context.Context) (string, error) {
+		if err := o.try(ctx, order("healing", nil, "vanilla")); err != nil {
+			return "", fmt.Errorf("an icecream of vanilla was refused meanwhile: %w", err)
+		}
+		if _, now, err := o.leaf(ctx); err != nil || now.UID == secret.UID {
+			return "it is gone", nil //nolint:nilerr // that it is gone is what is waited out
+		}
+		return "", nil
+	})
+	if err != nil {
+		c.Fail(t, fmt.Sprintf("the deleted Secret is back within %s", healLimit), err.Error(), o.conditions(ctx)...)
+	}
+	c.Measure("the Secret was gone for", time.Since(began).Seconds(), "s")
+	c.Note(began, time.Since(began), "Secret "+secret.Name+" heals")
+}
+
+// books deletes an icecream while the operator is down.
+func books(ctx context.Context, t *testing.T, c *check.Check) {
+	t.Helper()
+	o := operatorOf(ctx)
+	way, err := reach.Service(ctx, o.Config, freezer.Namespace, "freezer", 80)
+	c.OK(t, "reaching the freezer", err)
+	defer way.Close()
+	books := freezer.NewClient("http://" + way.Address)
+	made, err := o.Dynamic.Resource(icecreams).Create(ctx, order("sundae", nil, "vanilla"), metav1.CreateOptions{})
+	c.OK(t, "creating an icecream", err)
+	owner := string(made.GetUID())
+	err = deployed.Until(ctx, issueLimit, "the ingredients of sundae to be taken", func(ctx context.Context) (string, error) {
+		out, err := books.Out(ctx, owner)
+		if err == nil && len(out) < 2 {
+			return fmt.Sprintf("%d of 2 are out", len(out)), nil
+		}
+		return "", err
+	})
+	if err != nil {
+		o.fails(ctx, t, c, "the operator takes the ingredients of an icecream out of the freezer", err.Error())
+	}
+	c.OK(t, "scaling the Deployment", o.scale(ctx, 0))
+	err = deployed.Until(ctx, startLimit, "the operator's Pod to end", func(ctx context.Context) (string, error) {
+		pods, err := o.Pods(ctx, o.deployment)
+		if err == nil && len(pods) > 0 {
+			return "there is one", nil
+		}
+		return "", err
+	})
+	c.OK(t, "waiting until the operator is down", err)
+	if err := o.Dynamic.Resource(icecreams).Delete(ctx, "sundae", metav1.DeleteOptions{}); err != nil {
+		c.Fail(t, "an icecream can be deleted while the operator is down", err.Error(), "a webhook that is called for deletions keeps everything")
+	}
+	c.OK(t, "scaling the Deployment", o.scale(ctx, 1))
+	err = deployed.Until(ctx, startLimit, "the icecream to go", func(ctx context.Context) (string, error) {
+		_, err := o.Dynamic.Resource(icecreams).Get(ctx, "sundae", metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return "", nil
+		case err != nil:
+			return "", err
+		}
+		return "it is there", nil
+	})
+	if err != nil {
+		o.fails(ctx, t, c, "the icecream goes when the operator is back", err.Error())
+	}
+	out, err := books.Out(ctx, owner)
+	c.OK(t, "reading the freezer's books", err)
+	if len(out) > 0 {
+		o.fails(ctx, t, c, "the freezer's books balance", fmt.Sprintf("%d ingredients of an icecream that is gone are still out", len(out)))
+	}
+}
+
+// needed are the rights that a right operator may have, in its namespace and outside of it: GROUP/RESOURCE VERB.
+var needed = map[string]string{
+	"demo.lva.io/icecreams": "get list watch delete patch update", "demo.lva.io/icecreams/status": "get update patch",
+	"demo.lva.io/icecreams/finalizers": "update", "events.k8s.io/events": "create patch update", "/events": "create patch update",
+}
+
+// neededAtHome are those that it may have in its own namespace besides.
+var neededAtHome = map[string]string{"coordination.k8s.io/leases": "get list watch create update patch delete"}
+
+func leastPrivilege(ctx context.Context, t *testing.T, c *check.Check) {
+	t.Helper()
+	o := operatorOf(ctx)
+	account := o.deployment.Spec.Template.Spec.ServiceAccountName
+	var spare []string
+	for _, namespace := range []string{o.deployment.Namespace, metav1.NamespaceDefault} {
+		of := func(name string) map[string]bool {
+			config := rest.CopyConfig(o.Config)
+			config.Impersonate = rest.ImpersonationConfig{
+				UserName: "system:serviceaccount:" + o.deployment.Namespace + ":" + name,
+				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + o.deployment.Namespace, "system:authenticated"},
+			}
+			rights, err := rightsIn(ctx, config, namespace)
+			c.OK(t, "asking for the rights of an account", err)
+			return rights
+		}
+		usual := of("operator-labs-nobody")
+		for right := range of(account) {
+			resource, verb, _ := strings.Cut(right, " ")
+			allowed := needed[resource]
+			if namespace == o.deployment.Namespace && allowed == "" {
+				allowed = neededAtHome[resource]
+			}
+			if !usual[right] && !strings.Contains(" "+allowed+" ", " "+verb+" ") {
+				spare = append(spare, fmt.Sprintf("%s in the namespace %s", right, namespace))
+			}
+		}
+	}
+	if len(spare) > 0 {
+		c.Fail(t, "the operator's account has no more rights than it needs", fmt.Sprintf("it may also: %s", strings.Join(spare, "; ")), spare...)
+	}
+}
+
+// rightsIn are what an account may do in a namespace.
+func rightsIn(ctx context.Context, config *rest.Config, namespace string) (map[string]bool, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	review, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	rights := map[string]bool{}
+	for _, rule := range review.Status.ResourceRules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					rights[group+"/"+resource+" "+verb] = true
+				}
+			}
+		}
+	}
+	return rights, nil
+}

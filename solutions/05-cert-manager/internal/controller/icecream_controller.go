@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	demov1 "lva.io/operators/solutions/05-cert-manager/api/v1"
+	"lva.io/operators/solutions/05-cert-manager/internal/freezer"
+)
+
+// finalizer keeps an icecream from going as long as it is in the icecream's metadata: until then its ingredients are
+// back in the freezer. Its first part is our domain, so that nobody else's finalizer has this name.
+const finalizer = "demo.lva.io/finalizer"
+
+// IcecreamReconciler keeps the rule of the shop: each flavour is sold three times, and no more. And it keeps the books:
+// what an icecream is made of comes out of the freezer, and goes back before the icecream does.
+type IcecreamReconciler struct {
+	// Client reads from a cache, which may be a moment behind, and writes to the API server.
+	client.Client
+	// APIReader reads from the API server itself: dearer, but up to date.
+	APIReader client.Reader
+	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
+	Recorder events.EventRecorder
+	// Freezer is where the ingredients are. It is no part of Kubernetes: nothing tells us when something changes there.
+	Freezer *freezer.Client
+}
+
+// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. Reconcile's Get
+// needs list and watch, with which the cache fills itself; the Get of an APIReader needs get. Events are only created:
+// patch is for one that repeats, and an icecream is deleted once.
+
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+
+// Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
+// things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
+// Whether it is called once or ten times, early or late, makes no difference to where it ends.
+func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var icecream demov1.Icecream
+	if err := r.Get(ctx, req.NamespacedName, &icecream); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime: nothing is left to do.
+	}
+	if !icecream.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, &icecream)
+	}
+
+	var all demov1.IcecreamList
+	if err := r.List(ctx, &all); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list the icecreams: %w", err)
+	}
+	assigned := assignPlaces(all.Items)
+	if !assigned.holders.Has(icecream.Name) {
+		return ctrl.Result{}, r.remove(ctx, &icecream)
+	}
+
+	// First the finalizer, then the freezer. The other way round, a crash in between or a quick deletion would leave
+	// ingredients outside that nobody ever brings back.
+	if err := r.addFinalizer(ctx, &icecream); err != nil {
+		return ctrl.Result{}, err
+	}
+	observed := icecream.DeepCopy()
+	observed.Status.ToppingsCount = new(int32(len(icecream.Spec.Topping)))
+	observed.Status.SoldOut = new(assigned.soldOut(icecream.Spec.Flavour))
+	meta.SetStatusCondition(&observed.Status.Conditions, metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: icecream.Generation,
+		Reason: "HasPlace", Message: "It has a place in each of its flavours",
+	})
+	// First the freezer, then the status, which is written also when the freezer did not answer: then it says so. The errors
+	// go to the work queue, which calls us again: soon at first, then later and later for as long as that does not help.
+	err := r.settle(ctx, observed)
+	return ctrl.Result{}, errors.Join(err, r.writeStatus(ctx, &icecream, observed))
+}
+
+// finalize sees to an icecream that is being deleted. That cannot be undone any more, but it waits for us.
+func (r *IcecreamReconciler) finalize(ctx context.Context, icecream *demov1.Icecream) error {
+	if !controllerutil.ContainsFinalizer(icecream, finalizer) {
+		// We are done with it, or had never begun: then nothing was taken for it. It is too late for a finalizer: the API
+		// server would refuse one. If somebody else's finalizer still holds the icecream, that is their business.
+		return nil
+	}
+	observed := icecream.DeepCopy()
+	err := r.settle(ctx, observed)
+	if err := errors.Join(err, r.writeStatus(ctx, icecream, observed)); err != nil {
+		return err // The finalizer stays, and so does the icecream, until all is back.
+	}
+	return r.removeFinalizer(ctx, observed)
+}
+
+// addFinalizer puts our finalizer on an icecream, unless it is there. An error, also "not found", means that it is not
+// there: then nothing may be taken for this icecream.
+func (r *IcecreamReconciler) addFinalizer(ctx context.Context, icecream *demov1.Icecream) error {
+	read := icecream.DeepCopy()
+	if !controllerutil.AddFinalizer(icecream, finalizer) {
+		return nil
+	}
+	if err := r.Patch(ctx, icecream, changesSince(read)); err != nil {
+		return fmt.Errorf("add the finalizer: %w", err)
+	}
+	return nil
+}
+
+// removeFinalizer takes our finalizer off an icecream. If it was the last one, the icecream is gone.
+func (r *IcecreamReconciler) removeFinalizer(ctx context.Context, icecream *demov1.Icecream) error {
+	read := icecream.DeepCopy()
+	controllerutil.RemoveFinalizer(icecream, finalizer)
+	if err := r.Patch(ctx, icecream, changesSince(read)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer: %w", err)
+	}
+	return nil
+}
+
+// changesSince makes a patch of what was changed since an icecream was read. The finalizers of all controllers are one
+// list, which the patch writes as a whole. So it carries the resource version, too: if somebody else has changed the
+// icecream in the meantime, the API server answers with a conflict, and no finalizer is lost.
+func changesSince(read *demov1.Icecream) client.Patch {
+	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
+}
+
+// writeStatus writes the status if it is not the one that was read. Writing what is there already would cost a request,
+// and where it made a difference, call us again: for ever.
+func (r *IcecreamReconciler) writeStatus(ctx context.Context, read, observed *demov1.Icecream) error {
+	if equality.Semantic.DeepEqual(read.Status, observed.Status) {
+		return nil
+	}
+	// The update carries the resource version that was read. If somebody else was faster, the API server answers with a
+	// conflict: we hand that back as an error, and are called again to look at what is there now.
+	if err := r.Status().Update(ctx, observed); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// remove deletes an icecream that has no place. There is no way back from that, and the cache may be behind: it may
+// still show an icecream that has just left, and whose place is free. So the API server itself is asked before.
+func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecream) error {
+	var current demov1.IcecreamList
+	if err := r.APIReader.List(ctx, &current); err != nil {
+		return fmt.Errorf("ask the API server for the icecreams: %w", err)
+	}
+	if assignPlaces(current.Items).holders.Has(icecream.Name) {
+		return nil // What the cache has yet to hear will be an event, and we are called again.
+	}
+	// Delete the one that was looked at: not a new one of the same name, and not one that was changed since.
+	asRead := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
+	err := r.Delete(ctx, icecream, asRead)
+	if apierrors.IsNotFound(err) {
+		return nil // Somebody else has deleted it.
+	}
+	if err != nil {
+		return fmt.Errorf("delete the icecream that has no place: %w", err)
+	}
+	// Somebody will look for their icecream. They do not read our log, and there is no status any more that could tell them.
+	r.Recorder.Eventf(icecream, nil, corev1.EventTypeWarning, "NoPlace", "Delete",
+		"Deleted, since no place is left in one of its flavours: %s", strings.Join(icecream.Spec.Flavour, ", "))
+	return nil
+}
+
+// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&demov1.Icecream{}).
+		// A change of one concerns the others too, but not each: the generation counts changes of the spec (and the
+		// beginning of a deletion). Without the predicate, every write of a status would wake everybody.
+		Watches(
+			&demov1.Icecream{},
+			handler.EnqueueRequestsFromMapFunc(r.everybody),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
+		).
+		Named("icecream").
+		Complete(r)
+}
+
+// everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
+// few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
+//
+// That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it does
+// not matter. For thousands, name one request that stands for the whole shop, whatever has changed,
+//
+//	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shop"}}}
+//
+// and let Reconcile go through all icecreams in one call. The queue holds a request once, so that a hundred changes cost
+// one or two calls. But then one icecream whose write fails holds up the others, unless you collect the errors.
+func (r *IcecreamReconciler) everybody(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all demov1.IcecreamList
+	if err := r.List(ctx, &all); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the icecreams that have to look again")
+		return nil
+	}
+	requests := make([]reconcile.Request, len(all.Items))
+	for i := range all.Items {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&all.Items[i])
+	}
+	return requests
+}

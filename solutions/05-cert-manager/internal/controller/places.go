@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	demov1 "lva.io/operators/solutions/05-cert-manager/api/v1"
+)
+
+// placesPerFlavour is how often a flavour is sold.
+const placesPerFlavour = 3
+
+// places says who has a place in the shop. It is worked out anew whenever somebody asks, from the icecreams that there
+// are: what is not remembered cannot be wrong after a restart.
+type places struct {
+	holders sets.Set[string] // the names of the icecreams that have a place
+	taken   map[string]int   // how many places of a flavour are taken
+}
+
+// assignPlaces lets the icecreams in, the oldest first. One that finds no place takes none away: those behind it are
+// let in as if it had not been there.
+func assignPlaces(icecreams []demov1.Icecream) places {
+	assigned := places{holders: sets.New[string](), taken: map[string]int{}}
+	for _, icecream := range slices.SortedFunc(slices.Values(icecreams), oldestFirst) {
+		if !icecream.DeletionTimestamp.IsZero() {
+			continue // It is on its way out, and its place is free.
+		}
+		if assigned.soldOut(icecream.Spec.Flavour) {
+			continue
+		}
+		assigned.holders.Insert(icecream.Name)
+		for _, flavour := range icecream.Spec.Flavour {
+			assigned.taken[flavour]++
+		}
+	}
+	return assigned
+}
+
+// soldOut tells whether no place is left in one of these flavours.
+func (p places) soldOut(flavours []string) bool {
+	return slices.ContainsFunc(flavours, func(flavour string) bool {
+		return p.taken[flavour] >= placesPerFlavour
+	})
+}
+
+// oldestFirst compares two icecreams by age. The API server counts whole seconds, so several can be equally old: then
+// the name decides, which is arbitrary, but the same each time and for everybody who works it out.
+func oldestFirst(a, b demov1.Icecream) int {
+	return cmp.Or(
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name),
+	)
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# rescue.sh NAME FINALIZER frees the icecream NAME, which is being deleted, from FINALIZER, whose controller is gone. It
+# touches nothing else: no other finalizer, no other icecream, and none that is not being deleted.
+set -eu
+name=$1
+finalizer=$2
+
+# One look decides everything: when it was deleted (nothing, if it was not), and the list of its finalizers.
+seen=$(kubectl get icecream "$name" -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers[*]}')
+deleted=${seen%% *}
+if [ -z "$deleted" ]; then
+  echo "$name is not being deleted: without the finalizer, its controller's work would never be done" >&2
+  exit 1
+fi
+
+place=0
+for held in ${seen#* }; do
+  if [ "$held" = "$finalizer" ]; then
+    # A list has places and no names. So the patch tests first that the finalizer is still in its place: if somebody has
+    # changed the list in the meantime, the API server refuses the whole patch, and no wrong one is removed.
+    exec kubectl patch icecream "$name" --type=json --patch='[
+      {"op": "test", "path": "/metadata/finalizers/'"$place"'", "value": "'"$finalizer"'"},
+      {"op": "remove", "path": "/metadata/finalizers/'"$place"'"}
+    ]'
+  fi
+  place=$((place + 1))
+done
+echo "$name is not held by $finalizer" >&2
+exit 1
