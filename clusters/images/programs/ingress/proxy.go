@@ -27,11 +27,14 @@ type proxy struct {
 	table func() *Table
 	// unknown is the certificate for hosts for which no Ingress has one. Who comes by HTTPS is told so, instead of nothing.
 	unknown *tls.Certificate
+	// backends is how Services are asked. Each request is a connection of its own, so that the Service chooses a Pod for it: a connection
+	// that is kept stays with the Pod that it once led to. No proxy of the environment is asked, as Services are in the cluster.
+	backends http.RoundTripper
 }
 
 func newProxy(table func() *Table) (*proxy, error) {
 	unknown, err := selfSigned("no Ingress has a certificate for this name")
-	return &proxy{table: table, unknown: unknown}, err
+	return &proxy{table: table, unknown: unknown, backends: &http.Transport{DisableKeepAlives: true}}, err
 }
 
 // ServeHTTP answers 404 where no Ingress names the page, 503 where one names a Service that is not there, and 502 where the Service
@@ -46,6 +49,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, to.missing, http.StatusServiceUnavailable)
 	default:
 		leading := httputil.ReverseProxy{
+			Transport: p.backends,
 			Rewrite: func(out *httputil.ProxyRequest) {
 				out.SetURL(to.url)
 				out.Out.Host = out.In.Host // the name that the browser knows

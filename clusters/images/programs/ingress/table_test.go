@@ -4,10 +4,12 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -98,5 +100,35 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%d %q, want %d %q", answer.Code, said, test.code, test.says)
 			}
 		})
+	}
+}
+
+// A Service chooses a Pod for each connection: one that is kept would lead to a Pod that was replaced meanwhile.
+func TestEachRequestIsAConnectionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	shop.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	shop.Start()
+	t.Cleanup(shop.Close)
+	address, err := url.Parse(shop.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := newTable()
+	table.add("shop.lab.test", "/", nil, backend{url: address})
+	p, err := newProxy(func() *Table { return table })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		p.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://shop.lab.test/", nil))
+	}
+	if got := connections.Load(); got != 3 {
+		t.Errorf("three requests came by %d connections", got)
 	}
 }
