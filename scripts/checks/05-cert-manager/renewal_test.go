@@ -170,7 +170,7 @@ func books(ctx context.Context, t *testing.T, c *check.Check) {
 	}
 	c.OK(t, "scaling the Deployment", o.scale(ctx, 0))
 	err = deployed.Until(ctx, startLimit, "the operator's Pod to end", func(ctx context.Context) (string, error) {
-		pods, err := o.Pods(ctx, o.deployment)
+		pods, err := o.All(ctx, o.deployment)
 		if err == nil && len(pods) > 0 {
 			return "there is one", nil
 		}

@@ -23,6 +23,12 @@ const (
 
 // Pods are those of a Deployment that are not being deleted, the newest first.
 func (c *Cluster) Pods(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Pod, error) {
+	all, err := c.All(ctx, deployment)
+	return slices.DeleteFunc(all, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), err
+}
+
+// All are the Pods of a Deployment, also those that are being deleted: until they are gone they may still do their work.
+func (c *Cluster) All(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Pod, error) {
 	selector := ""
 	if deployment.Spec.Selector != nil {
 		selector = labels.SelectorFromSet(deployment.Spec.Selector.MatchLabels).String()
@@ -31,9 +37,8 @@ func (c *Cluster) Pods(ctx context.Context, deployment *appsv1.Deployment) ([]co
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Pods of the Deployment %s: %w", deployment.Name, err)
 	}
-	living := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
-	slices.SortStableFunc(living, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
-	return living, nil
+	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	return pods.Items, nil
 }
 
 // Ready reports whether a Pod is.
