@@ -61,18 +61,18 @@ func Waiting(pod *corev1.Pod) string {
 // Describe says in a few words how a Pod is.
 func Describe(pod *corev1.Pod) string {
 	var said strings.Builder
-	said.WriteString(fmt.Sprintf("Pod %s: phase %s", pod.Name, pod.Status.Phase))
+	fmt.Fprintf(&said, "Pod %s: phase %s", pod.Name, pod.Status.Phase)
 	for _, status := range pod.Status.ContainerStatuses {
 		switch state := status.State; {
 		case state.Waiting != nil:
-			said.WriteString(fmt.Sprintf(", %s waiting (%s)", status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": ")))
+			fmt.Fprintf(&said, ", %s waiting (%s)", status.Name, strings.TrimSuffix(state.Waiting.Reason+": "+state.Waiting.Message, ": "))
 		case state.Terminated != nil:
-			said.WriteString(fmt.Sprintf(", %s terminated (%s, exit code %d)", status.Name, state.Terminated.Reason, state.Terminated.ExitCode))
+			fmt.Fprintf(&said, ", %s terminated (%s, exit code %d)", status.Name, state.Terminated.Reason, state.Terminated.ExitCode)
 		case !status.Ready:
-			said.WriteString(fmt.Sprintf(", %s runs and is not ready", status.Name))
+			fmt.Fprintf(&said, ", %s runs and is not ready", status.Name)
 		}
 		if status.RestartCount > 0 {
-			said.WriteString(fmt.Sprintf(", %d restarts", status.RestartCount))
+			fmt.Fprintf(&said, ", %d restarts", status.RestartCount)
 		}
 	}
 	return said.String()

@@ -36,7 +36,7 @@ type Way struct {
 // Close ends it. Connections that are open are cut.
 func (w *Way) Close() {
 	close(w.stop)
-	<-w.ended
+	<-w.ended //nolint:errcheck // it says that we have ended it
 }
 
 // Pod opens a way to a port of a Pod that runs. Whoever opens one closes it.
