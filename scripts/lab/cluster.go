@@ -170,7 +170,8 @@ func withAddons(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster
 	}
 }
 
-// bringAddons brings the images of those add-ons that a kind cluster lacks to its nodes. What is there keeps the images that it has.
+// bringAddons brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of which are younger than
+// the cluster may be. An add-on that is there keeps the images that it has.
 func bringAddons(ctx context.Context, here *checkout.Checkout, installer addons.Installer, kubeconfig string, names []string, cluster string) error {
 	states, err := installer.States(ctx, kubeconfig, names)
 	if err != nil {
@@ -182,14 +183,19 @@ func bringAddons(ctx context.Context, here *checkout.Checkout, installer addons.
 			lacking = append(lacking, state.Name)
 		}
 	}
-	if len(lacking) == 0 {
-		return nil
+	catalogue, err := images.Load()
+	if err != nil {
+		return err
 	}
 	built, err := here.EnsureAddonImages(ctx, lacking)
 	if err != nil {
 		return err
 	}
-	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.Bring(ctx, built...)
+	own, err := here.EnsureImages(ctx, catalogue.Set("course"))
+	if err != nil {
+		return err
+	}
+	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.Bring(ctx, append(built, own...)...)
 }
 
 // kindContext is how kind begins the name of a cluster's context.
