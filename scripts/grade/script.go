@@ -48,11 +48,24 @@ func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	}
 }
 
-// scripts run shell scripts of the submission.
+// watcherRules are what scripts may do in a lab whose checks deploy the submission: look at kinds of these API groups and at what runs,
+// and change nothing. Secrets are not theirs.
+func watcherRules(groups []string) []rbacv1.PolicyRule {
+	look := []string{"get", "list", "watch"}
+	return []rbacv1.PolicyRule{
+		{APIGroups: groups, Resources: []string{rbacv1.ResourceAll}, Verbs: look},
+		{APIGroups: []string{""}, Resources: []string{"pods", "services", "events"}, Verbs: look},
+		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"ingresses"}, Verbs: look},
+	}
+}
+
+// scripts run shell scripts of the submission, also several at a time.
 type scripts struct {
 	*subject
 	kubectl string
 	proxy   *faults.Injector // by which they get to the API server, where somebody has to record that
+
+	preparing sync.Mutex
 }
 
 // close ends what the scripts used.
@@ -72,15 +85,19 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	if err := s.prepare(ctx, dir); err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "script.sh")
+	own, err := os.MkdirTemp(dir, "run-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for %s: %w", path, err)
+	}
+	file := filepath.Join(own, "script.sh")
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return nil, fmt.Errorf("copying %s: %w", path, err)
 	}
 	output := &scriptOutput{}
 	p, err := s.workshop.Scope.Start(process.Spec{
-		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: dir, Stdout: output, Stderr: output, Contained: true,
+		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: own, Stdout: output, Stderr: output, Contained: true,
 		Env: []string{
-			"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
+			"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + own, "TMPDIR=" + own,
 			"KUBECONFIG=" + filepath.Join(dir, "kubeconfig"), "KUBECACHEDIR=" + os.DevNull,
 		},
 	})
@@ -104,6 +121,8 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 
 // prepare makes the folder in which scripts run: kubectl, and the rescuer's kubeconfig.
 func (s *scripts) prepare(ctx context.Context, dir string) error {
+	s.preparing.Lock()
+	defer s.preparing.Unlock()
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
 		return nil
 	} else if err != nil {
@@ -145,7 +164,11 @@ func (s *scripts) makeRescuer(ctx context.Context) (token string, err error) {
 	}
 	name := metav1.ObjectMeta{Name: rescuer, Labels: map[string]string{existing.Label: "true"}}
 	accounts := client.CoreV1().ServiceAccounts(rescuerNamespace)
-	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rescuerRules(s.groups)}
+	rules := rescuerRules(s.groups)
+	if s.delivery != nil {
+		rules = watcherRules(s.groups)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rescuer},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: rescuerNamespace, Name: rescuer}},

@@ -281,11 +281,7 @@ func (f *deployFlags) kubectl(ctx context.Context, here *checkout.Checkout, imag
 		if err != nil {
 			return err
 		}
-		deployment, err := pod.Render(ctx, here.ControlPlane.Path, w, manifests)
-		if err != nil {
-			return err
-		}
-		content, err := deployment.Content(image)
+		content, err := pod.Content(ctx, here.ControlPlane.Path, w, manifests, image)
 		if err != nil {
 			return err
 		}

@@ -66,6 +66,35 @@ func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifes
 	return newDeployment(objects, manifests)
 }
 
+// Content is what config/default comes to, as `make deploy` applies it: with the image for the operator's container, unless that is empty.
+// What has several Deployments, and so is not one operator, gets the image where a scaffold has its placeholder. The parameters and the
+// errors are those of Render.
+func Content(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests, image string) ([]byte, error) {
+	objects, err := w.Kustomize(ctx, kubectl)
+	if err != nil {
+		return nil, err
+	}
+	deployments := 0
+	for _, object := range objects {
+		if object.GetKind() == "Deployment" {
+			deployments++
+		}
+	}
+	if deployments > 1 {
+		if image != "" {
+			if _, err := setImage(objects, image); err != nil {
+				return nil, err
+			}
+		}
+		return asYAML(objects)
+	}
+	deployment, err := newDeployment(objects, manifests)
+	if err != nil {
+		return nil, err
+	}
+	return deployment.Content(image)
+}
+
 func newDeployment(objects []*unstructured.Unstructured, manifests *submission.Manifests) (*Deployment, error) {
 	d := &Deployment{manifests: manifests}
 	var deployments []*appsv1.Deployment

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// The program is a small web site: one page, and the answers to ACME challenges.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"lva.io/operators/labs/06-acme/internal/web"
+)
+
+// Limits in time: a client that is slow must not keep a connection for ever, and a site that ends answers its last requests.
+const (
+	headerTimeout = 5 * time.Second
+	endTimeout    = 5 * time.Second
+)
+
+func main() {
+	address := flag.String("address", ":8080", "address to listen at")
+	title := flag.String("title", "Icecream", "title of the page")
+	order := flag.String("order", "/etc/acme-order", "folder with the ACME order that is to be proved; it may be missing")
+	flag.Parse()
+	if err := serve(*address, web.NewSite(*title, *order)); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves until the program is asked to end, as the kubelet does with SIGTERM.
+func serve(address string, site http.Handler) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	server := &http.Server{Addr: address, Handler: site, ReadHeaderTimeout: headerTimeout}
+	ended := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		ended <- server.Shutdown(limited)
+	}()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-ended
+}

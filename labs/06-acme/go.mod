@@ -1,0 +1,3 @@
+module lva.io/operators/labs/06-acme
+
+go 1.26.0

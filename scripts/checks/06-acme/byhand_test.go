@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package acme_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"lva.io/operators/scripts/checks/byhand"
+)
+
+const byHandTitle = "<title>By hand</title>"
+
+func reached(v visit) {
+	const expected = "every path of both names leads to the site's page, by http and through the Ingress"
+	v.accepted(expected, "Deployment", "Service", "Ingress")
+	for _, name := range byhand.Names {
+		v.eventually(readyLimit, "http://"+name+"/menu", expected, func(a answer) bool {
+			return a.status == http.StatusOK && strings.Contains(a.body, byHandTitle)
+		})
+	}
+}
+
+func keyAuthorizations(v visit) {
+	for _, c := range v.order.Challenges {
+		proof, err := v.account.KeyAuthorization(c.Token)
+		v.OK(v.t, "computing a key authorization", err)
+		url := "http://" + c.Name + c.Path()
+		expected := fmt.Sprintf("%s answers with the token, a dot and the thumbprint of the account's key, and nothing else", url)
+		got := v.ask(v.ctx, url)
+		// RFC 8555, section 8.3: white space at the end is ignored.
+		switch body := strings.TrimRight(got.body, " \t\r\n"); {
+		case got.status == http.StatusOK && body == proof:
+		case got.status == http.StatusOK && strings.Contains(body, "<title>"):
+			v.Fail(v.t, expected, "the site's own page is the answer: "+got.String(), v.evidence()...)
+		case got.status == http.StatusOK && strings.HasPrefix(body, c.Token+"."):
+			v.Fail(v.t, expected, fmt.Sprintf("behind the token is %q, which is not the thumbprint", strings.TrimPrefix(body, c.Token+".")), v.evidence()...)
+		default:
+			v.Fail(v.t, expected, got.String(), v.evidence()...)
+		}
+	}
+}
+
+func authorized(v visit) {
+	const expected = "the ACME server finds both proofs, and issues the certificate"
+	authorizations, err := v.order.Validate(v.ctx)
+	v.OK(v.t, "asking the ACME server to validate", err)
+	for _, a := range authorizations {
+		if a.Status != "valid" {
+			v.Fail(v.t, expected, fmt.Sprintf("the authorization of %s is %s: %s", a.Name, a.Status, a.Problem), v.evidence()...)
+		}
+	}
+	chain, err := v.order.Finalize(v.ctx)
+	v.OK(v.t, "finalizing the order", err)
+	for _, name := range byhand.Names {
+		if err := chain[0].VerifyHostname(name); err != nil {
+			v.Fail(v.t, expected, err.Error(), "none")
+		}
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package acme_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/scripts/checks/byhand"
+	"lva.io/operators/scripts/checks/deployed"
+)
+
+// The student's scripts.
+const (
+	findFile = "detective/find.sh"
+	whyFile  = "detective/why.sh"
+)
+
+// The namespaces of the cases, and their issuers.
+const (
+	first, second = "detective-first", "detective-second"
+	shared, hasty = "detective", "detective-hasty" // ClusterIssuers; the latter asks the ACME server without a look of its own
+	own           = "own"                          // an Issuer of the second namespace
+)
+
+// nowhere begins names that the DNS of every cluster knows not to exist.
+const nowhere = ".default.svc.cluster.local"
+
+// finding is what a script said of a certificate.
+type finding struct {
+	script, namespace, certificate string
+
+	output string
+	exit   int
+	err    error
+}
+
+// cases are the orders that the student's scripts look at, while they go on.
+type cases struct {
+	scoop, sundae, nobody, refused *finding
+
+	running sync.WaitGroup
+}
+
+// openCases orders, and starts the scripts. Names differ from run to run, so that no script can know them.
+func openCases(ctx context.Context, s *scene) (*cases, error) {
+	id := fmt.Sprintf("%08x", s.suite.Seed)
+	c := &cases{
+		scoop:   &finding{script: findFile, namespace: first, certificate: "scoop-" + id},
+		sundae:  &finding{script: findFile, namespace: second, certificate: "sundae-" + id},
+		nobody:  &finding{script: whyFile, namespace: second, certificate: "nobody-" + id},
+		refused: &finding{script: whyFile, namespace: second, certificate: "refused-" + id},
+	}
+	signer, err := s.Client.CoreV1().ConfigMaps("pebble").Get(ctx, "pebble-ca", metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading who signs Pebble's own certificate: %w", err)
+	}
+	issuer := func(kind, namespace, name string, solver map[string]any) *unstructured.Unstructured {
+		solver["http01"] = map[string]any{"ingress": map[string]any{"ingressClassName": ingressClass}}
+		return object("cert-manager.io/v1", kind, namespace, name, map[string]any{"acme": map[string]any{
+			"server": byhand.Directory, "caBundle": base64.StdEncoding.EncodeToString([]byte(signer.Data["ca.crt"])),
+			"privateKeySecretRef": map[string]any{"name": name + "-account"}, "solvers": []any{solver},
+		}})
+	}
+	certificate := func(namespace, name, issuerKind, issuerName, domain string) *unstructured.Unstructured {
+		return object("cert-manager.io/v1", "Certificate", namespace, name, map[string]any{
+			"secretName": name + "-tls", "dnsNames": []any{domain}, "issuerRef": map[string]any{"kind": issuerKind, "name": issuerName},
+		})
+	}
+	if err := s.Apply(
+		ctx, object("v1", "Namespace", "", first, nil), object("v1", "Namespace", "", second, nil),
+		issuer("ClusterIssuer", "", shared, map[string]any{}), issuer("ClusterIssuer", "", hasty, map[string]any{"waitInsteadOfSelfCheck": "0s"}),
+		issuer("Issuer", second, own, map[string]any{}),
+		// Another order in the same namespace, which is listed first.
+		certificate(first, "banana-"+id, "ClusterIssuer", shared, "banana-"+id+".lab.test"),
+		certificate(first, c.scoop.certificate, "ClusterIssuer", shared, c.scoop.certificate+".lab.test"),
+		certificate(second, c.sundae.certificate, "Issuer", own, c.sundae.certificate+".lab.test"),
+		certificate(second, c.nobody.certificate, "ClusterIssuer", shared, c.nobody.certificate+nowhere),
+		certificate(second, c.refused.certificate, "ClusterIssuer", hasty, c.refused.certificate+nowhere),
+	); err != nil {
+		return nil, err
+	}
+	for _, f := range []*finding{c.scoop, c.sundae, c.nobody, c.refused} {
+		c.running.Go(func() {
+			f.output, f.exit, f.err = s.suite.Submission.Run(ctx, f.script, f.namespace, f.certificate)
+		})
+	}
+	return c, nil
+}
+
+func object(version, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	if spec != nil {
+		o.Object["spec"] = spec
+	}
+	o.SetAPIVersion(version)
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
+}
+
+// wait waits until the scripts have ended, and until cert-manager has removed the solvers of the certificates that come.
+func (c *cases) wait(v visit) {
+	v.t.Helper()
+	c.running.Wait()
+	for _, f := range []*finding{c.scoop, c.sundae} {
+		err := deployed.Until(v.ctx, issueLimit, "the Certificate "+f.certificate, func(ctx context.Context) (string, error) {
+			certificate, err := v.Dynamic.Resource(certificates).Namespace(f.namespace).Get(ctx, f.certificate, metav1.GetOptions{})
+			if err != nil {
+				return "", err
+			}
+			if status, message := condition(certificate, "Ready"); status != "True" {
+				return "it is not Ready: " + message, nil
+			}
+			return "", nil
+		})
+		v.OK(v.t, "issuing the certificate of a case", err)
+	}
+}
+
+// said is what a script has printed, as fields; the check fails if it is not YAML.
+func (v visit) said(f *finding, expected string) map[string]string {
+	v.t.Helper()
+	v.cases.running.Wait()
+	if errors.Is(f.err, fs.ErrNotExist) {
+		v.Fail(v.t, expected, "there is no such file in the submission", "none")
+	}
+	v.OK(v.t, "running "+f.script, f.err)
+	fields, err := fieldsOf(f.output)
+	if err != nil || f.exit != 0 {
+		v.Fail(v.t, expected, fmt.Sprintf("what it printed is no YAML with texts, or its exit code %d says that it failed", f.exit), f.evidence()...)
+	}
+	return fields
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package acme_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// fieldsOf reads what a script printed.
+func fieldsOf(output string) (map[string]string, error) {
+	fields := map[string]string{}
+	return fields, yaml.Unmarshal([]byte(output), &fields)
+}
+
+// evidence is what a script printed.
+func (f *finding) evidence() []string {
+	lines := []string{fmt.Sprintf("%s %s %s printed:", f.script, f.namespace, f.certificate)}
+	for line := range strings.Lines(strings.TrimSpace(f.output)) {
+		lines = append(lines, strings.TrimRight(line, "\n"))
+	}
+	return append(lines, fmt.Sprintf("its exit code was %d", f.exit))
+}
+
+// judge compares fields with what is right: one of several texts. It says what is wrong, and not what is right.
+func (v visit) judge(f *finding, expected string, right map[string][]string) {
+	v.t.Helper()
+	fields := v.said(f, expected)
+	var mistakes []string
+	for _, field := range sorted(right) {
+		switch got := fields[field]; {
+		case slices.Contains(right[field], got):
+		case got == "":
+			mistakes = append(mistakes, field+" has no answer")
+		default:
+			mistakes = append(mistakes, fmt.Sprintf("%s is not %s", field, got))
+		}
+	}
+	if len(mistakes) > 0 {
+		v.Fail(v.t, expected, strings.Join(mistakes, "; "), f.evidence()...)
+	}
+}
+
+func sorted(right map[string][]string) (fields []string) {
+	for field := range right {
+		fields = append(fields, field)
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+// order is the Order of a case, and its Challenge: they were recorded, since the Challenge is gone by now.
+func (v visit) orderOf(f *finding) (order, challenge *unstructured.Unstructured) {
+	v.t.Helper()
+	for _, request := range v.record.owned("CertificateRequest", f.namespace, "Certificate", f.certificate) {
+		for _, order := range v.record.owned("Order", f.namespace, "CertificateRequest", request.GetName()) {
+			for _, challenge := range v.record.owned("Challenge", f.namespace, "Order", order.GetName()) {
+				return order, challenge
+			}
+		}
+	}
+	v.Fail(v.t, "cert-manager orders the certificate of the case "+f.certificate, "no Challenge was seen", "none")
+	return nil, nil
+}
+
+// chain is what is right about the order of a case.
+func (v visit) chain(f *finding) map[string][]string {
+	v.t.Helper()
+	order, challenge := v.orderOf(f)
+	domain, token := text(challenge, "spec", "dnsName"), text(challenge, "spec", "token")
+	return map[string][]string{
+		"order": {order.GetName()}, "challenge": {challenge.GetName()}, "domain": {domain}, "token": {token},
+		"key": {text(challenge, "spec", "key")}, "url": {"http://" + domain + "/.well-known/acme-challenge/" + token},
+	}
+}
+
+// solver is what is right about the solver of a case.
+func (v visit) solver(f *finding) map[string][]string {
+	v.t.Helper()
+	_, challenge := v.orderOf(f)
+	made := func(kind string) []string {
+		return names(v.record.owned(kind, f.namespace, "Challenge", challenge.GetName()))
+	}
+	return map[string][]string{
+		"pod": made("Pod"), "service": made("Service"), "ingress": made("Ingress"), "owner": {"Challenge/" + challenge.GetName()},
+	}
+}
+
+// ordered is what is right about who has ordered.
+func (v visit) ordered(kind, name, home string, read func() (*unstructured.Unstructured, error)) map[string][]string {
+	v.t.Helper()
+	issuer, err := read()
+	v.OK(v.t, "reading the issuer of a case", err)
+	return map[string][]string{
+		"issuer": {kind + "/" + name}, "account": {text(issuer, "status", "acme", "uri")},
+		"accountKey": {home + "/" + text(issuer, "spec", "acme", "privateKeySecretRef", "name")},
+	}
+}
+
+func orderFound(v visit) {
+	const expected = findFile + " names the Order and the Challenge of the certificate, the token, the key authorization and the URL that is asked"
+	v.said(v.cases.scoop, expected)
+	v.judge(v.cases.scoop, expected, v.chain(v.cases.scoop))
+}
+
+func solverFound(v visit) {
+	const expected = findFile + " names the Pod, the Service and an Ingress that serve the challenge, and what owns them"
+	v.said(v.cases.scoop, expected)
+	v.judge(v.cases.scoop, expected, v.solver(v.cases.scoop))
+}
+
+func accountFound(v visit) {
+	const expected = findFile + " names the issuer, its account at the ACME server, and the Secret with the account's key"
+	v.judge(v.cases.scoop, expected, v.ordered("ClusterIssuer", shared, "cert-manager", func() (*unstructured.Unstructured, error) {
+		return v.Dynamic.Resource(clusterIssuers).Get(v.ctx, shared, metav1.GetOptions{})
+	}))
+}
+
+func secondOrder(v visit) {
+	const expected = findFile + " is as right about another order, by an Issuer of the namespace, which has an account and a key of its own"
+	v.said(v.cases.sundae, expected)
+	right := v.chain(v.cases.sundae)
+	for _, more := range []map[string][]string{v.solver(v.cases.sundae), v.ordered("Issuer", own, second, func() (*unstructured.Unstructured, error) {
+		return v.Dynamic.Resource(issuers).Namespace(second).Get(v.ctx, own, metav1.GetOptions{})
+	})} {
+		maps.Copy(right, more)
+	}
+	v.judge(v.cases.sundae, expected, right)
+}
+
+var issuers = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}
+
+// acmeError is the type of an ACME server's error. (RFC 8555, section 6.7)
+var acmeError = regexp.MustCompile(`urn:ietf:params:acme:error:[A-Za-z]+`)
+
+func failingName(v visit) {
+	const expected = whyFile + " gives the state and the reason of the Challenge of a name that fails, and the type of the ACME server's error, or nothing if nobody has asked it"
+	for _, f := range []*finding{v.cases.nobody, v.cases.refused} {
+		v.said(f, expected)
+		_, challenge := v.orderOf(f)
+		// The reason may change between the script's look and ours, in its words about how the request failed.
+		reason := text(challenge, "status", "reason")
+		got := v.said(f, expected)
+		if wrong := strings.TrimSpace(got["reason"]); wrong == "" || !strings.Contains(reason, f.certificate) || !strings.Contains(wrong, f.certificate) {
+			v.Fail(v.t, expected, fmt.Sprintf("the reason is not %q", wrong), f.evidence()...)
+		}
+		v.judge(f, expected, map[string][]string{
+			"state": {text(challenge, "status", "state")}, "acme": {acmeError.FindString(reason)},
+		})
+	}
+}

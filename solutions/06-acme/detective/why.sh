@@ -1,0 +1,33 @@
+#!/bin/sh
+# why.sh NAMESPACE CERTIFICATE says why this certificate does not come, as YAML: how far its Challenge is, what that says, and
+# what the ACME server said about it.
+set -eu
+namespace=$1
+certificate=$2
+
+#lab:begin why
+# There is one Challenge for each name, and these certificates have one name. The name of a Certificate is an annotation of all that
+# is made for it but of the Challenge, whose name begins with that of the request, which begins with that of the certificate.
+find() {
+  kubectl --namespace "$namespace" get challenges --output "jsonpath={range .items[*]}{.metadata.name}{\" \"}{$1}{\"\n\"}{end}" |
+    sed -n "s/^$certificate-[^ ]* //p" | head -n 1
+}
+
+# The reason comes with the first self check, or with the ACME server's answer.
+reason=
+until [ -n "$reason" ]; do
+  reason=$(find .status.reason)
+  [ -n "$reason" ] || sleep 0.5
+done
+echo "state: $(find .status.state)"
+# A reason may have colons and quotes in it: as a block, YAML takes it as it is.
+printf 'reason: |-\n  %s\n' "$reason"
+# Errors of ACME have a type (RFC 8555, section 6.7). Without one, the ACME server was not asked.
+echo "acme: $(echo "$reason" | grep -o 'urn:ietf:params:acme:error:[A-Za-z]*' | head -n 1)"
+#lab:else
+# # TODO(lab): 14. The state and the reason in the status of the Challenge. And the type of the ACME server's error
+# # (urn:ietf:params:acme:error:…), if it was asked: it is part of the reason. Empty: nobody has asked it.
+# echo "state: ''"
+# echo "reason: ''"
+# echo "acme: ''"
+#lab:end
