@@ -59,17 +59,11 @@ func newHelm(target Target, name, namespace string) (*helm, error) {
 	return &helm{target: target, name: name, namespace: namespace, access: getter.config, config: config, client: client}, nil
 }
 
-// placeholder is the version of a chart whose release tool writes it: the chart of a module is as it was before.
-const placeholder = "v0.0.0"
-
 // loadChart reads a chart.
 func loadChart(source images.Chart) (*chart.Chart, error) {
 	loaded, err := loader.Load(source.Path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the chart %s: %w", source.Path, err)
-	}
-	if loaded.Metadata.Version == placeholder {
-		loaded.Metadata.Version, loaded.Metadata.AppVersion = source.Version, source.Version
 	}
 	return loaded, nil
 }

@@ -10,17 +10,22 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"lva.io/operators/clusters/gobuild"
 )
 
-// Chart is a Helm chart, as it came.
+// Chart is a Helm chart.
 type Chart struct {
 	// Path is a chart archive (.tgz).
 	Path string
-	// Version is that of the module it came from, such as v1.20.2. What the chart itself says may be a placeholder.
+	// Version is that of the module it came from, such as v1.20.2.
 	Version string
 }
+
+// placeholder finds the versions in a chart's description that its release tool replaces: the chart of a module is as it was before.
+var placeholder = regexp.MustCompile(`(?m)^(version|appVersion): v0\.0\.0$`)
 
 // path is a folder as the catalogue writes it.
 func (s *Store) path(folder string) string { return filepath.Join(s.Programs, folder) }
@@ -29,13 +34,13 @@ func (s *Store) path(folder string) string { return filepath.Join(s.Programs, fo
 func (s *Store) chartFile(c *Catalogue, name string) (file, version string, err error) {
 	source, there := c.Charts[name]
 	if !there {
-		return "", "", fmt.Errorf("clusters/images/catalogue.yaml has no chart %s", name)
+		return "", "", fmt.Errorf("there is no chart %s: there are %s", name, strings.Join(names(c.Charts), " and "))
 	}
 	module := c.Modules[source.Module]
 	if version, err = gobuild.Required(s.path(module.RequiredBy), module.Path); err != nil {
 		return "", "", err
 	}
-	key, err := keyOf("chart", []any{source, module.Path, version})
+	key, err := keyOf("chart", []any{source, module.Path, version, placeholder.String()})
 	if err != nil {
 		return "", "", err
 	}
@@ -76,6 +81,9 @@ func (s *Store) chart(ctx context.Context, c *Catalogue, name string) (Chart, er
 		delete(files, name+"/"+old)
 		files[name+"/"+source.Rename[old]] = e
 	}
+	if err := files.release(name+"/Chart.yaml", version); err != nil {
+		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
+	}
 	written, err := s.write(nil, func(w io.Writer) error {
 		compressed := gzip.NewWriter(w)
 		if err := files.write(compressed); err != nil {
@@ -93,4 +101,22 @@ func (s *Store) chart(ctx context.Context, c *Catalogue, name string) (Chart, er
 		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
 	}
 	return Chart{Path: file, Version: version}, nil
+}
+
+// release writes a version into a chart's description in place of the placeholders, as the project's release tool does.
+func (t tree) release(description, version string) error {
+	e, there := t[description]
+	if !there {
+		return fmt.Errorf("it has no %s", description)
+	}
+	content := e.content
+	if e.source != "" {
+		var err error
+		if content, err = os.ReadFile(e.source); err != nil {
+			return err
+		}
+	}
+	e.content, e.source = placeholder.ReplaceAll(content, []byte("${1}: "+version)), ""
+	t[description] = e
+	return nil
 }

@@ -313,6 +313,11 @@ func (c *Checkout) GolangCILint(ctx context.Context) (string, error) {
 	return ensure(ctx, programs.GolangCILint(c.Root))
 }
 
+// Helm is Helm's own command; it is built unless it is there.
+func (c *Checkout) Helm(ctx context.Context) (string, error) {
+	return ensure(ctx, programs.Helm(c.Root))
+}
+
 // Checks is the test binary of a lab's checks; it is built unless it is there and fits its sources.
 func (c *Checkout) Checks(ctx context.Context, lab *manifest.Lab) (string, error) {
 	return ensure(ctx, programs.Checks(c.Root, lab.Name))

@@ -36,7 +36,7 @@ func root() *cobra.Command {
 	)
 	command.AddCommand(
 		labsCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(),
-		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
+		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(), chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
 		testCommand(), certifyCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), benchCommand(), controllerGenCommand(), assetsCommand(),
 	)

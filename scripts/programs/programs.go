@@ -111,6 +111,14 @@ func GolangCILint(root string) Program {
 	}}
 }
 
+// Helm is Helm's own command, at the version whose SDK installs add-ons.
+func Helm(root string) Program {
+	return Program{tool(root, "helm", "helm.sh/helm/v3/cmd/helm"), progress.Work{
+		What:    "Helm",
+		Modules: 110, Download: 12 * time.Second, Packages: 954, Compile: 90 * time.Second, Link: 3 * time.Second,
+	}}
+}
+
 // tool is a program of the module scripts/tools, which pins them.
 func tool(root, name, pkg string) gobuild.Target {
 	return gobuild.Target{Package: pkg, Module: filepath.Join(root, "scripts", "tools"), Output: bin(root, name)}

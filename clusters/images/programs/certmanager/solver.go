@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/cert-manager/cert-manager/pkg/issuer/acme/http/solver"
 	logf "github.com/cert-manager/cert-manager/pkg/logs"
@@ -45,17 +46,14 @@ func runAPICheck(ctx context.Context, args []string) error {
 	}
 	f := newFlags("startupapicheck")
 	kubeconfig := f.String("kubeconfig", "", "file of a kubeconfig; default: that of its Pod")
-	namespace := f.String("namespace", "default", "namespace of the dry-run objects")
+	namespace := f.String("namespace", "", "namespace of the dry-run objects; default: that of its Pod")
 	patience := f.Duration("wait", 0, "how long to wait for it")
 	interval := f.Duration("interval", 5*time.Second, "how often to look")
+	f.Lookup("v").NoOptDefVal = "1" // of this program alone it is a flag without a value, and so the chart writes it
 	if err := f.parse(args); err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
-	if err != nil {
-		return err
-	}
-	checker, err := cmapichecker.New(config, *namespace)
+	checker, err := newAPIChecker(*kubeconfig, *namespace)
 	if err != nil {
 		return err
 	}
@@ -77,4 +75,20 @@ func runAPICheck(ctx context.Context, args []string) error {
 		case <-ticks.C:
 		}
 	}
+}
+
+// newAPIChecker checks where its Pod may: the chart gives it rights in its own namespace only.
+func newAPIChecker(kubeconfig, namespace string) (cmapichecker.Interface, error) {
+	access := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig},
+		&clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: namespace}})
+	config, err := access.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err = access.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	return cmapichecker.New(config, namespace)
 }
