@@ -140,7 +140,7 @@ func TestWrongArguments(t *testing.T) {
 		{"grade 1 2", "grade needs one lab"},
 		{"hint", "hint needs one lab, as in `lab hint 2`"},
 		{"read 1 2", "read needs one lab"},
-		{"grade 9", `there is no lab "9"; the labs are 1 (01-icecream), 2 (02-reconciler), 3 (03-finalizer) and 4 (04-webhook)`},
+		{"grade 9", `there is no lab "9"; the labs are 1 (01-icecream), 2 (02-reconciler), 3 (03-finalizer), 4 (04-webhook)`},
 		{"watch pizza", `there is no lab "pizza"; the labs are `},
 		{"reset 0", `there is no lab "0"; the labs are `},
 		{"run 9", `there is no lab "9"; the labs are `},
