@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,11 +42,26 @@ type record struct {
 
 	mutex   sync.Mutex
 	objects map[types.UID]*unstructured.Unstructured // as they were last seen
+	states  map[reason]string                        // that had a reason
+}
+
+// reason is what an object has said in its status.
+type reason struct {
+	of   types.UID
+	text string
+}
+
+// state is the one that an object had when it gave a reason; said is false if it never did.
+func (r *record) state(of types.UID, text string) (state string, said bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	state, said = r.states[reason{of, text}]
+	return state, said
 }
 
 // watch records until the context ends.
 func watch(ctx context.Context, suite *check.Suite, client dynamic.Interface) (*record, error) {
-	r := &record{suite: suite, began: time.Now(), objects: map[types.UID]*unstructured.Unstructured{}}
+	r := &record{suite: suite, began: time.Now(), objects: map[types.UID]*unstructured.Unstructured{}, states: map[reason]string{}}
 	all := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	solvers := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = solverLabel })
 	for factory, resources := range map[dynamicinformer.DynamicSharedInformerFactory][]schema.GroupVersionResource{
@@ -92,6 +108,7 @@ func (r *record) handler() cache.ResourceEventHandler {
 func (r *record) see(o *unstructured.Unstructured, news string) {
 	r.mutex.Lock()
 	r.objects[o.GetUID()] = o
+	r.states[reason{o.GetUID(), strings.TrimSpace(text(o, "status", "reason"))}] = text(o, "status", "state")
 	r.mutex.Unlock()
 	if news != "" && !o.GetCreationTimestamp().Time.Before(r.began.Truncate(time.Second)) {
 		r.suite.Note(time.Now(), 0, fmt.Sprintf("%s %s/%s %s", o.GetKind(), o.GetNamespace(), o.GetName(), news))

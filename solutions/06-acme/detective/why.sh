@@ -13,9 +13,15 @@ find() {
     sed -n "s/^$certificate-[^ ]* //p" | head -n 1
 }
 
-# The reason comes with the first self check, or with the ACME server's answer.
+# The reason comes with the first self check, or with the ACME server's answer. What does not name the domain is about something else,
+# that passes.
+domain=
+until [ -n "$domain" ]; do
+  domain=$(find .spec.dnsName)
+  [ -n "$domain" ] || sleep 0.5
+done
 reason=
-until [ -n "$reason" ]; do
+until [ "${reason#*"$domain"}" != "$reason" ]; do
   reason=$(find .status.reason)
   [ -n "$reason" ] || sleep 0.5
 done
@@ -27,6 +33,7 @@ echo "acme: $(echo "$reason" | grep -o 'urn:ietf:params:acme:error:[A-Za-z]*' | 
 #lab:else
 # # TODO(lab): 14. The state and the reason in the status of the Challenge. And the type of the ACME server's error
 # # (urn:ietf:params:acme:error:…), if it was asked: it is part of the reason. Empty: nobody has asked it.
+# # A reason that does not name the domain is about something that passes: look again.
 # echo "state: ''"
 # echo "reason: ''"
 # echo "acme: ''"
