@@ -162,7 +162,8 @@ func TestNameWithAWrongProofIsInvalidAndSaysWhy(t *testing.T) {
 
 func TestAccountAndOrderAreFoundAgain(t *testing.T) {
 	ctx := limited(t)
-	directory, client := pebble(t, site{})
+	proofs := site{}
+	directory, client := pebble(t, proofs)
 	account, err := acme.Register(ctx, directory, client)
 	if err != nil {
 		t.Fatal(err)
@@ -190,6 +191,15 @@ func TestAccountAndOrderAreFoundAgain(t *testing.T) {
 		if c.Token != order.Challenges[i].Token || c.Name != order.Challenges[i].Name {
 			t.Errorf("challenge %d is %s of %s, want %s of %s", i, c.Token, c.Name, order.Challenges[i].Token, order.Challenges[i].Name)
 		}
+		if proofs[c.Path()], err = again.KeyAuthorization(c.Token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := opened.Validate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened.Finalize(ctx); err != nil {
+		t.Errorf("finalizing an order that was found again: %v", err)
 	}
 	if _, err := acme.Resume(ctx, directory, client, []byte("no key")); err == nil {
 		t.Error("an account was opened without a key")

@@ -60,7 +60,7 @@ func (a *Account) Order(ctx context.Context, names ...string) (*Order, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ordering a certificate for %v: %w", names, err)
 	}
-	return a.open(ctx, order)
+	return a.open(ctx, order.URI, order.AuthzURLs)
 }
 
 // Open finds an order again.
@@ -69,12 +69,13 @@ func (a *Account) Open(ctx context.Context, url string) (*Order, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the order %s: %w", url, err)
 	}
-	return a.open(ctx, order)
+	// The answer has the order's own address only where it was made.
+	return a.open(ctx, url, order.AuthzURLs)
 }
 
-func (a *Account) open(ctx context.Context, from *acme.Order) (*Order, error) {
-	order := &Order{URL: from.URI, account: a}
-	for _, url := range from.AuthzURLs {
+func (a *Account) open(ctx context.Context, url string, authorizations []string) (*Order, error) {
+	order := &Order{URL: url, account: a}
+	for _, url := range authorizations {
 		authorization, err := a.client.GetAuthorization(ctx, url)
 		if err != nil {
 			return nil, fmt.Errorf("reading the authorization %s: %w", url, err)

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -97,6 +99,8 @@ func (f *acmeFlags) do(ctx context.Context, do func(context.Context, kubernetes.
 	if f.server != "" {
 		return do(ctx, client, f.server, http.DefaultClient)
 	}
+	// What port forwarding logs of connections that end is for nobody who types this command.
+	utilruntime.ErrorHandlers = nil
 	server, err := byhand.Connect(ctx, config)
 	if err != nil {
 		return fmt.Errorf("%w; `make up ADDONS=cert-manager,pebble,ingress` starts a playground with it", err)
@@ -139,7 +143,7 @@ func tellValidation(ctx context.Context, order *acme.Order) error {
 	}
 	invalid := 0
 	for _, a := range authorizations {
-		fmt.Printf("%s: %s %s\n", a.Name, a.Status, a.Problem)
+		fmt.Println(strings.TrimSpace(fmt.Sprintf("%s: %s %s", a.Name, a.Status, a.Problem)))
 		if a.Status != "valid" {
 			invalid++
 		}
