@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,8 +156,9 @@ func TestHowScriptsAreRun(t *testing.T) {
 		return got
 	}
 	t.Run("in a folder of its own, with an environment of its own", func(t *testing.T) {
-		if got := do(t.Context(), t, "try.sh", "pwd"); got.Text != home+"\n" || got.Exit != 0 {
-			t.Errorf("it runs in %s and must in %s", got.Text, home)
+		first, second := do(t.Context(), t, "try.sh", "pwd"), do(t.Context(), t, "try.sh", "pwd")
+		if !strings.HasPrefix(first.Text, home+"/") || first.Exit != 0 || first.Text == second.Text {
+			t.Errorf("two run in %s and %s, and must in different folders below %s", first.Text, second.Text, home)
 		}
 		var names []string
 		for line := range strings.Lines(do(t.Context(), t, "try.sh", "env").Text) {
@@ -220,7 +222,39 @@ func TestHowScriptsAreRun(t *testing.T) {
 	})
 }
 
-// wantNone demands that no process runs any more that has this home folder. It waits a little: what is killed takes a
+// In a lab whose checks deploy the submission, scripts look at what runs, several at a time.
+func TestWhatAWatcherMayDo(t *testing.T) {
+	t.Parallel()
+	s := scripted(t)
+	s.delivery = &stage.Delivery{}
+	var running sync.WaitGroup
+	for _, test := range []struct {
+		line string
+		want string // as in TestWhatTheRescuerMayDo; what there is none of is not found
+	}{
+		{"kubectl get icecreams -o name", ""},
+		{"kubectl get pods,services,events -A -o name", "service/kubernetes"},
+		{"kubectl get ingresses -A -o name", ""},
+		{"kubectl get secrets -A", forbidden},
+		{"kubectl get configmaps -A", forbidden},
+		{"kubectl delete icecream sundae", forbidden},
+		{"kubectl delete service kubernetes -n default", forbidden},
+		{"kubectl run pod --image=probe -n default", forbidden},
+	} {
+		running.Go(func() {
+			got, err := s.run(t.Context(), "zombie/try.sh", strings.Fields(test.line))
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", test.line, err)
+			case !strings.Contains(strings.ToLower(got.Text), test.want) || (got.Exit == 0) == (test.want == forbidden):
+				t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// wantNone demands that no process runs any more that has a home folder in this one. It waits a little: what is killed takes a
 // moment to die.
 func wantNone(t *testing.T, home string) {
 	t.Helper()
@@ -235,7 +269,7 @@ func wantNone(t *testing.T, home string) {
 		}
 		for _, process := range processes {
 			environment, _ := os.ReadFile(filepath.Join(process, "environ")) // one that ended meanwhile has none
-			if strings.Contains(string(environment), "HOME="+home+"\x00") {
+			if strings.Contains(string(environment), "HOME="+home+"/") {
 				command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
 				left = append(left, strings.ReplaceAll(string(command), "\x00", " "))
 			}

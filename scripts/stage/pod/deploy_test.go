@@ -92,6 +92,33 @@ func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 	}
 }
 
+// Lab 06 has two Deployments of one program, so that neither is the operator.
+func TestSeveralDeploymentsGetTheImageInPlaceOfThePlaceholder(t *testing.T) {
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := here.EnsureControlPlane(t.Context()); err != nil { // kubectl is part of it
+		t.Fatal(err)
+	}
+	lab, err := here.Labs.Lab("6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := stagetest.Workshop(t, here.SolutionDir(lab))
+	manifests, err := w.Generate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := Content(t.Context(), here.ControlPlane.Path, w, manifests, "cone:v7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(content), "image: cone:v7\n"); got != 2 || strings.Contains(string(content), "image: controller") {
+		t.Errorf("%d containers have the image, want 2, and none the placeholder:\n%s", got, content)
+	}
+}
+
 func TestWhatCannotBeDeployed(t *testing.T) {
 	t.Parallel()
 	deployment := func(name string, containers ...string) string {
