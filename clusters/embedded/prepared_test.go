@@ -133,7 +133,7 @@ func TestAPreparedStoreMakesTheSameCluster(t *testing.T) {
 	}
 	// The controllers go on writing after they work, for example roles that others add up to.
 	var differ []string
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		if differ = differences(contents(t, prepared), contents(t, fresh)); len(differ) == 0 {
 			break
 		}

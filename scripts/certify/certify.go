@@ -84,6 +84,18 @@ func (o *Options) share(dir string) (err error) {
 	return nil
 }
 
+// deployedAtOnce is how many submissions are graded at once whose checks deploy them: each has a cluster with a node and add-ons, which
+// keep a processor busy. With five of them on two processors, what the checks wait for comes too late.
+const deployedAtOnce = 2
+
+// atOnce is how many submissions are graded at once.
+func (o *Options) atOnce() int {
+	if o.deployed() {
+		return min(max(1, o.Parallel), deployedAtOnce)
+	}
+	return max(1, o.Parallel)
+}
+
 // deployed reports whether the lab's checks deploy the submission.
 func (o *Options) deployed() bool { return o.Lab.Stage == manifest.Deployed }
 
@@ -157,7 +169,7 @@ func Lab(ctx context.Context, options Options) (err error) {
 	var problems []error
 	var wrong, explained []string
 	graded := 0
-	slots := make(chan struct{}, max(1, options.Parallel))
+	slots := make(chan struct{}, options.atOnce())
 	for n := range max(1, options.Repeat) {
 		for _, candidate := range candidates {
 			select {

@@ -34,8 +34,8 @@ const (
 	rescuerUser               = "system:serviceaccount:" + rescuerNamespace + ":" + rescuer
 	// tokenSeconds is how long its token is good for: longer than a run takes.
 	tokenSeconds = 60 * 60
-	// scriptTimeout is for a script that sends some requests.
-	scriptTimeout = 20 * time.Second
+	// scriptTimeout is for a script that sends some requests, or that waits for cert-manager's next look at a challenge on a busy machine.
+	scriptTimeout = 45 * time.Second
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
 )
 

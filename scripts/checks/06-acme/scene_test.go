@@ -25,8 +25,8 @@ import (
 
 const (
 	// readyLimit is for Pods and for a way to them, and issueLimit for a certificate by HTTP-01: cert-manager's own check alone takes 8 s.
-	readyLimit = 20 * time.Second
-	issueLimit = 45 * time.Second
+	readyLimit = 40 * time.Second
+	issueLimit = 60 * time.Second
 	// requestLimit is for one request through the Ingress.
 	requestLimit = 5 * time.Second
 	// bodyLimit is how much of a page is read, in bytes.
