@@ -4,9 +4,9 @@
 package grade
 
 import (
-	"fmt"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
