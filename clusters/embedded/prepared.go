@@ -19,10 +19,14 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/process"
@@ -45,6 +49,9 @@ const (
 	preparedPrefix = "prepared-"
 )
 
+// preparation is raised when prepare changes what it leaves in the store: stores that were made before are then not used.
+const preparation = 2
+
 // etcdGrace is how long etcd may take to write down what it has when it is asked to end. It takes milliseconds.
 const etcdGrace = 10 * time.Second
 
@@ -55,7 +62,7 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	if err != nil {
 		return "", nil // whoever starts it says so
 	}
-	digest := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", program.Version, file.Size(), file.ModTime().UnixNano(), flagsDigest()))
+	digest := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %d", program.Version, file.Size(), file.ModTime().UnixNano(), flagsDigest(), preparation))
 	beside := filepath.Dir(program.Path)
 	dir = filepath.Join(beside, preparedPrefix+hex.EncodeToString(digest[:8]))
 	if _, err := os.Stat(dir); err == nil {
@@ -131,10 +138,30 @@ func prepare(ctx context.Context, program *multicall.Program, to string) (err er
 	if err := c.waitAPIReady(ctx); err != nil {
 		return err
 	}
+	if err := removeOwnService(ctx, c.config); err != nil {
+		return err
+	}
 	store, api := c.processes[0], c.processes[1]
 	api.Kill()
 	store.Stop(etcdGrace)
 	return copyStore(filepath.Join(c.Dir, dataDir), to, 0o755, 0o644) // others may use the same program
+}
+
+// removeOwnService removes the Service kubernetes, which has this API server's port, and which no other API server corrects. The server
+// makes it shortly after it is ready, and looks for it again after 10 s (k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice).
+func removeOwnService(ctx context.Context, config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	services := client.CoreV1().Services(metav1.NamespaceDefault)
+	return await.Until(ctx, 20*time.Millisecond, "the Service kubernetes", func(ctx context.Context) (string, error) {
+		err := services.Delete(ctx, "kubernetes", metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return "the API server has not made it", nil
+		}
+		return "", err
+	})
 }
 
 // tokenConfig is the access of one who has a token instead of a certificate.
