@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: labs grade up status zombie experiment-state down fresh test unit certify mutate soak conformance verify fix bench clean
 .PHONY: cluster cluster-status cluster-down invite revoke e2e-kind
-.PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy
+.PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy order validate
 
 LAB := .cache/bin/lab
 INSTRUCTOR := .cache/bin/cluster
@@ -64,6 +64,8 @@ grade: $(LAB) ## Grade all labs; reports go into out/
 # These belong to the folder of a lab.
 manifests generate build install uninstall run docker-build docker-push deploy undeploy:
 	$(error type make $@ in the folder of your lab, or from here, for example: make -C labs/02-reconciler $@)
+order validate:
+	$(error type make $@ in the folder of your lab, or from here, for example: make -C labs/06-acme $@)
 
 ##@ The playground: a cluster that runs until you stop it
 
