@@ -67,7 +67,8 @@ func waits(ctx context.Context, t *testing.T, c *check.Check) {
 			return "", err
 		}
 		for _, event := range events {
-			if strings.Contains(event.Message, o.secret) && event.Type == "Warning" {
+			// The kubelet may send the Event before the Pod's status.
+			if strings.Contains(event.Message, o.secret) && event.Type == "Warning" && deployed.Waiting(pod) != "" {
 				o.waited.phase, o.waited.container, o.waited.event = string(pod.Status.Phase), deployed.Waiting(pod), event.Reason
 				c.Note(event.CreationTimestamp.Time, 0, "Pod "+pod.Name+": "+event.Reason)
 				return "", nil
