@@ -49,11 +49,8 @@ func Try(name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := TryAlone(file); err != nil {
 		file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, ErrHeld
-		}
 		return nil, err
 	}
 	return func() { file.Close() }, nil
@@ -71,4 +68,20 @@ func flock(file *os.File, how int) error {
 			return &os.PathError{Op: "lock", Path: file.Name(), Err: err}
 		}
 	}
+}
+
+// Share takes a lock of an open file that several may hold at once, and nobody beside them who has it alone. It waits for whoever does.
+// It ends when the file is closed.
+func Share(file *os.File) error { return flock(file, syscall.LOCK_SH) }
+
+// Alone takes the lock of an open file, or folder, alone. It waits for whoever has it. It ends when the file is closed.
+func Alone(file *os.File) error { return flock(file, syscall.LOCK_EX) }
+
+// TryAlone takes the lock of an open file that nobody else holds. The error is ErrHeld if somebody does. It ends when the file is closed.
+func TryAlone(file *os.File) error {
+	err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrHeld
+	}
+	return err
 }

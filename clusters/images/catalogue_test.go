@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/clusters/node/targets"
@@ -60,12 +61,29 @@ func TestProgramsOfANodesPodsAreBuiltAsTheCatalogueSays(t *testing.T) {
 	}
 	// Of this one only the configuration of the provisioner knows.
 	running = append(running, "docker.io/kindest/local-path-helper:v20260131-7181c60a")
-	want := map[string]gobuild.Target{}
+	var images []Image
 	for _, reference := range running {
 		image, err := c.Image(reference)
 		if err != nil {
 			t.Fatal(err)
 		}
+		images = append(images, image)
+	}
+	built, err := targets.Pods(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBuiltAsCatalogued(t, c, s, built, images)
+}
+
+// wantBuiltAsCatalogued compares how programs are built with how the catalogue says that those of the images are.
+func wantBuiltAsCatalogued(t *testing.T, c *Catalogue, s *Store, built []targets.Program, images []Image) {
+	t.Helper()
+	got, want := map[string]gobuild.Target{}, map[string]gobuild.Target{}
+	for _, program := range built {
+		got[program.Output] = program.Target
+	}
+	for _, image := range images {
 		for _, layer := range image.Layers {
 			for _, name := range c.named(layer).Programs {
 				target, err := s.target(c, name)
@@ -76,16 +94,22 @@ func TestProgramsOfANodesPodsAreBuiltAsTheCatalogueSays(t *testing.T) {
 			}
 		}
 	}
-	built, err := targets.Pods(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]gobuild.Target{}
-	for _, program := range built {
-		got[program.Output] = program.Target
-	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("they are built as\n%+v\nand the catalogue says\n%+v", got, want)
+	}
+}
+
+func TestProgramsOfAddonsAreBuiltAsTheCatalogueSays(t *testing.T) {
+	c, root := load(t), filepath.Join("..", "..")
+	for _, name := range known.Names() {
+		built, err := targets.Addon(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(built) == 0 {
+			t.Errorf("no program of the add-on %s is known", name)
+		}
+		wantBuiltAsCatalogued(t, c, StoreOf(root), built, c.Set(name))
 	}
 }
 

@@ -208,6 +208,41 @@ func (s *Store) ModuleFile(ctx context.Context, module, from string) ([]byte, er
 	return content, nil
 }
 
+// File reads a file that the catalogue puts into an image: out of the image if the store has it, which needs neither Go nor a network,
+// and else out of its module, which is downloaded unless it is there. The name begins with a slash.
+func (s *Store) File(ctx context.Context, reference, name string) ([]byte, error) {
+	c, err := Load()
+	if err != nil {
+		return nil, err
+	}
+	return s.fileOf(ctx, c, reference, name)
+}
+
+func (s *Store) fileOf(ctx context.Context, c *Catalogue, reference, name string) ([]byte, error) {
+	image, err := c.Image(reference)
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.imageKey(image)
+	if err != nil {
+		return nil, err
+	}
+	var there content
+	found := s.recall("images", key, &there) && s.complete(there)
+	for i, layer := range image.Layers {
+		for _, file := range c.named(layer).Files {
+			switch {
+			case file.To != name:
+			case found:
+				return s.fromLayer(there.Layers[i], name)
+			case file.Module != "":
+				return s.ModuleFile(ctx, file.Module, file.From)
+			}
+		}
+	}
+	return nil, fmt.Errorf("the catalogue puts no file %s into the image %s, or the image was not made", name, reference)
+}
+
 // ModuleVersion is the version of a module of the catalogue.
 func (s *Store) ModuleVersion(module string) (string, error) {
 	c, err := Load()

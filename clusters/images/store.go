@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -130,11 +131,15 @@ func (s *Store) Find(images []Image) ([]Built, error) {
 
 // name lets the node of an embedded cluster find an image.
 func (s *Store) name(reference string, c content) error {
-	image := named.Image{Reference: reference, Configuration: named.Blob(c.Configuration)}
+	return named.Write(s.Dir, image(reference, c))
+}
+
+func image(reference string, c content) named.Image {
+	described := named.Image{Reference: reference, Configuration: named.Blob(c.Configuration)}
 	for _, layer := range c.Layers {
-		image.Layers = append(image.Layers, named.Blob(layer))
+		described.Layers = append(described.Layers, named.Blob(layer))
 	}
-	return named.Write(s.Dir, image)
+	return described
 }
 
 // ingredients makes what takes long: Debian roots, which wait for a network, beside programs, which need the processor.
@@ -501,6 +506,32 @@ func (s *Store) collectFile(ctx context.Context, c *Catalogue, files tree, file 
 // FromProgram makes an image of one static Linux program: a lab's operator. The program becomes /manager, and runs as
 // user 65532.
 func (s *Store) FromProgram(ctx context.Context, reference, program string) (Built, error) {
+	made, err := s.fromProgram(ctx, reference, program)
+	if err != nil {
+		return Built{}, err
+	}
+	return made, s.name(reference, made.content)
+}
+
+// Lend makes an image as FromProgram does, and lets its name last until it is given back, or the process has ended: the reference is of
+// a repository whose images are of no use to anybody else. What others left there goes, if nobody uses it any more.
+func (s *Store) Lend(ctx context.Context, reference, program string) (_ Built, giveBack func() error, err error) {
+	made, err := s.fromProgram(ctx, reference, program)
+	if err != nil {
+		return Built{}, nil, err
+	}
+	giveBack, err = named.Hold(s.Dir, image(reference, made.content))
+	if err != nil {
+		return Built{}, nil, err
+	}
+	repository, _, _ := strings.Cut(reference, ":")
+	if err := named.RemoveUnused(s.Dir, repository); err != nil {
+		return Built{}, nil, errors.Join(err, giveBack())
+	}
+	return made, giveBack, nil
+}
+
+func (s *Store) fromProgram(ctx context.Context, reference, program string) (Built, error) {
 	if err := checkReference(reference); err != nil {
 		return Built{}, err
 	}
@@ -515,7 +546,7 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 	if err != nil {
 		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
 	}
-	image := Image{Entrypoint: []string{"/manager"}, User: "65532:65532", WorkingDirectory: "/"}
+	operator := Image{Entrypoint: []string{"/manager"}, User: "65532:65532", WorkingDirectory: "/"}
 	key, err := keyOf("program", []string{digest, runtime.GOARCH})
 	if err != nil {
 		return Built{}, err
@@ -534,11 +565,11 @@ func (s *Store) FromProgram(ctx context.Context, reference, program string) (Bui
 		}
 	}
 	s.touch("layers", key)
-	made, err := s.describe(image, []blob{base, own})
+	made, err := s.describe(operator, []blob{base, own})
 	if err != nil {
 		return Built{}, fmt.Errorf("making the image %s: %w", reference, err)
 	}
-	return made.built(reference), s.name(reference, made)
+	return made.built(reference), nil
 }
 
 var errNotStatic = errors.New("it is linked with libraries that the image does not have: build it with CGO_ENABLED=0")

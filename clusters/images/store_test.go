@@ -119,6 +119,22 @@ func TestWhatIsThereIsNotMadeAgainAndWhatChangedIs(t *testing.T) {
 	}
 }
 
+// Where an add-on is installed without Go, what it needs of an image comes from the image.
+func TestAFileIsReadOutOfAnImageThatIsThere(t *testing.T) {
+	s, c := smallStore(t)
+	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err == nil {
+		t.Errorf("before the image is made, the file is %q", text)
+	}
+	ensure(t, s, c.Set("small"))
+	t.Setenv("PATH", "") // there is no Go
+	if text, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/hello"); err != nil || string(text) != "world\n" {
+		t.Errorf("the file is %q (%v)", text, err)
+	}
+	if _, err := s.fileOf(t.Context(), c, "operator-labs/hello:v1", "/etc/other"); err == nil {
+		t.Error("a file that the image does not have is found")
+	}
+}
+
 func TestALayerThatIsDamagedIsMadeAgain(t *testing.T) {
 	s, c := smallStore(t)
 	built := ensure(t, s, c.Set("small")[:1])

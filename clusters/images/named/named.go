@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 )
 
 // Blob is a file of the store.
@@ -73,6 +74,9 @@ func Complete(reference string) (string, error) {
 	return registry + "/" + name + ":" + tag, nil
 }
 
+// writes tells those of one process apart.
+var writes atomic.Int64
+
 // Write says what a reference stands for from here on. Who reads it meanwhile sees the old or the new.
 func Write(store string, image Image) error {
 	name, err := Complete(image.Reference)
@@ -92,7 +96,7 @@ func Write(store string, image Image) error {
 	if old, err := os.ReadFile(file); err == nil && string(old) == string(text)+"\n" {
 		return nil
 	}
-	unfinished := fmt.Sprintf("%s.%d", file, os.Getpid())
+	unfinished := fmt.Sprintf("%s.%d.%d", file, os.Getpid(), writes.Add(1))
 	err = os.WriteFile(unfinished, append(text, '\n'), 0o644)
 	if err == nil {
 		err = os.Rename(unfinished, file)

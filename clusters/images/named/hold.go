@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package named
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"lva.io/operators/clusters/filelock"
+)
+
+// Hold does as Write, and lets the name last until it is released: then it is removed, unless somebody else holds it. The kernel
+// releases it when the process ends, however it ends; RemoveUnused removes it then. The lock is on the file of the name itself, so that
+// nothing else can be left behind.
+func Hold(store string, image Image) (release func() error, err error) {
+	name, err := Complete(image.Reference)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(store, folder, url.PathEscape(name))
+	file, err := write(store, image, path)
+	if err != nil {
+		return nil, fmt.Errorf("holding the image %s: %w", name, err)
+	}
+	return func() error { return errors.Join(file.Close(), removeUnused(path)) }, nil
+}
+
+// write writes a name, and returns its file, shared.
+func write(store string, image Image, path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := Write(store, image); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Share(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// lock lets one process at a time look who holds a name, and write or remove it: it is held for a moment.
+func lock(dir string) (unlock func(), err error) {
+	opened, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Alone(opened); err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return func() { opened.Close() }, nil
+}
+
+// RemoveUnused removes the names of a repository's images ("operator-labs/graded") that nobody holds.
+func RemoveUnused(store, repository string) error {
+	name, err := Complete(repository)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(store, folder, url.PathEscape(strings.TrimSuffix(name, "latest"))+"*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || unfinished.MatchString(file) && time.Since(info.ModTime()) < writing {
+			continue
+		}
+		if err := removeUnused(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unfinished are names that Write has not yet given, or, once they are older than writing, never will.
+var unfinished = regexp.MustCompile(`\.[0-9]+$`)
+
+const writing = time.Minute
+
+func removeUnused(path string) error {
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("removing an image that nobody uses: %w", err)
+	}
+	defer unlock()
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing an image that nobody uses: %w", err)
+	}
+	defer file.Close()
+	err = filelock.TryAlone(file)
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return fmt.Errorf("removing an image that nobody uses: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package named
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// holding is a variable with a store of which this program holds an image until it is killed.
+const holding = "NAMED_TEST_HOLDS"
+
+func TestMain(m *testing.M) {
+	if store := os.Getenv(holding); store != "" {
+		if _, err := Hold(store, Image{Reference: "lab/graded:killed"}); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("held")
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+func hold(t *testing.T, store, reference string) (release func() error) {
+	t.Helper()
+	release, err := Hold(store, Image{Reference: reference})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
+// expect wants the store to have exactly these images.
+func expect(t *testing.T, store string, when string, want ...string) {
+	t.Helper()
+	all, err := List(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := []string{}
+	for _, image := range all {
+		found = append(found, strings.TrimPrefix(image.Reference, "docker.io/lab/"))
+	}
+	if fmt.Sprint(found) != fmt.Sprint(want) {
+		t.Errorf("%s there are %q, want %q", when, found, want)
+	}
+}
+
+func TestANameLastsUntilTheLastHolderReleasesIt(t *testing.T) {
+	store := t.TempDir()
+	first, second := hold(t, store, "lab/graded:a"), hold(t, store, "lab/graded:a")
+	if err := Write(store, Image{Reference: "lab/graded:left"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(store, Image{Reference: "lab/other:b"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveUnused(store, "lab/graded"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, store, "with two holders", "graded:a", "other:b")
+	if err := first(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, store, "with one holder", "graded:a", "other:b")
+	if err := second(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, store, "with none", "other:b")
+}
+
+func TestWhatAKilledHolderLeavesIsRemoved(t *testing.T) {
+	store := t.TempDir()
+	holder := exec.CommandContext(t.Context(), os.Args[0])
+	holder.Env = append(os.Environ(), holding+"="+store)
+	out, err := holder.StdoutPipe()
+	if err == nil {
+		err = holder.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
+		t.Fatalf("the holder says %q (%v)", said, err)
+	}
+	if err := RemoveUnused(store, "lab/graded"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, store, "while the holder lives", "graded:killed")
+	if err := holder.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = holder.Wait() // it was killed
+	unfinished := filepath.Join(store, folder, "docker.io%2Flab%2Fgraded:killed.1")
+	if err := os.WriteFile(unfinished, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(unfinished, time.Now(), time.Now().Add(-2*writing)); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveUnused(store, "lab/graded"); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(filepath.Join(store, folder))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%d files are left (%v)", len(left), err)
+	}
+}
+
+// Two runs of the same submission begin and end at the same time as others do: whoever holds a name finds it.
+func TestAHeldNameIsNeverMissing(t *testing.T) {
+	store := t.TempDir()
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for range 100 {
+				release, err := Hold(store, Image{Reference: "lab/graded:a"})
+				if err == nil {
+					err = RemoveUnused(store, "lab/graded")
+				}
+				if err == nil {
+					_, err = Read(store, "lab/graded:a")
+				}
+				if err == nil {
+					err = release()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if _, err := Read(store, "lab/graded:a"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("in the end the name is there (%v)", err)
+	}
+}

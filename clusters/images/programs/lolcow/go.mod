@@ -1,0 +1,3 @@
+module lva.io/operators/clusters/images/programs/lolcow
+
+go 1.26.0
