@@ -72,7 +72,7 @@ func ensureNames(ctx context.Context, p *plain, say func(string)) (resolver stri
 		}
 	}
 	if digest := rules.Annotations[rewritten]; digest != "" {
-		if err := readAgain(ctx, p, digest); err != nil {
+		if err := readAgain(ctx, p, &digest); err != nil {
 			return "", err
 		}
 	}
@@ -92,10 +92,41 @@ func addLabNames(ctx context.Context, p *plain, rules *corev1.ConfigMap) error {
 	return nil
 }
 
+// removeNames takes the rule out of the cluster's DNS that ensureNames has added, and leaves all else that is written there: a rule that
+// was there before us, or that somebody has changed, stays.
+func removeNames(ctx context.Context, p *plain) error {
+	if p.target.Shared {
+		return nil // ensureNames adds nothing there
+	}
+	rules, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, coredns, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the rules of the cluster's DNS: %w", err)
+	}
+	if rules.Annotations[rewritten] != "" {
+		delete(rules.Annotations, rewritten)
+		rules.Data[corefile] = strings.Replace(rules.Data[corefile], labNames, "", 1)
+		if _, err := p.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(ctx, rules, metav1.UpdateOptions{FieldManager: fieldOwner}); err != nil {
+			return fmt.Errorf("removing lab.test from the cluster's DNS: %w", err)
+		}
+	}
+	servers, err := p.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, coredns, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking at the cluster's DNS: %w", err)
+	}
+	if servers.Spec.Template.Annotations[rewritten] == "" {
+		return nil
+	}
+	return readAgain(ctx, p, nil)
+}
+
 // readAgain replaces CoreDNS's Pods unless they were made after the file was changed: by themselves they would read it within two minutes.
-func readAgain(ctx context.Context, p *plain, digest string) error {
+// The digest is the file's, or nil if nothing in it is ours.
+func readAgain(ctx context.Context, p *plain, digest *string) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{
-		"metadata": map[string]any{"annotations": map[string]string{rewritten: digest}},
+		"metadata": map[string]any{"annotations": map[string]*string{rewritten: digest}},
 	}}})
 	if err != nil {
 		return err

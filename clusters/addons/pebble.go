@@ -40,11 +40,11 @@ var pebbleHosts = []string{"pebble", "pebble.pebble", "pebble.pebble.svc", "pebb
 
 // Pebble is an ACME server to learn with. It is usable when its directory answers through its Service, and when the cluster's DNS leads
 // all names below lab.test to the Ingress controller. On a cluster of somebody else the DNS is not ours to change: Install says so.
-func Pebble(store *images.Store) Addon { return &pebble{file: store.ModuleFile} }
+func Pebble(store *images.Store) Addon { return &pebble{file: store.File} }
 
 type pebble struct {
-	// file reads a file of Pebble's module.
-	file func(ctx context.Context, module, from string) ([]byte, error)
+	// file reads a file of an image.
+	file func(ctx context.Context, reference, name string) ([]byte, error)
 }
 
 func (*pebble) Name() string { return known.Pebble }
@@ -114,11 +114,16 @@ func complete(object *unstructured.Unstructured, resolver, digest string) error 
 	return unstructured.SetNestedField(object.Object, digest, "spec", "template", "metadata", "annotations", certificateDigest)
 }
 
-// ensureCertificate makes the certificate of Pebble's HTTPS unless there is a good one, and says who signed it: the authority of Pebble's
-// own module, so that it is the same in every cluster and can be written into an Issuer once. Everybody has its key; it is good for
+// ensureCertificate makes the certificate of Pebble's HTTPS unless there is a good one, and says who signed it: the authority in Pebble's
+// own image, so that it is the same in every cluster and can be written into an Issuer once. Everybody has its key; it is good for
 // nothing but this. The digest is the certificate's.
 func (a *pebble) ensureCertificate(ctx context.Context, p *plain, say func(string)) (digest string, err error) {
-	signer, err := a.file(ctx, a.Name(), "test/certs/pebble.minica.pem")
+	objects, err := p.objects()
+	if err != nil {
+		return "", err
+	}
+	image := imageOf(objects)
+	signer, err := a.file(ctx, image, "/test/certs/pebble.minica.pem")
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +134,7 @@ func (a *pebble) ensureCertificate(ctx context.Context, p *plain, say func(strin
 	certificate := secret.Data[corev1.TLSCertKey]
 	data := secret.Data
 	if !signedBy(certificate, signer) {
-		key, err := a.file(ctx, a.Name(), "test/certs/pebble.minica.key.pem")
+		key, err := a.file(ctx, image, "/test/certs/pebble.minica.key.pem")
 		if err != nil {
 			return "", err
 		}
@@ -144,7 +149,7 @@ func (a *pebble) ensureCertificate(ctx context.Context, p *plain, say func(strin
 		certificate = pair.Certificate
 		data = map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key}
 	}
-	var objects []*unstructured.Unstructured
+	var made []*unstructured.Unstructured
 	for _, object := range []runtime.Object{
 		&corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -159,10 +164,10 @@ func (a *pebble) ensureCertificate(ctx context.Context, p *plain, say func(strin
 		if err != nil {
 			return "", err
 		}
-		objects = append(objects, &unstructured.Unstructured{Object: fields})
+		made = append(made, &unstructured.Unstructured{Object: fields})
 	}
 	sum := sha256.Sum256(certificate)
-	return hex.EncodeToString(sum[:8]), p.apply(ctx, objects, say)
+	return hex.EncodeToString(sum[:8]), p.apply(ctx, made, say)
 }
 
 // signedBy says whether a certificate is Pebble's, signed by an authority, and valid for long enough.
@@ -207,5 +212,8 @@ func (a *pebble) Uninstall(ctx context.Context, target Target) error {
 	if err != nil {
 		return err
 	}
-	return p.uninstall(ctx)
+	if err := p.uninstall(ctx); err != nil {
+		return err
+	}
+	return removeNames(ctx, p)
 }

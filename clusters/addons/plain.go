@@ -141,14 +141,19 @@ func (p *plain) state(ctx context.Context, path, wanted string) (State, error) {
 
 // pinnedBy is the version of the image that a manifest's Deployment runs.
 func pinnedBy(objects []*unstructured.Unstructured) string {
+	image := imageOf(objects)
+	return number(image[strings.LastIndex(image, ":")+1:])
+}
+
+// imageOf is the image that a manifest's Deployment runs.
+func imageOf(objects []*unstructured.Unstructured) string {
 	for _, object := range objects {
 		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 		if len(containers) == 0 {
 			continue
 		}
 		if container, ok := containers[0].(map[string]any); ok {
-			image := fmt.Sprint(container["image"])
-			return number(image[strings.LastIndex(image, ":")+1:])
+			return fmt.Sprint(container["image"])
 		}
 	}
 	return ""

@@ -176,11 +176,40 @@ func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
 	if err != nil || !signedBy(secret.Data[corev1.TLSCertKey], []byte(authority.Data["ca.crt"])) {
 		t.Errorf("the certificate is not signed by the authority of the ConfigMap: %v", err)
 	}
+	// Somebody else adds a rule behind ours.
+	rules, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules.Data[corefile] += "example.org:53 {\n}\n"
+	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(t.Context(), rules, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if err := Pebble(charts(t)).Uninstall(t.Context(), s.target); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "pebble", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace is still there: %v", err)
+	}
+	rules, err = s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
+	if want := ".:53 {\n}\nexample.org:53 {\n}\n"; err != nil || rules.Data[corefile] != want || rules.Annotations[rewritten] != "" {
+		t.Errorf("after Pebble the rules are %q (%v), and were %q without ours", rules.Data[corefile], err, want)
+	}
+	servers, err := s.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{})
+	if err != nil || servers.Spec.Template.Annotations[rewritten] != "" {
+		t.Errorf("the DNS's Pods are still those that have read our rule (%v)", err)
+	}
+	// A rule that was there before us is not ours.
+	rules.Data[corefile] += labNames
+	if _, err := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Update(t.Context(), rules, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Pebble(charts(t)).Uninstall(t.Context(), s.target); err != nil {
+		t.Fatal(err)
+	}
+	if rules, err = s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), coredns, metav1.GetOptions{}); err != nil ||
+		!strings.Contains(rules.Data[corefile], labNames) {
+		t.Errorf("a rule that we did not write is gone (%v)", err)
 	}
 }
 

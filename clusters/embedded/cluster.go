@@ -144,6 +144,7 @@ func (c *Cluster) startServer(ctx context.Context, program *multicall.Program, h
 	// etcd and the API server at the same moment: the server waits for etcd by itself, and both spend the first half
 	// second on their own.
 	server := apiServer(c.port.Port, how.durable)
+	server.flags = append(server.flags, aggregatorFlags()...)
 	if how.node != nil {
 		server.flags = withFlags(server.flags, nodeFlags()...)
 	}

@@ -94,7 +94,7 @@ func flagsDigest() string {
 	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler("")} {
 		fmt.Fprintln(digest, component.name, component.flags, component.env)
 	}
-	fmt.Fprint(digest, nodeFlags(), egressSelection(""), string(config.AuditPolicy))
+	fmt.Fprint(digest, nodeFlags(), aggregatorFlags(), egressSelection(""), string(config.AuditPolicy))
 	return hex.EncodeToString(digest.Sum(nil))
 }
 

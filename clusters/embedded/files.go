@@ -78,6 +78,9 @@ func writeFiles(dir string, port int, how manner) error {
 	}); err != nil {
 		return err
 	}
+	if err := writeFrontProxy(dir); err != nil {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(dir, adminKubeconfig)); err == nil {
 		return nil
 	}

@@ -137,8 +137,15 @@ func (g *guests) says(t *testing.T, name string, lines ...string) {
 	t.Helper()
 	g.becomes(t, name, "has begun", func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
 	want := strings.Join(lines, "\n")
+	var last string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(last)
+		}
+	})
 	eventually(t, name+" says "+want, func() (bool, error) {
 		said, code := kubectl(t, g.program, g.Kubeconfig, "logs", name)
+		last = fmt.Sprintf("kubectl logs %s ended with %d and said %q", name, code, said)
 		return code == 0 && said == want, nil
 	})
 }

@@ -111,7 +111,6 @@ const (
 	agentKubeconfig   = node.AgentKubeconfig
 	kubeletServing    = "kubelet"        // .crt and .key
 	kubeletClient     = "kubelet-client" // the API server's, towards the kubelet
-	proxyClient       = "proxy-client"   // the API server's, towards aggregated API servers
 	// nodeEgress is the socket at which the node leads the API server on. Who serves Services locally keeps egressSocket.
 	nodeEgress = "node.sock"
 )
@@ -125,13 +124,11 @@ func nodeFiles(ca *certificates.Authority, host string) (map[string][]byte, erro
 		return nil, err
 	}
 	files[kubeletServing+".crt"], files[kubeletServing+".key"] = serving.Certificate, serving.Key
-	for file, user := range map[string]string{kubeletClient: "system:masters", proxyClient: ""} {
-		pair, err := ca.Client("operator-labs-"+file, groupsOf(user)...)
-		if err != nil {
-			return nil, err
-		}
-		files[file+".crt"], files[file+".key"] = pair.Certificate, pair.Key
+	pair, err := ca.Client("operator-labs-"+kubeletClient, "system:masters")
+	if err != nil {
+		return nil, err
 	}
+	files[kubeletClient+".crt"], files[kubeletClient+".key"] = pair.Certificate, pair.Key
 	for _, client := range []client{{kubeletKubeconfig, "system:node:" + NodeName, "system:nodes"}, {agentKubeconfig, "operator-labs-agent", agents}} {
 		if files[client.file], err = client.kubeconfig(ca, host); err != nil {
 			return nil, err
@@ -155,10 +152,6 @@ func nodeFlags() []string {
 		"--advertise-address=" + nodeIP.String(), "--endpoint-reconciler-type=lease",
 		"--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=ca.crt",
 		"--kubelet-client-certificate=" + kubeletClient + ".crt", "--kubelet-client-key=" + kubeletClient + ".key",
-		"--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=operator-labs-" + proxyClient,
-		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + proxyClient + ".crt", "--proxy-client-key-file=" + proxyClient + ".key",
 	}
 }
 

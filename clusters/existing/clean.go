@@ -32,7 +32,10 @@ const (
 	listers = 10
 )
 
-var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var (
+	definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	apiServicesResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+)
 
 // object is something in the cluster that carries the label.
 type object struct {
@@ -79,9 +82,34 @@ type cleaner struct {
 func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()
+	withdrawn, err := c.withdraw(ctx)
+	if err != nil {
+		return withdrawn, err
+	}
 	all, err := c.list(ctx, Label)
 	if err != nil {
-		return 0, err
+		return withdrawn, err
+	}
+	removed, err = c.remove(ctx, all)
+	return withdrawn + removed, err
+}
+
+// withdraw removes our APIServices before anybody is asked for the rest: a server of a submission may answer anything.
+func (c *Cluster) withdraw(ctx context.Context) (removed int, err error) {
+	client, err := metadata.NewForConfig(c.config)
+	if err != nil {
+		return 0, fmt.Errorf("making a client: %w", err)
+	}
+	found, err := client.Resource(apiServicesResource).List(ctx, metav1.ListOptions{LabelSelector: Label})
+	if apierrors.IsForbidden(err) {
+		return 0, nil // then we can't have made any
+	}
+	if err != nil {
+		return 0, fmt.Errorf("listing %s: %w", apiServicesResource.GroupResource(), err)
+	}
+	var all []object
+	for _, one := range found.Items {
+		all = append(all, object{resource: apiServicesResource, name: one.Name, uid: one.UID, version: one.ResourceVersion})
 	}
 	return c.remove(ctx, all)
 }

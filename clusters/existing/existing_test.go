@@ -317,3 +317,36 @@ func TestOnlyWhatIsOursIsRemoved(t *testing.T) {
 		t.Errorf("the second time %d were removed, %v", removed, err)
 	}
 }
+
+// Our APIServices go, and those of others stay.
+func TestOurAPIServicesAreRemoved(t *testing.T) {
+	c := opened(t)
+	client := dynamic.NewForConfigOrDie(c.Config()).Resource(apiServicesResource)
+	for group, labels := range map[string]map[string]string{"ours.example.com": {Label: "true"}, "theirs.example.com": nil} {
+		registration := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"group": group, "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(15), "insecureSkipTLSVerify": true,
+			"service": map[string]any{"name": "nobody", "namespace": metav1.NamespaceDefault},
+		}}}
+		registration.SetAPIVersion(apiServicesResource.GroupVersion().String())
+		registration.SetKind("APIService")
+		registration.SetName("v1." + group)
+		registration.SetLabels(labels)
+		if _, err := client.Create(t.Context(), registration, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		if err := client.Delete(context.WithoutCancel(t.Context()), "v1.theirs.example.com", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}()
+	if removed, err := c.Clean(t.Context()); err != nil || removed != 1 {
+		t.Errorf("%d were removed, %v", removed, err)
+	}
+	if _, err := client.Get(t.Context(), "v1.ours.example.com", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("ours is still there: %v", err)
+	}
+	if _, err := client.Get(t.Context(), "v1.theirs.example.com", metav1.GetOptions{}); err != nil {
+		t.Errorf("theirs: %v", err)
+	}
+}

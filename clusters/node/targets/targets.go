@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package targets is how the programs of a node are built: its own, and those of the Pods that every node runs. It imports so little
-// that the bootstrap can know it, and builds nothing.
+// Package targets is how the programs of a node are built: its own, and those of the Pods that every node or an add-on runs. It imports
+// so little that the bootstrap can know it, and builds nothing.
 package targets
 
 import (
 	"path/filepath"
+	"strings"
 	"time"
 
 	"lva.io/operators/clusters/gobuild"
@@ -83,4 +84,46 @@ func Pods(root string) ([]Program, error) {
 			progress.Work{What: "the shell of volumes", Modules: 2, Download: time.Second, Packages: 9, Compile: 2 * time.Second, Link: time.Second},
 		},
 	}, nil
+}
+
+// Addon are the programs of the images of an add-on, by its name in package known of clusters/addons; none for another name. They are
+// built as the catalogue says, too. Their Work, and that of package programs in scripts, is estimated from the number of packages that
+// those before them do not have. The error is that of a go.mod which does not require what is built.
+func Addon(root, name string) ([]Program, error) {
+	sources := filepath.Join(root, "clusters", "images", "programs")
+	built := filepath.Join(root, ".cache", "images", "programs")
+	switch name {
+	case "cert-manager":
+		const certManager = "github.com/cert-manager/cert-manager"
+		version, err := gobuild.Required(filepath.Join(sources, "certmanager"), certManager)
+		if err != nil {
+			return nil, err
+		}
+		return []Program{{
+			gobuild.Target{
+				Package: ".", Module: filepath.Join(sources, "certmanager"), Output: filepath.Join(built, "certmanager"),
+				LinkFlags: []string{"-X", certManager + "/pkg/util.AppVersion=" + version},
+			},
+			progress.Work{What: "cert-manager", Modules: 71, Download: 10 * time.Second, Packages: 665, Compile: 73 * time.Second, Link: 4 * time.Second},
+		}}, nil
+	case "pebble":
+		const pebble = "github.com/letsencrypt/pebble/v2"
+		version, err := gobuild.Required(filepath.Join(sources, "pebble"), pebble)
+		if err != nil {
+			return nil, err
+		}
+		return []Program{{
+			gobuild.Target{
+				Package: pebble + "/cmd/pebble", Module: filepath.Join(sources, "pebble"), Output: filepath.Join(built, "pebble"),
+				LinkFlags: []string{"-X", "main.version=" + strings.TrimPrefix(version, "v")},
+			},
+			progress.Work{What: "Pebble", Modules: 6, Download: time.Second, Packages: 19, Compile: 3 * time.Second, Link: time.Second},
+		}}, nil
+	case "ingress":
+		return []Program{{
+			gobuild.Target{Package: ".", Module: filepath.Join(sources, "ingress"), Output: filepath.Join(built, "ingress")},
+			progress.Work{What: "the Ingress controller", Modules: 2, Download: time.Second, Packages: 46, Compile: 5 * time.Second, Link: 2 * time.Second},
+		}}, nil
+	}
+	return nil, nil
 }
