@@ -185,9 +185,9 @@ func (i *Injector) cutWatches() {
 
 // doom says that the operator behind all connections that there are, maybe none any more, is about to be killed: what else comes
 // from it is not done any more, as if it had been dead already. Whoever is told true kills it. False if there is nobody to be killed:
-// the operator that has asked was killed for another request meanwhile. The injector is locked.
+// the operator that has asked was killed for another request meanwhile. Nil has asked for nothing. The injector is locked.
 func (i *Injector) doom(during *plan, asked *connection) (doomed []*connection, ok bool) {
-	if i.closed || asked.doomed {
+	if i.closed || (asked != nil && asked.doomed) {
 		return nil, false
 	}
 	for c := range i.connections {

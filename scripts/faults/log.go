@@ -30,13 +30,13 @@ type Entry struct {
 	Time time.Time `json:"time"`
 	// Seconds is how long the answer took, until it was handed over; of a watch, how long it lasted. 0 while neither came.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Service is API, or the name that was given to Proxy, or Operator, or Check.
+	// Service is API, or the name that was given to Proxy, or Operator, or Check, or Storage.
 	Service string `json:"service"`
 	// Verb is Kubernetes' (get, list, watch, create, update, patch, delete, deletecollection); of other services the HTTP
-	// method in small letters; of the operator "killed" or "started".
+	// method in small letters; of the operator "killed" or "started"; of Storage what happened to a file.
 	Verb string `json:"verb"`
 	// Resource with its subresource, as "icecreams/status"; of other services the collection, as "movements"; of a request
-	// to the API server that is about no resource its path.
+	// to the API server that is about no resource its path; of Storage the file.
 	Resource  string `json:"resource,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
@@ -71,7 +71,7 @@ func (e Entry) String() string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s %s", e.Time.Format("15:04:05.000"), e.What())
 	switch {
-	case e.Service == Operator:
+	case e.Service == Operator, e.Service == Storage:
 	case e.Code == 0:
 		line.WriteString(" → no answer")
 	default:
@@ -102,14 +102,20 @@ func (e Entry) What() string {
 		what = "(" + e.About + ")"
 	}
 	asked := strings.Join(strings.Fields(e.Verb+" "+e.Resource+" "+what), " ")
-	if e.Service == Check {
+	switch e.Service {
+	case Check:
 		return "the check: " + asked
+	case Storage:
+		return "the server: " + asked
 	}
 	return asked
 }
 
 // Class is the class of the request, whether it counts or not.
 func (e Entry) Class() Class {
+	if e.Service == Storage {
+		return Change
+	}
 	if e.Write {
 		return Write
 	}

@@ -61,6 +61,10 @@ const (
 	Write Class = "write"
 	// Read is every get and list. A watch is none.
 	Read Class = "read"
+	// Change is every change of a file in the folder where an API server stores: see Injector.Changed.
+	Change Class = "change"
+	// Request is every write that a check sends to an API server. The injector doesn't see them: the check itself kills the server.
+	Request Class = "request"
 )
 
 // API is the name of the API server among the services. The others are named by who gives them to Injector.Proxy.
@@ -74,7 +78,8 @@ type Fault struct {
 	Service string `json:"service,omitempty"`
 	// At says to which of these requests it happens: the n-th since Arm, from 1. 0: to each.
 	At int `json:"at,omitempty"`
-	// For is how long Slow, Stale and Behind last, and NoAnswer at most. The other kinds have none.
+	// For is how long Slow, Stale and Behind last, and NoAnswer at most; of KillBefore at a Request, how long after that was sent the
+	// kill comes. The others have none.
 	For metav1.Duration `json:"for,omitzero"`
 	// Version is the resourceVersion at which Behind stands.
 	Version string `json:"version,omitempty"`
@@ -95,7 +100,11 @@ func (f Fault) String() string {
 		words = append(words, fmt.Sprint(f.At))
 	}
 	if f.For.Duration != 0 {
-		words = append(words, "for", f.For.Duration.String())
+		preposition := "for"
+		if f.Kind == KillBefore {
+			preposition = "after"
+		}
+		words = append(words, preposition, f.For.Duration.String())
 	}
 	return strings.Join(words, " ")
 }
@@ -105,8 +114,10 @@ func (f Fault) Validate() error {
 	switch {
 	case !slices.Contains(Kinds(), f.Kind):
 		return fmt.Errorf("there is no fault of kind %q; the kinds are %q", f.Kind, Kinds())
-	case f.Class != Write && f.Class != Read:
-		return fmt.Errorf("%s: there is no class %q; write %q or %q", f.Kind, f.Class, Write, Read)
+	case !slices.Contains([]Class{Write, Read, Change, Request}, f.Class):
+		return fmt.Errorf("%s: there is no class %q; write %q, %q, %q or %q", f.Kind, f.Class, Write, Read, Change, Request)
+	case f.Class == Change && (f.Kind != KillAfter || f.Service != ""), f.Class == Request && (!f.Kind.Kills() || f.Service != ""):
+		return fmt.Errorf("%s: after a change of a file, and around a check's request, a server can only be killed", f)
 	case f.At < 0:
 		return fmt.Errorf("%s: requests are counted from 1; write 0 for each", f)
 	case f.For.Duration < 0:
@@ -117,7 +128,7 @@ func (f Fault) Validate() error {
 		return fmt.Errorf("%s: only behind has a version; leave it out", f)
 	case (f.Kind == Slow || f.Kind == Stale || f.Kind == Behind) && f.For.Duration == 0:
 		return fmt.Errorf("%s: say for how long, with something like 300ms", f)
-	case f.For.Duration != 0 && !slices.Contains([]Kind{Slow, Stale, Behind, NoAnswer}, f.Kind):
+	case f.For.Duration != 0 && !slices.Contains([]Kind{Slow, Stale, Behind, NoAnswer}, f.Kind) && (f.Kind != KillBefore || f.Class != Request):
 		return fmt.Errorf("%s: only slow, stale, behind and no-answer last; leave the duration out", f)
 	}
 	return nil

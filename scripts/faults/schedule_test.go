@@ -64,7 +64,7 @@ func TestAScheduleThatWouldNotDoWhatItSaysIsRefused(t *testing.T) {
 		want  string
 	}{
 		{"an unknown kind", Fault{Kind: "kill", Class: Write}, `there is no fault of kind "kill"; the kinds are ["conflict"`},
-		{"no class", Fault{Kind: Cut, At: 1}, `cut: there is no class ""; write "write" or "read"`},
+		{"no class", Fault{Kind: Cut, At: 1}, `cut: there is no class ""; write "write", "read", "change" or "request"`},
 		{"a request before the first", Fault{Kind: Cut, Class: Write, At: -1}, "requests are counted from 1"},
 		{"a duration below nothing", Fault{Kind: Slow, Class: Write, For: lasting(-1)}, "less than nothing"},
 		{"slow for no time", Fault{Kind: Slow, Class: Write, At: 2}, "slow write 2: say for how long"},

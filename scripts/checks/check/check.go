@@ -62,6 +62,8 @@ type Check struct {
 	schedule *faults.Schedule
 	armedAt  int
 	armed    audit.Mark
+	// sent is how many writes of its own the check has sent since then.
+	sent int
 }
 
 // Assess makes a step of a feature from a function of the check that runs it.

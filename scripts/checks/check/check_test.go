@@ -302,6 +302,12 @@ func TestEvidence(t *testing.T) {
 	if got := r.ended("silent").Evidence; !slices.Equal(got, []string{"the operator has sent no request since this check began"}) {
 		t.Errorf("of a silent operator: %q", got)
 	}
+	// A server that is asked need not ask; the grader knows its log.
+	g.aggregated = true
+	if got := g.run("evidence", "silent").ended("silent").Evidence; len(got) > 0 {
+		t.Errorf("of a silent server: %q", got)
+	}
+	g.aggregated = false
 	got := r.ended("busy").Evidence
 	if len(got) != 9 || got[0] != "(earlier requests: 2)" || !strings.HasSuffix(got[8], " update icecreams sundae-10 → 200 OK") {
 		t.Errorf("of an operator with ten requests: %q", got)

@@ -58,6 +58,8 @@ type grader struct {
 	scripts map[string]func(args string) protocol.Output
 	// alone: the lab runs no operator, so nobody listens.
 	alone bool
+	// aggregated: the operator is an aggregated API server.
+	aggregated bool
 	// usage is what the operator's process has used, and errors what Reconcile has returned.
 	usage  func() protocol.Usage
 	errors []operatorlog.Error
@@ -213,7 +215,7 @@ func (g *grader) answer(r *http.Request) ([]byte, error) {
 func (g *grader) run(suite string, listed ...string) run {
 	g.t.Helper()
 	dir := g.t.TempDir()
-	lab := manifest.Lab{Name: "01-shop"}
+	lab := manifest.Lab{Name: "01-shop", Aggregated: g.aggregated}
 	for _, name := range listed {
 		id, need, _ := strings.Cut(name, "<")
 		lab.Checks = append(lab.Checks, manifest.Check{ID: id, Title: "the title of " + id, Points: 10})

@@ -49,6 +49,10 @@ type Suite struct {
 	// Image is the reference of the submission's image, which the nodes have, and Manifests the file with what its config/default comes
 	// to, in YAML. Both are empty but in a lab whose checks deploy the submission: see package deployed.
 	Image, Manifests string
+	// Server is a submission that is an API server itself. Its fields are empty in labs without one, and where the grader can't know them.
+	Server protocol.Server
+	// Kubectl is the program that is kubectl if its first argument says so, and Kubeconfig an administrator's.
+	Kubectl, Kubeconfig string
 	// Shared says that the cluster has other users.
 	Shared bool
 	// Freezer is the freezer, past all faults. Nil in a lab without one, and in one whose checks deploy the submission.
@@ -89,6 +93,9 @@ type Options struct {
 	// together: among them random faults are put. They are stated rather than counted, since the count differs from day to
 	// day, and a seed has to make the same schedules each time.
 	Writes, Reads int
+	// Requests is how many writes the scenario itself sends, by Check.Sending, in a lab whose submission is an API server: that is then
+	// killed around each of them and after each change of its folder, and its own writes and reads meet no faults.
+	Requests int
 	// Scenes are played in a torture that asks for them, once each, besides the scenario: stories with one mishap at one moment,
 	// to which no schedule of the scenario comes. A scene arms its mishap itself: see Check.Arm.
 	Scenes []Scene
@@ -215,7 +222,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Shared: run.Shared, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},

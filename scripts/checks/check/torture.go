@@ -53,7 +53,7 @@ func (c *Check) arm(ctx context.Context, t *testing.T, schedule faults.Schedule)
 	}
 	c.armed = c.Audit.Now()
 	c.OK(t, "arming the faults", c.Faults.Arm(ctx, schedule))
-	c.schedule = &schedule
+	c.schedule, c.sent = &schedule, 0
 }
 
 // Arm lets things go wrong for the rest of a scene. It replaces what is armed.
@@ -85,7 +85,7 @@ func (c *Check) befell() []faults.Entry {
 // under random schedules, until one of them fails. Then it looks for the shortest schedule that does.
 func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, random int) {
 	t.Helper()
-	if options.Scenario == nil || options.Writes == 0 {
+	if options.Scenario == nil || options.Writes+options.Requests == 0 {
 		t.Fatalf("%s has no scenario, or does not say how many writes it takes", s.Lab.Name)
 	}
 	sweep := &sweep{Suite: s, options: options, of: 1}
@@ -94,13 +94,9 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 		sweep.conclude(t, good)
 		return
 	}
-	writes := writesOf(good.entries)
-	if writes == 0 {
+	schedules := s.schedules(good, options, random)
+	if len(schedules) == random {
 		t.Fatalf("the scenario of %s ended well, and the operator wrote nothing: there is nothing to sweep", s.Lab.Name)
-	}
-	schedules := faults.Sweep(writes)
-	for n := range random {
-		schedules = append(schedules, faults.Random(s.Seed, n, options.Writes, options.Reads))
 	}
 	scenes := options.Scenes
 	if !s.scenes {
@@ -130,14 +126,63 @@ func (s *Suite) tortureLab(ctx context.Context, t *testing.T, options Options, r
 	}
 }
 
-// writesOf says how many writes of a trial there were that faults can befall.
-func writesOf(entries []faults.Entry) (writes int) {
+// schedules are those that are played after the good day: all single crashes, then the random ones.
+func (s *Suite) schedules(good trial, options Options, random int) (schedules []faults.Schedule) {
+	if options.Requests > 0 {
+		schedules = faults.SweepStorage(lastOf(faults.Change, good.entries), options.Requests)
+		for n := range random {
+			schedules = append(schedules, faults.RandomStorage(s.Seed, n, options.Requests))
+		}
+		return schedules
+	}
+	schedules = faults.Sweep(lastOf(faults.Write, good.entries))
+	for n := range random {
+		schedules = append(schedules, faults.Random(s.Seed, n, options.Writes, options.Reads))
+	}
+	return schedules
+}
+
+// lastOf says how many requests or changes of a class a trial had that faults can befall.
+func lastOf(class faults.Class, entries []faults.Entry) (number int) {
 	for _, entry := range entries {
-		if entry.Write {
-			writes = max(writes, entry.Number)
+		if entry.Class() == class {
+			number = max(number, entry.Number)
 		}
 	}
-	return writes
+	return number
+}
+
+// Schedule is what goes wrong during the check; it has no faults if nothing does.
+func (c *Check) Schedule() faults.Schedule {
+	if c.schedule == nil {
+		return faults.Schedule{}
+	}
+	return *c.schedule
+}
+
+// Sending sends a write of the scenario itself to a submission that is an API server. If the schedule says so, the server is killed
+// some time after the write is sent, or right after it was answered, and started again.
+func (c *Check) Sending(ctx context.Context, t *testing.T, send func()) {
+	t.Helper()
+	c.sent++
+	for _, fault := range c.Schedule().Faults {
+		if fault.Class != faults.Request || fault.At != c.sent {
+			continue
+		}
+		killed := make(chan error, 1)
+		kill := func() { killed <- c.Operator.Kill(ctx) }
+		if fault.Kind == faults.KillBefore {
+			time.AfterFunc(fault.For.Duration, kill)
+			send()
+		} else {
+			send()
+			kill()
+		}
+		c.OK(t, "killing the server", <-killed)
+		c.OK(t, "starting the server", c.Operator.Start(ctx))
+		return
+	}
+	send()
 }
 
 // sweep is a torture while it goes on.

@@ -48,6 +48,10 @@ type Run struct {
 	Shared bool `json:"shared,omitempty"`
 	// Freezer is the URL of the freezer, past the faults. Empty in a lab without one.
 	Freezer string `json:"freezer,omitempty"`
+	// Kubectl is a program that is kubectl when its name, or its first argument, says so.
+	Kubectl string `json:"kubectl,omitempty"`
+	// Server is the submission as an aggregated API server; zero in other labs.
+	Server Server `json:"server,omitzero"`
 	// Seed is where all that is random in the run comes from.
 	Seed uint32 `json:"seed"`
 	// Stories is how many stories are played, where a lab has them: of this seed and of those that follow. 0 is one.
@@ -59,6 +63,21 @@ type Run struct {
 	Torture *int `json:"torture,omitempty"`
 	// Scenes says that a torture plays the lab's scenes, too.
 	Scenes bool `json:"scenes,omitempty"`
+}
+
+// Server is where an aggregated API server is asked past the API server.
+type Server struct {
+	// URL is https. It is empty for a Pod: that is behind the Port of the Service in the Namespace.
+	URL       string `json:"url,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Service   string `json:"service,omitempty"`
+	Port      int32  `json:"port,omitempty"`
+	// CA, in PEM, is the authority of its certificate, and Name the host name in it.
+	CA   string `json:"ca,omitempty"`
+	Name string `json:"name,omitempty"`
+	// FrontProxyCert and FrontProxyKey are the files, in PEM, by which one comes to it as the front proxy. Empty in a cluster of others.
+	FrontProxyCert string `json:"frontProxyCert,omitempty"`
+	FrontProxyKey  string `json:"frontProxyKey,omitempty"`
 }
 
 // Event says that a check began (without Status) or ended, or that a trial of the torture did. One with a Note says only that.

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package deployed
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/stage/install"
+	"lva.io/operators/scripts/stage/stagetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }
+
+const documents = `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: cups.test.example.com}
+spec:
+  group: test.example.com
+  names: {kind: Cup, listKind: CupList, plural: cups, singular: cup}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}
+---
+---
+apiVersion: test.example.com/v1
+kind: Cup
+metadata: {name: small, labels: {of: us}}
+spec: {size: 3}
+---
+# nothing
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: menu}
+data: {ice: lemon}
+`
+
+func TestManifestsAreReadWithoutEmptyDocuments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "deploy.yaml")
+	if err := os.WriteFile(file, []byte(documents), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	suite := &check.Suite{}
+	suite.Manifests = file
+	objects, err := Manifests(suite)
+	if err != nil || len(objects) != 3 {
+		t.Fatalf("there are %d objects (%v), want 3", len(objects), err)
+	}
+	if found := Of(objects, "Cup", "ConfigMap"); len(found) != 2 || found[0].GetName() != "small" || found[1].GetName() != "menu" {
+		t.Errorf("of two kinds there are %v", found)
+	}
+	if found := Without(objects, "Cup", "ConfigMap"); len(found) != 1 || found[0].GetName() != "cups.test.example.com" || len(objects) != 3 {
+		t.Errorf("without two kinds there are %v of %d", found, len(objects))
+	}
+	if _, err := Read([]byte("a: [")); err == nil {
+		t.Error("what is no YAML is read")
+	}
+	suite.Manifests = file + ".not"
+	if _, err := Manifests(suite); err == nil {
+		t.Error("a file that is not there is read")
+	}
+}
+
+// open is a cluster of the test's own, which is the suite's.
+func open(t *testing.T) (*Cluster, *check.Suite) {
+	t.Helper()
+	suite := &check.Suite{}
+	suite.Config = stagetest.Cluster(t).Config()
+	cluster, err := Open(suite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster, suite
+}
+
+func TestApply(t *testing.T) {
+	c, suite := open(t)
+	objects, err := Read([]byte(documents))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("a definition is served before its objects come", func(t *testing.T) {
+		if err := c.Apply(t.Context(), Without(objects, "CustomResourceDefinition")...); !isRefused(err, "Cup small") {
+			t.Errorf("without its kind: %v", err)
+		}
+		for _, moment := range []string{"at first", "again"} {
+			if err := c.Apply(t.Context(), objects...); err != nil {
+				t.Fatalf("%s: %v", moment, err)
+			}
+		}
+		client, err := c.Resource(objects[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cup, err := client.Get(t.Context(), "small", metav1.GetOptions{})
+		if err != nil || cup.GetNamespace() != "default" || cup.GetLabels()["of"] != "us" || cup.GetLabels()[existing.Label] != "true" {
+			t.Errorf("there is %v (%v)", cup, err)
+		}
+		if objects[1].GetLabels()[existing.Label] != "" {
+			t.Error("the caller's object was changed")
+		}
+	})
+	t.Run("what the API server refuses is the submission's fault", func(t *testing.T) {
+		for what, yaml := range map[string]string{
+			"ConfigMap a":    "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, date: {a: b}}",
+			"ConfigMap b":    "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: nowhere}}",
+			"Service c":      "{apiVersion: v1, kind: Service, metadata: {name: c}, spec: {ports: [{port: 0}]}}",
+			"Issuer d":       "{apiVersion: cert-manager.io/v1, kind: Issuer, metadata: {name: d}}",
+			"Cup with-words": "{apiVersion: test.example.com/v1, kind: Cup, metadata: {name: with-words}, spec: {size: big}}",
+		} {
+			wrong, err := Read([]byte(yaml))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Apply(t.Context(), wrong...); !isRefused(err, what) {
+				t.Errorf("of the %s it is said: %v", what, err)
+			}
+		}
+	})
+	t.Run("in a cluster of others their objects stay", func(t *testing.T) {
+		if _, err := c.Client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Data: map[string]string{"ice": "mango"},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		suite.Shared = true
+		shared, err := Open(suite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := Of(objects, "ConfigMap")[0].DeepCopy()
+		theirs.SetName("theirs")
+		err = shared.Apply(t.Context(), theirs)
+		if inTheWay, ok := errors.AsType[*install.InTheWayError](err); !ok || inTheWay.What != "the ConfigMap theirs" {
+			t.Errorf("applied over theirs: %v", err)
+		}
+		if there, err := c.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "theirs", metav1.GetOptions{}); err != nil || there.Data["ice"] != "mango" {
+			t.Errorf("theirs is %v (%v)", there, err)
+		}
+		if err := shared.Apply(t.Context(), objects...); err != nil {
+			t.Errorf("what is ours is in the way: %v", err)
+		}
+	})
+	t.Run("Pods and what is said of them", func(t *testing.T) { pods(t, c) })
+}
+
+func isRefused(err error, object string) bool {
+	refused, ok := errors.AsType[*RefusedError](err)
+	return ok && refused.Object == object && strings.Contains(err.Error(), object)
+}
+
+// pods has two Pods of a Deployment that no kubelet runs, and a stranger.
+func pods(t *testing.T, c *Cluster) {
+	t.Helper()
+	labels := map[string]string{"app": "shop"}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "default"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}}}
+	if lines := c.Evidence(t.Context(), deployment); len(lines) != 1 || lines[0] != "the Deployment shop has no Pod" {
+		t.Errorf("without Pods the evidence is %q", lines)
+	}
+	for name, of := range map[string]map[string]string{"shop-a": labels, "leaves": labels, "stranger": nil} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of},
+			Spec:       corev1.PodSpec{NodeName: "nowhere", Containers: []corev1.Container{{Name: "main", Image: "shop"}}},
+		}
+		if name == "leaves" {
+			pod.Finalizers = []string{"test.example.com/stays"}
+		}
+		if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Client.CoreV1().Pods("default").Delete(t.Context(), "leaves", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := c.Pods(t.Context(), deployment); err != nil || len(found) != 1 || found[0].Name != "shop-a" {
+		t.Errorf("it has the Pods %v (%v)", found, err)
+	}
+	if found, err := c.All(t.Context(), deployment); err != nil || len(found) != 2 {
+		t.Errorf("with those that go it has %d Pods (%v)", len(found), err)
+	}
+	if _, err := c.Client.CoreV1().Events("default").Create(t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "shop-a.1"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "shop-a"},
+		Reason:         "FailedMount", Message: `secret "cert" not found`,
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Join(c.Evidence(t.Context(), deployment), "\n")
+	if !strings.Contains(lines, "Pod shop-a: phase Pending") || !strings.Contains(lines, `Event FailedMount: secret "cert" not found`) {
+		t.Errorf("the evidence is %s", lines)
+	}
+}
+
+func TestWhatIsSaidOfAPod(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	if Ready(pod) || Waiting(pod) != "" {
+		t.Error("a Pod without a status is ready, or waits")
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if !Ready(pod) {
+		t.Error("a Pod that is ready is not")
+	}
+	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 2}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "one", Ready: true},
+		{Name: "two", State: waits, RestartCount: 3},
+		{Name: "three", State: ended},
+		{Name: "four", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+	}
+	if Waiting(pod) != "CrashLoopBackOff" {
+		t.Errorf("it waits because of %q", Waiting(pod))
+	}
+	want := "Pod a: phase Running, two waiting (CrashLoopBackOff: back-off 10s), 3 restarts, three terminated (Error, exit code 2), four runs and is not ready"
+	if said := Describe(pod); said != want {
+		t.Errorf("it is said %q, want %q", said, want)
+	}
+}
+
+func TestQuickReadinessLeavesOtherProbesAlone(t *testing.T) {
+	slow := func() *corev1.Probe { return &corev1.Probe{PeriodSeconds: 10, InitialDelaySeconds: 5} }
+	deployment := &appsv1.Deployment{}
+	deployment.Spec.Template.Spec.Containers = []corev1.Container{{}, {ReadinessProbe: slow(), LivenessProbe: slow()}}
+	QuickReadiness(deployment)
+	container := deployment.Spec.Template.Spec.Containers[1]
+	if container.ReadinessProbe.PeriodSeconds != 1 || container.ReadinessProbe.InitialDelaySeconds != 0 {
+		t.Errorf("its readiness is asked for as %v", container.ReadinessProbe)
+	}
+	if container.LivenessProbe.PeriodSeconds != 10 || container.LivenessProbe.InitialDelaySeconds != 5 {
+		t.Errorf("its liveness is asked for as %v", container.LivenessProbe)
+	}
+}
+
+func TestADeploymentThatCannotBeReadIsNamed(t *testing.T) {
+	objects, err := Read([]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: 2}}\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {replicas: many}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if deployment, err := Deployment(objects[0]); err != nil || *deployment.Spec.Replicas != 2 {
+		t.Errorf("it is %v (%v)", deployment, err)
+	}
+	if _, err := Deployment(objects[1]); err == nil || !strings.Contains(err.Error(), "Deployment shop") {
+		t.Errorf("a wrong one: %v", err)
+	}
+}
+
+func TestUntilSaysWhatWasMissingAtLast(t *testing.T) {
+	err := Until(t.Context(), time.Millisecond, "the page", func(context.Context) (string, error) { return "it has no body", nil })
+	if err == nil || !strings.Contains(err.Error(), "it has no body") || !strings.Contains(err.Error(), "not so after 1ms") {
+		t.Errorf("it is said: %v", err)
+	}
+}
