@@ -54,6 +54,10 @@ type Options struct {
 	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that decides it.
 	// With Repeat or Busy all are graded. Default: what is proven is not graded again.
 	All bool
+	// Until is when the last mutant may begin; the others always do. Default: all mutants are graded, however long it takes.
+	Until time.Time
+	// Seed decides the order of mutants that may not all have time. Default: that of the list.
+	Seed uint64
 	// Out gets a line for each.
 	Out io.Writer
 	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab whose checks deploy.
@@ -66,6 +70,8 @@ type Options struct {
 	origin    string
 	// proven is what need not be graded again; nil: nothing.
 	proven *proven
+	// round is which of the candidates are graded.
+	round round
 }
 
 // share makes what all of a run share, in its folder. The pool is for the caller to close.
@@ -152,6 +158,9 @@ func Lab(ctx context.Context, options Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if candidates = options.drawn(candidates); len(candidates) == 0 {
+		return nil
+	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
@@ -168,7 +177,7 @@ func Lab(ctx context.Context, options Options) (err error) {
 	var mutex sync.Mutex
 	var problems []error
 	var wrong, explained []string
-	graded := 0
+	graded, late := 0, 0
 	slots := make(chan struct{}, options.atOnce())
 	for n := range max(1, options.Repeat) {
 		for _, candidate := range candidates {
@@ -176,6 +185,11 @@ func Lab(ctx context.Context, options Options) (err error) {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
 				continue // a slot that is free at the same moment may win: the run then ends at once
+			}
+			if options.isLate(candidate) {
+				late++
+				<-slots
+				continue
 			}
 			group.Go(func() {
 				defer func() { <-slots }()
@@ -197,6 +211,9 @@ func Lab(ctx context.Context, options Options) (err error) {
 		}
 	}
 	group.Wait()
+	if late > 0 {
+		fmt.Fprintf(options.Out, "%s: there was no time for %d of %d mutants\n", options.Lab.Name, late, max(1, options.Repeat)*len(candidates))
+	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

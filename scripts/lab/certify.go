@@ -4,10 +4,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,10 +22,15 @@ import (
 
 func certifyCommand() *cobra.Command {
 	options := certify.Options{Out: os.Stdout}
+	var within time.Duration
+	var seed uint64
 	command := &cobra.Command{
 		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
-		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --busy",
+		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --busy\n  lab certify --within 25m --seed 7",
 		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("within") && within <= 0 {
+				return errors.New("--within wants a time above 0, such as 25m")
+			}
 			here, err := checkout.Find()
 			if err != nil {
 				return err
@@ -50,6 +58,7 @@ func certifyCommand() *cobra.Command {
 			if err := here.Prepare(command.Context(), withNode, labs...); err != nil {
 				return err
 			}
+			var all []certify.Options
 			for _, lab := range labs {
 				tools, err := tools(command.Context(), &choice{Checkout: here, Lab: lab})
 				if err != nil {
@@ -60,11 +69,9 @@ func certifyCommand() *cobra.Command {
 				}
 				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
 				options.WithNode = clusterWithNode(here, lab)
-				if err := certify.Lab(command.Context(), options); err != nil {
-					return err
-				}
+				all = append(all, options)
 			}
-			return nil
+			return certify.Labs(command.Context(), all, within, seed)
 		},
 	}
 	command.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
@@ -72,6 +79,8 @@ func certifyCommand() *cobra.Command {
 	command.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
 	command.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
 	command.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
+	command.Flags().DurationVar(&within, "within", 0, "how long all may take: mutants for which there is no time are counted, not graded (default: as long as it takes)")
+	command.Flags().Uint64Var(&seed, "seed", rand.Uint64(), "with --within: the mutants that are graded first (default: others each time)")
 	command.Flags().BoolVar(&options.Busy, "busy", false, "keep all cores busy meanwhile")
 	return command
 }

@@ -58,24 +58,31 @@ func sorted(right map[string][]string) (fields []string) {
 	return fields
 }
 
-// order is the Order of a case, and its Challenge: they were recorded, since the Challenge is gone by now.
-func (v visit) orderOf(f *finding) (order, challenge *unstructured.Unstructured) {
+// orderOf is the Order of a case, and its Challenge: they were recorded, since the Challenge is gone by now. If cert-manager has ordered
+// twice, as it does when the request no longer fits the key, it is the order of which the script speaks, if that is one of them.
+func (v visit) orderOf(f *finding, speaks func(placed) bool) placed {
 	v.t.Helper()
-	for _, request := range v.record.owned("CertificateRequest", f.namespace, "Certificate", f.certificate) {
-		for _, order := range v.record.owned("Order", f.namespace, "CertificateRequest", request.GetName()) {
-			for _, challenge := range v.record.owned("Challenge", f.namespace, "Order", order.GetName()) {
-				return order, challenge
-			}
-		}
+	all := v.record.placed(f.namespace, f.certificate)
+	if len(all) == 0 {
+		v.Fail(v.t, "cert-manager orders the certificate of the case "+f.certificate, "no Challenge was seen", "none")
 	}
-	v.Fail(v.t, "cert-manager orders the certificate of the case "+f.certificate, "no Challenge was seen", "none")
-	return nil, nil
+	return all[max(0, slices.IndexFunc(all, speaks))]
+}
+
+// found is the order of a case of which find.sh speaks.
+func (v visit) found(f *finding) placed {
+	v.t.Helper()
+	fields, _ := fieldsOf(f.output)
+	return v.orderOf(f, func(p placed) bool {
+		return p.order.GetName() == fields["order"] || p.challenge.GetName() == fields["challenge"]
+	})
 }
 
 // chain is what is right about the order of a case.
 func (v visit) chain(f *finding) map[string][]string {
 	v.t.Helper()
-	order, challenge := v.orderOf(f)
+	found := v.found(f)
+	order, challenge := found.order, found.challenge
 	domain, token := text(challenge, "spec", "dnsName"), text(challenge, "spec", "token")
 	return map[string][]string{
 		"order": {order.GetName()}, "challenge": {challenge.GetName()}, "domain": {domain}, "token": {token},
@@ -86,7 +93,7 @@ func (v visit) chain(f *finding) map[string][]string {
 // solver is what is right about the solver of a case.
 func (v visit) solver(f *finding) map[string][]string {
 	v.t.Helper()
-	_, challenge := v.orderOf(f)
+	challenge := v.found(f).challenge
 	made := func(kind string) []string {
 		return names(v.record.owned(kind, f.namespace, "Challenge", challenge.GetName()))
 	}
@@ -146,8 +153,11 @@ func failingName(v visit) {
 	const expected = whyFile + " gives the state and the reason of the Challenge of a name that fails, and the type of the ACME server's error, or nothing if nobody has asked it"
 	for _, f := range []*finding{v.cases.nobody, v.cases.refused} {
 		got := v.said(f, expected)
-		_, challenge := v.orderOf(f)
 		reason := strings.TrimSpace(got["reason"])
+		challenge := v.orderOf(f, func(p placed) bool {
+			_, said := v.record.state(p.challenge.GetUID(), reason)
+			return said
+		}).challenge
 		// The words of a reason change from look to look: what counts is what the Challenge has said at any time.
 		state, said := v.record.state(challenge.GetUID(), reason)
 		if !said || !strings.Contains(reason, f.certificate) {

@@ -4,6 +4,7 @@
 package acme_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -153,6 +154,25 @@ func (r *record) owned(kind, namespace, ownerKind, owner string) (found []*unstr
 		}
 	}
 	return found
+}
+
+// placed is an Order and a Challenge of it.
+type placed struct{ order, challenge *unstructured.Unstructured }
+
+// placed are the recorded orders of a certificate, by the names of their Challenges.
+func (r *record) placed(namespace, certificate string) (all []placed) {
+	for _, request := range r.owned("CertificateRequest", namespace, "Certificate", certificate) {
+		for _, order := range r.owned("Order", namespace, "CertificateRequest", request.GetName()) {
+			for _, challenge := range r.owned("Challenge", namespace, "Order", order.GetName()) {
+				all = append(all, placed{order, challenge})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int {
+		return cmp.Or(strings.Compare(a.challenge.GetName(), b.challenge.GetName()), cmp.Compare(a.challenge.GetUID(), b.challenge.GetUID()))
+	})
+	// A request that was made again has the name of the one before.
+	return slices.CompactFunc(all, func(a, b placed) bool { return a.challenge.GetUID() == b.challenge.GetUID() })
 }
 
 // names are those of objects.

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package acme_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A request that no longer fits the key is made again under the same name, and so is ordered a second time. Each order is recorded, and a
+// script that has seen one of them is right about that one.
+func TestASecondOrderOfACertificate(t *testing.T) {
+	t.Parallel()
+	r := &record{objects: map[types.UID]*unstructured.Unstructured{}}
+	add := func(uid types.UID, kind, name, ownerKind, owner string) {
+		o := object("v1", kind, second, name, nil)
+		o.SetUID(uid)
+		o.SetOwnerReferences([]metav1.OwnerReference{{Kind: ownerKind, Name: owner}})
+		r.objects[uid] = o
+	}
+	add("request", "CertificateRequest", "sundae-1", "Certificate", "sundae")
+	add("again", "CertificateRequest", "sundae-1", "Certificate", "sundae")
+	for _, order := range []string{"sundae-1-7", "sundae-1-8"} {
+		add(types.UID(order), "Order", order, "CertificateRequest", "sundae-1")
+		add(types.UID(order+"-9"), "Challenge", order+"-9", "Order", order)
+	}
+	add("other", "Order", "scoop-1-7", "CertificateRequest", "scoop-1")
+	all := r.placed(second, "sundae")
+	if len(all) != 2 || all[0].order.GetName() != "sundae-1-7" || all[1].order.GetName() != "sundae-1-8" {
+		t.Fatalf("two orders were placed, and these are known: %v", all)
+	}
+	v := visit{scene: &scene{record: r}, t: t}
+	for _, order := range []string{"sundae-1-7", "sundae-1-8"} {
+		f := &finding{namespace: second, certificate: "sundae", output: "order: " + order}
+		if right := v.chain(f); right["order"][0] != order || right["challenge"][0] != order+"-9" {
+			t.Errorf("the script speaks of %s, and right is %v", order, right)
+		}
+	}
+	stranger := &finding{namespace: second, certificate: "sundae", output: "order: scoop-1-7"}
+	if right := v.chain(stranger); right["order"][0] != "sundae-1-7" {
+		t.Errorf("of an order that is not the certificate's, right is %v", right)
+	}
+}
