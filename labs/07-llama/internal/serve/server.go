@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// requestTimeout is how long a request may take that is no watch.
+const requestTimeout = 30 * time.Second
+
+// Server answers requests for the resources of one group and version.
+type Server struct {
+	group     schema.GroupVersion
+	resources []Resource
+	trust     Trust
+	watches   watchCounter
+	stopped   context.Context
+	stop      context.CancelFunc
+	handler   http.Handler
+}
+
+// Trust says who asks, and whether they may.
+type Trust interface {
+	// Authenticate returns the user of this request, or an Unauthorized error.
+	Authenticate(r *http.Request) (User, error)
+	// Authorize returns a Forbidden error if the user may not do this.
+	Authorize(ctx context.Context, user User, action Action) error
+}
+
+// New returns a server of these resources.
+func New(group schema.GroupVersion, trust Trust, resources ...Resource) (*Server, error) {
+	s := &Server{group: group, resources: resources, trust: trust, watches: watchCounter{byUser: map[string]int{}}}
+	s.stopped, s.stop = context.WithCancel(context.Background())
+	mux := http.NewServeMux()
+	s.addHealth(mux)
+	s.addDiscovery(mux)
+	if err := s.addOpenAPI(mux); err != nil {
+		return nil, fmt.Errorf("describe the API in OpenAPI: %w", err)
+	}
+	for _, resource := range resources {
+		s.addResource(mux, resource)
+	}
+	mux.HandleFunc("/", s.unknown)
+	s.handler = mux
+	return s, nil
+}
+
+// Stop ends the watches, and lets /readyz fail, so that no new requests are sent here. Other requests go on to their end.
+func (s *Server) Stop() {
+	// TODO(lab): b9. s.stopped is what watches and /readyz look at.
+}
+
+// addResource names the paths of a resource. An object of a namespace has three: alone, in the list of its namespace,
+// and in the list of all namespaces, which is what `kubectl get -A` asks for.
+func (s *Server) addResource(mux *http.ServeMux, resource Resource) {
+	root := "/apis/" + s.group.Group + "/" + s.group.Version
+	everywhere := root + "/" + resource.Plural
+	list := root + "/namespaces/{namespace}/" + resource.Plural
+	object := list + "/{name}"
+
+	// TODO(lab): a2. to a4. Which handler answers which path? mux.HandleFunc("GET "+PATH, s.handle(resource, VERB, HANDLER))
+	_, _, _ = everywhere, list, object
+	// TODO(lab): b1. The paths of the writes: POST to a list, PUT, PATCH and DELETE of an object, DELETE of a list.
+}
+
+// unknown answers every path that nobody else does. What is logged here is what a client wanted and did not get: type
+// `kubectl get llamas`, and read.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	slog.Warn("I cannot answer this", "method", r.Method, "path", r.URL.RequestURI(), "accept", r.Header.Get("Accept"))
+	// The path is unknown, and no object is missing: the Status names none.
+	status := apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
+	status.ErrStatus.Details = nil
+	status.ErrStatus.Message = "the server could not find the requested resource"
+	writeError(w, status)
+}
+
+func (s *Server) addHealth(mux *http.ServeMux) {
+	ok := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
+	mux.HandleFunc("GET /healthz", ok)
+	mux.HandleFunc("GET /livez", ok)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if s.stopped.Err() != nil {
+			http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
+			return
+		}
+		ok(w, r)
+	})
+}
+
+// ServeHTTP asks who it is, and then lets the path decide. A panic becomes a Status: one bad request must not cost the
+// others their server.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			slog.Error("A request led to a panic", "path", r.URL.Path, "panic", panicked, "stack", string(debug.Stack()))
+			writeError(w, apierrors.NewInternalError(fmt.Errorf("%v", panicked)))
+		}
+	}()
+	switch r.URL.Path {
+	case "/healthz", "/livez", "/readyz": // the kubelet asks these, and it has no certificate
+		s.handler.ServeHTTP(w, r)
+		return
+	}
+	user, err := s.trust.Authenticate(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), userKey{}, user))
+	if !isResourcePath(s.group, r.URL.Path) {
+		if err := s.trust.Authorize(r.Context(), user, Action{Verb: nonResourceVerb(r.Method), Path: r.URL.Path}); err != nil {
+			writeError(w, err)
+			return
+		}
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+// watchCounter counts the watches of each user.
+type watchCounter struct {
+	mu     sync.Mutex
+	byUser map[string]int
+}
+
+// maxWatches is how many watches a user may have at the same time. Each costs memory and a connection until it ends.
+const maxWatches = 100
+
+// begin counts one more, or says that these are enough. Whoever may begin must call end.
+func (c *watchCounter) begin(user string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byUser[user] >= maxWatches {
+		return apierrors.NewTooManyRequests("this user has too many watches: end some of them", 1)
+	}
+	c.byUser[user]++
+	return nil
+}
+
+func (c *watchCounter) end(user string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byUser[user]--; c.byUser[user] == 0 {
+		delete(c.byUser, user)
+	}
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package llama_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+)
+
+const (
+	group        = "farm.example.com"
+	groupVersion = group + "/v1alpha"
+	apiService   = "v1alpha." + group
+	root         = "/apis/" + groupVersion
+)
+
+var (
+	llamaResource      = schema.GroupVersionResource{Group: group, Version: "v1alpha", Resource: "llamas"}
+	apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+)
+
+// llamas is the path of the llamas of a namespace; empty: of all.
+func llamas(namespace string) string { return resources(namespace, "llamas") }
+
+// llama is the path of one.
+func llama(namespace, name string) string { return llamas(namespace) + "/" + name }
+
+func resources(namespace, plural string) string {
+	if namespace == "" {
+		return root + "/" + plural
+	}
+	return root + "/namespaces/" + namespace + "/" + plural
+}
+
+// visit is a check on the farm: the words in which the checks of this lab are written.
+type visit struct {
+	*check.Check
+	clients
+	ctx context.Context
+	t   *testing.T
+}
+
+// step makes a step of a feature from what a visitor of the farm does.
+func step(do func(visit)) func(ctx context.Context, t *testing.T, c *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		do(visit{Check: c, clients: clientsOf(ctx), ctx: ctx, t: t})
+	}
+}
+
+// answer is what came of a request.
+type answer struct {
+	method, path string
+	code         int
+	header       http.Header
+	body         []byte
+	err          error
+}
+
+// requestTimeout is for one request. The API server itself gives up after a minute.
+const requestTimeout = 10 * time.Second
+
+// send sends a request to the API server. Body is JSON, or a string that is sent as it is; headers are name and value in turn.
+func (c clients) send(ctx context.Context, method, path string, body any, headers ...string) answer {
+	return sendBy(ctx, c.http, c.host, method, path, body, headers...)
+}
+
+func sendBy(ctx context.Context, client *http.Client, host, method, path string, body any, headers ...string) answer {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	a := answer{method: method, path: path}
+	request, err := newRequest(ctx, host, method, path, body, headers...)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	defer response.Body.Close()
+	a.code, a.header = response.StatusCode, response.Header
+	a.body, a.err = io.ReadAll(response.Body)
+	return a
+}
+
+func newRequest(ctx context.Context, host, method, path string, body any, headers ...string) (*http.Request, error) {
+	var content []byte
+	switch body := body.(type) {
+	case nil:
+	case string:
+		content = []byte(body)
+	default:
+		var err error
+		if content, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(host, "/")+path, bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", "operator-labs-checks")
+	request.Header.Set("Accept", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "X-Remote-Group" || headers[i] == "Impersonate-Group" {
+			request.Header.Add(headers[i], headers[i+1])
+			continue
+		}
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	return request, nil
+}
+
+// String is the request and its answer, as evidence.
+func (a answer) String() string {
+	if a.err != nil {
+		return fmt.Sprintf("%s %s: %v", a.method, a.path, a.err)
+	}
+	const shown = 400
+	body := strings.TrimSpace(string(a.body))
+	if len(body) > shown {
+		body = body[:shown] + " …"
+	}
+	return fmt.Sprintf("%s %s: %d %s, Content-Type %q: %s", a.method, a.path, a.code, http.StatusText(a.code), a.header.Get("Content-Type"), body)
+}
+
+// told is the answer in a few words, to follow "the answer is".
+func (a answer) told() string {
+	if a.err != nil {
+		return "no answer: " + a.err.Error()
+	}
+	object := a.object()
+	text := fmt.Sprintf("%d %s", a.code, http.StatusText(a.code))
+	if reason := textOf(object, "reason"); reason != "" {
+		text += fmt.Sprintf(" (%s: %s)", reason, textOf(object, "message"))
+	}
+	return text
+}
+
+// object is the body as an object; nil: it is none.
+func (a answer) object() map[string]any {
+	var object map[string]any
+	if a.err != nil || json.Unmarshal(a.body, &object) != nil {
+		return nil
+	}
+	return object
+}
+
+// items are those of a list.
+func (a answer) items() []map[string]any {
+	found, _, _ := unstructured.NestedSlice(a.object(), "items")
+	var items []map[string]any
+	for _, item := range found {
+		if object, ok := item.(map[string]any); ok {
+			items = append(items, object)
+		}
+	}
+	return items
+}
+
+// names are those of a list's items.
+func (a answer) names() []string {
+	names := []string{}
+	for _, item := range a.items() {
+		names = append(names, nameOf(item))
+	}
+	return names
+}
+
+// isStatus says whether the body is a Status with this reason; an empty reason is any.
+func (a answer) isStatus(reason string) bool {
+	object := a.object()
+	return textOf(object, "kind") == "Status" && (reason == "" || textOf(object, "reason") == reason)
+}
+
+func textOf(object map[string]any, fields ...string) string {
+	text, _, _ := unstructured.NestedString(object, fields...)
+	return text
+}
+
+func nameOf(object map[string]any) string { return textOf(object, "metadata", "name") }
+func uidOf(object map[string]any) string  { return textOf(object, "metadata", "uid") }
+func versionOf(object map[string]any) string {
+	return textOf(object, "metadata", "resourceVersion")
+}
+
+func numberOf(object map[string]any, fields ...string) any {
+	number, _, _ := unstructured.NestedFieldNoCopy(object, fields...)
+	return number
+}
+
+// newLlama is one to be created.
+func newLlama(name string, weight, height any) map[string]any {
+	return map[string]any{
+		"apiVersion": groupVersion, "kind": "Llama", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"weight": weight, "height": height},
+	}
+}
+
+// labelled is a new llama with labels, name and value in turn.
+func labelled(name string, labels ...string) map[string]any {
+	object := newLlama(name, 100.5, 1.5)
+	set := map[string]any{}
+	for i := 0; i+1 < len(labels); i += 2 {
+		set[labels[i]] = labels[i+1]
+	}
+	object["metadata"].(map[string]any)["labels"] = set
+	return object
+}
+
+// want fails the check unless an answer has one of these codes.
+func (v visit) want(a answer, expected string, codes ...int) answer {
+	v.t.Helper()
+	for _, code := range codes {
+		if a.err == nil && a.code == code {
+			return a
+		}
+	}
+	v.Fail(v.t, expected, "the answer is "+a.told(), a.String())
+	return a
+}
+
+// fail fails the check, with the answer as evidence.
+func (v visit) fail(a answer, expected, observed string) {
+	v.t.Helper()
+	v.Fail(v.t, expected, observed, a.String())
+}
+
+// make creates a llama which must work.
+func (v visit) make(namespace string, object map[string]any) map[string]any {
+	v.t.Helper()
+	a := v.want(v.send(v.ctx, http.MethodPost, llamas(namespace), object), "a llama can be created", http.StatusCreated)
+	return a.object()
+}
+
+// change patches a llama by a merge patch, which must work.
+func (v visit) change(namespace, name, patch string) map[string]any {
+	v.t.Helper()
+	a := v.send(v.ctx, http.MethodPatch, llama(namespace, name), patch, "Content-Type", string(types.MergePatchType))
+	return v.want(a, "a merge patch changes a llama", http.StatusOK).object()
+}
+
+// drop deletes a llama, which must work.
+func (v visit) drop(namespace, name string) {
+	v.t.Helper()
+	v.want(v.send(v.ctx, http.MethodDelete, llama(namespace, name), nil), "a llama can be deleted", http.StatusOK, http.StatusAccepted)
+}
+
+// lookAgain is how often a check looks for what nothing tells of.
+const lookAgain = 25 * time.Millisecond
+
+// eventually waits for at most as long as the patience until the look is as expected.
+func (v visit) eventually(expected string, patience time.Duration, look check.Look, evidence ...string) {
+	v.t.Helper()
+	for began := time.Now(); ; v.Pause(v.ctx, v.t, lookAgain) {
+		observed, ok := look()
+		if ok {
+			return
+		}
+		if time.Since(began) > patience {
+			v.Fail(v.t, expected, fmt.Sprintf("%s (after %s)", observed, patience), evidence...)
+		}
+	}
+}
+
+// touchEvery is how often the APIService is changed while something is waited for: the API server looks at once at an aggregated
+// server whose APIService has changed, and otherwise after as long as half a minute.
+const touchEvery = 400 * time.Millisecond
+
+// touching makes a look that changes the APIService now and then.
+func (v visit) touching(look check.Look) check.Look {
+	var last time.Time
+	return func() (string, bool) {
+		observed, ok := look()
+		if !ok && time.Since(last) > touchEvery {
+			last = time.Now()
+			v.touch()
+		}
+		return observed, ok
+	}
+}
+
+// touch changes an annotation of the APIService.
+func (v visit) touch() {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`, time.Now().Format(time.RFC3339Nano))
+	_, err := v.dynamic.Resource(apiServiceResource).Patch(v.ctx, apiService, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		v.t.Logf("changing the APIService %s: %v", apiService, err)
+	}
+}
+
+// condition is the APIService's Available condition, told, and whether it is true.
+func (v visit) condition() (told string, available bool) {
+	object, err := v.dynamic.Resource(apiServiceResource).Get(v.ctx, apiService, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Sprintf("the APIService %s can't be read: %v", apiService, err), false
+	}
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && textOf(c, "type") == "Available" {
+			return fmt.Sprintf("the APIService's condition Available is %s (%s: %s)", textOf(c, "status"), textOf(c, "reason"), textOf(c, "message")),
+				textOf(c, "status") == "True"
+		}
+	}
+	return "the APIService has no condition Available", false
+}
+
+// listsAll says whether the llamas of all namespaces can be listed.
+func (v visit) listsAll() bool {
+	return v.send(v.ctx, http.MethodGet, llamas(""), nil).code == http.StatusOK
+}
+
+// startPatience is for a server that was started, until the API server asks it.
+const startPatience = 10 * time.Second
+
+// start starts the server, and waits until it answers through the API server.
+func (v visit) start() {
+	v.t.Helper()
+	v.OK(v.t, "starting the server", v.Operator.Start(v.ctx))
+	v.eventually("the server answers after it was started again", startPatience, v.touching(func() (string, bool) {
+		a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+		return "the answer is " + a.told(), a.err == nil && a.code == http.StatusOK
+	}))
+}
+
+// ensureStarted starts the server after a check that stopped it, whatever came of it.
+func ensureStarted(ctx context.Context, c *check.Check) error {
+	if err := c.Operator.Start(ctx); err != nil {
+		return err
+	}
+	visitor := clientsOf(ctx)
+	for deadline := time.Now().Add(startPatience); time.Now().Before(deadline); {
+		if visitor.send(ctx, http.MethodGet, root, nil).code == http.StatusOK {
+			return nil
+		}
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"labs.lva.io/look-again":%q}}}`, time.Now().Format(time.RFC3339Nano))
+		if _, err := visitor.dynamic.Resource(apiServiceResource).Patch(ctx, apiService, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(touchEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil // the next check says what is wrong
+}
+
+// kubectlTimeout is for kubectl, which starts with an empty cache and asks for every group: on a machine with forty busy programs that
+// took more than ten seconds.
+const kubectlTimeout = 40 * time.Second
+
+// kubectl runs the built-in kubectl. It returns what it printed; ok is false where the run has no kubectl.
+func (v visit) kubectl(stdin string, args ...string) (output string, ok bool, err error) {
+	if v.Kubectl == "" {
+		return "", false, nil
+	}
+	ctx, cancel := context.WithTimeout(v.ctx, kubectlTimeout)
+	defer cancel()
+	home := v.t.TempDir()
+	arguments := append([]string{"kubectl", "--kubeconfig", v.Kubeconfig, "--cache-dir", home}, args...)
+	command := exec.CommandContext(ctx, v.Kubectl, arguments...)
+	command.Stdin = strings.NewReader(stdin)
+	command.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
+	content, err := command.CombinedOutput()
+	return string(content), true, err
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package llama_test holds the checks of lab 07: an aggregated API server, asked by real clients and by HTTP. It knows the
+// paths and the answers of the Kubernetes API, and nothing of how a server makes them.
+package llama_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/checks/check"
+)
+
+func TestLlama(t *testing.T) {
+	check.Run(t, check.Features{
+		"discovery":            discovered(),
+		"harmless":             harmless(),
+		"aggregated-discovery": aggregatedDiscovery(),
+		"list":                 list(),
+		"get":                  get(),
+		"all-namespaces":       allNamespaces(),
+		"media-types":          mediaTypes(),
+		"not-found":            notFound(),
+		"numbers":              numbers(),
+		"table":                table(),
+		"explain":              explain(),
+
+		"create":         create(),
+		"update":         update(),
+		"patch":          patch(),
+		"delete":         remove(),
+		"dry-run":        dryRun(),
+		"selectors":      selectors(),
+		"paging":         paging(),
+		"watch":          watched(),
+		"bookmarks":      bookmarks(),
+		"initial-events": initialEvents(),
+		"gone":           gone(),
+		"restart":        restart(),
+		"informer":       informer(),
+		"graceful":       graceful(),
+
+		"tls":             verified(),
+		"front-proxy":     frontProxy(),
+		"authorization":   authorization(),
+		"limits":          limits(),
+		"farmpods":        farmPods(),
+		"deputy":          deputy(),
+		"farmpod-watch":   farmPodWatch(),
+		"pods-unreadable": podsUnreadable(),
+		"available":       available(),
+	}, check.Options{Prepare: prepare, CleanUp: cleanUp, Scenario: step(scenario), Requests: scenarioRequests})
+}
+
+// clients are how these checks talk to the API server.
+type clients struct {
+	http    *http.Client
+	host    string
+	dynamic dynamic.Interface
+	typed   kubernetes.Interface
+}
+
+type clientsKey struct{}
+
+func clientsOf(ctx context.Context) clients { return ctx.Value(clientsKey{}).(clients) }
+
+// Namespaces of the checks. What is in them goes after each check.
+const (
+	here  = "llama-checks"
+	there = "llama-checks-too"
+)
+
+func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
+	client, err := rest.HTTPClientFor(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	typed, err := kubernetes.NewForConfig(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	for _, name := range []string{here, there} {
+		namespace := &corev1.Namespace{ObjectMeta: ours(name)}
+		if _, err := typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
+		}
+	}
+	return context.WithValue(ctx, clientsKey{}, clients{http: client, host: suite.Config.Host, dynamic: dynamicClient, typed: typed}), nil
+}
+
+// ours describes an object that goes with all that a run has made, also in a cluster of others.
+func ours(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}
+}
+
+// cleanUp removes the llamas and Pods of a check. A server that can't delete llamas is no error of ours: each check has names of its
+// own.
+func cleanUp(ctx context.Context) error {
+	c := clientsOf(ctx)
+	for _, namespace := range []string{here, there} {
+		c.send(ctx, http.MethodDelete, llamas(namespace), nil)
+		err := c.typed.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("removing the Pods of a check: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package llama_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+)
+
+// event is one of a watch.
+type event struct {
+	Type   string         `json:"type"`
+	Object map[string]any `json:"object"`
+}
+
+func (e event) String() string {
+	if e.Type == "ERROR" {
+		return fmt.Sprintf("ERROR %v (%s)", e.Object["code"], textOf(e.Object, "reason"))
+	}
+	if name := nameOf(e.Object); name != "" {
+		return e.Type + " " + name
+	}
+	return e.Type
+}
+
+// watch is a watch that goes on.
+type watch struct {
+	events chan event
+	// ended is sent why it has: nil is a clean end.
+	ended  chan error
+	cancel context.CancelFunc
+	// refused is the answer of a watch that was not begun.
+	refused *answer
+}
+
+// follow begins a watch. Query is what comes after watch=true.
+func (v visit) follow(path, query string, headers ...string) watch {
+	return followBy(v.ctx, v.http, v.host, path, query, headers...)
+}
+
+func followBy(ctx context.Context, client *http.Client, host, path, query string, headers ...string) watch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := watch{events: make(chan event, 4096), ended: make(chan error, 1), cancel: cancel}
+	path += "?watch=true" + query
+	a := answer{method: http.MethodGet, path: path}
+	request, err := newRequest(ctx, host, http.MethodGet, path, nil, headers...)
+	if err != nil {
+		a.err = err
+		w.refused = &a
+		return w
+	}
+	waiting := time.AfterFunc(requestTimeout, cancel) // until the answer begins
+	response, err := client.Do(request)
+	waiting.Stop()
+	if err != nil {
+		a.err = err
+		w.refused = &a
+		return w
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		a.code, a.header = response.StatusCode, response.Header
+		a.body, a.err = io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		w.refused = &a
+		return w
+	}
+	go func() {
+		defer response.Body.Close()
+		defer close(w.events)
+		decoder := json.NewDecoder(response.Body)
+		for {
+			var e event
+			if err := decoder.Decode(&e); err != nil {
+				if errors.Is(err, io.EOF) {
+					err = nil
+				}
+				w.ended <- err
+				return
+			}
+			w.events <- e
+		}
+	}()
+	return w
+}
+
+// eventPatience is for an event to come.
+const eventPatience = 3 * time.Second
+
+// take is the next events: as many, or until the watch ends or none comes for a while. Bookmarks are left out.
+func (v visit) take(w watch, count int) (events []event) {
+	v.t.Helper()
+	for len(events) < count {
+		select {
+		case e, ok := <-w.events:
+			if !ok {
+				return events
+			}
+			if e.Type != "BOOKMARK" {
+				events = append(events, e)
+			}
+		case <-time.After(eventPatience):
+			return events
+		case <-v.ctx.Done():
+			return events
+		}
+	}
+	return events
+}
+
+func told(events []event) (words []string) {
+	for _, e := range events {
+		words = append(words, e.String())
+	}
+	return words
+}
+
+// begun fails the check unless a watch was begun.
+func (v visit) begun(w watch) {
+	v.t.Helper()
+	if w.refused != nil {
+		v.fail(*w.refused, "a watch can be begun (200)", "the answer is "+w.refused.told())
+	}
+}
+
+// now is the resourceVersion of a list.
+func (v visit) now(namespace string) string {
+	v.t.Helper()
+	return versionOf(v.want(v.send(v.ctx, http.MethodGet, llamas(namespace), nil), "the llamas of a namespace can be listed", http.StatusOK).object())
+}
+
+func watched() types.Feature {
+	return features.New("watch").
+		Assess("each change once", check.Assess(step(func(v visit) {
+			from := v.now(here)
+			query := "&resourceVersion=" + from
+			all, white := v.follow(llamas(here), query), v.follow(llamas(here), query+"&labelSelector=color%3Dwhite")
+			defer all.cancel()
+			defer white.cancel()
+			v.begun(all)
+			v.begun(white)
+			v.make(here, labelled("w-white", "color", "white"))
+			v.make(here, labelled("w-black", "color", "black"))
+			v.make(there, labelled("w-there", "color", "white"))
+			v.change(here, "w-white", `{"spec":{"weight":77.5}}`)
+			v.change(here, "w-white", `{"metadata":{"labels":{"color":"grey"}}}`)
+			v.change(here, "w-black", `{"metadata":{"labels":{"color":"white"}}}`)
+			v.drop(here, "w-white")
+			v.drop(here, "w-black")
+			wantAll := []string{
+				"ADDED w-white", "ADDED w-black", "MODIFIED w-white", "MODIFIED w-white", "MODIFIED w-black", "DELETED w-white", "DELETED w-black",
+			}
+			wantWhite := []string{"ADDED w-white", "MODIFIED w-white", "DELETED w-white", "ADDED w-black", "DELETED w-black"}
+			v.saw(v.take(all, len(wantAll)), "a watch on a namespace sends", wantAll)
+			v.saw(v.take(white, len(wantWhite)), "a watch with the label selector color=white sends (what no longer matches is DELETED, what now does is ADDED)", wantWhite)
+			late := v.follow(llamas(here), query)
+			defer late.cancel()
+			v.begun(late)
+			events := v.take(late, len(wantAll))
+			v.saw(events, "a watch that begins later, from the same resourceVersion, sends", wantAll)
+			v.rising(from, events)
+		}))).
+		Assess("without a resourceVersion, and of all namespaces", check.Assess(step(func(v visit) {
+			if !v.listsAll() {
+				return // that is for another check
+			}
+			v.make(here, labelled("w-first", "set", "w"))
+			w := v.follow(llamas(""), "&labelSelector=set%3Dw")
+			defer w.cancel()
+			v.begun(w)
+			v.make(there, labelled("w-second", "set", "w"))
+			want := []string{"ADDED w-first", "ADDED w-second"}
+			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and goes on", want)
+		}))).Feature()
+}
+
+func (v visit) saw(events []event, expected string, want []string) {
+	v.t.Helper()
+	if got := told(events); !slices.Equal(got, want) {
+		v.Fail(v.t, expected+" "+strings.Join(want, ", "), "it sends "+strings.Join(append(got, "nothing more"), ", "))
+	}
+}
+
+// rising fails the check unless each event has a later resourceVersion than the one before.
+func (v visit) rising(from string, events []event) {
+	v.t.Helper()
+	last := from
+	for _, e := range events {
+		if !later(versionOf(e.Object), last) {
+			v.Fail(v.t, "each event's resourceVersion is later than that of the event before, also that of DELETED: a watch goes on from it",
+				fmt.Sprintf("%s has %q after %q", e, versionOf(e.Object), last))
+		}
+		last = versionOf(e.Object)
+	}
+}
+
+// later says whether a resourceVersion comes after another. They are decimal numbers since Kubernetes 1.35; others can only differ.
+func later(version, than string) bool {
+	a, errA := strconv.ParseUint(version, 10, 64)
+	b, errB := strconv.ParseUint(than, 10, 64)
+	if errA != nil || errB != nil {
+		return version != "" && version != than
+	}
+	return a > b
+}
+
+func bookmarks() types.Feature {
+	return features.New("bookmarks").
+		Assess("before the end", check.Assess(step(func(v visit) {
+			var seen []event
+			// A server may need more than a second for it.
+			for _, seconds := range []string{"1", "4"} {
+				w := v.follow(llamas(here), "&allowWatchBookmarks=true&resourceVersion="+v.now(here)+"&timeoutSeconds="+seconds)
+				v.begun(w)
+				for e := range w.events {
+					seen = append(seen, e)
+				}
+				w.cancel()
+				for _, e := range seen {
+					if e.Type != "BOOKMARK" {
+						continue
+					}
+					if versionOf(e.Object) == "" || textOf(e.Object, "kind") != "Llama" {
+						v.Fail(v.t, "a BOOKMARK is a Llama with nothing but a resourceVersion", fmt.Sprintf("its kind is %q and its resourceVersion %q", textOf(e.Object, "kind"), versionOf(e.Object)))
+					}
+					return
+				}
+			}
+			v.Fail(v.t, "a watch with allowWatchBookmarks=true sends a BOOKMARK before its timeoutSeconds end",
+				fmt.Sprintf("watches of 1 and 4 seconds sent %s and no BOOKMARK", english.Plural(len(seen), "event", "")))
+		}))).Feature()
+}
+
+func initialEvents() types.Feature {
+	return features.New("initial events").
+		Assess("served or refused", check.Assess(step(func(v visit) {
+			v.make(here, labelled("i-1", "set", "i"))
+			v.make(here, labelled("i-2", "set", "i"))
+			w := v.follow(llamas(here), "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=set%3Di&timeoutSeconds=5")
+			defer w.cancel()
+			if w.refused != nil {
+				if w.refused.code >= 400 && w.refused.code < 500 && w.refused.isStatus("") {
+					return // client-go lists instead
+				}
+				v.fail(*w.refused, "a watch with sendInitialEvents=true is served, or refused with a Status of 400 to 499", "the answer is "+w.refused.told())
+			}
+			const expected = "a watch with sendInitialEvents=true sends ADDED i-1, ADDED i-2, and then a BOOKMARK with the annotation k8s.io/initial-events-end: \"true\""
+			var seen []string
+			for {
+				select {
+				case e, ok := <-w.events:
+					if ok && e.Type != "BOOKMARK" {
+						seen = append(seen, e.String())
+						continue
+					}
+					annotations, _ := numberOf(e.Object, "metadata", "annotations").(map[string]any)
+					slices.Sort(seen)
+					if !ok || annotations["k8s.io/initial-events-end"] != "true" {
+						v.Fail(v.t, expected, fmt.Sprintf("it sends %v and then no such BOOKMARK", seen))
+					}
+					if !slices.Equal(seen, []string{"ADDED i-1", "ADDED i-2"}) {
+						v.Fail(v.t, expected, fmt.Sprintf("it sends %v before the BOOKMARK", seen))
+					}
+					return
+				case <-time.After(eventPatience):
+					v.Fail(v.t, expected, fmt.Sprintf("it sends %v and then no such BOOKMARK", seen))
+				}
+			}
+		}))).Feature()
+}
+
+// changesUntilGone are more changes than a history may have: see the task.
+const changesUntilGone = 320
+
+func gone() types.Feature {
+	return features.New("too old").
+		Assess("no change is missed silently", check.Assess(step(func(v visit) {
+			v.make(here, newLlama("restless", 100, 1.5))
+			from := v.now(here)
+			// Several at a time: each patches its own llama, so that they don't wait for each other.
+			const writers = 8
+			var group sync.WaitGroup
+			failed := make(chan answer, writers)
+			for n := range writers {
+				name := fmt.Sprintf("restless-%d", n)
+				v.make(here, newLlama(name, 100, 1.5))
+				group.Go(func() {
+					for i := range changesUntilGone / writers {
+						a := v.send(v.ctx, http.MethodPatch, llama(here, name), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1), "Content-Type", "application/merge-patch+json")
+						if a.code != http.StatusOK {
+							failed <- a
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			select {
+			case a := <-failed:
+				v.fail(a, "a llama can be patched many times", "the answer is "+a.told())
+			default:
+			}
+			changes := writers + writers*(changesUntilGone/writers)
+			w := v.follow(llamas(here), "&resourceVersion="+from)
+			defer w.cancel()
+			if w.refused != nil {
+				if w.refused.code == http.StatusGone {
+					return
+				}
+				v.fail(*w.refused, "a watch from a resourceVersion that is too old answers 410 Gone", "the answer is "+w.refused.told())
+			}
+			count := 0
+			for {
+				select {
+				case e, ok := <-w.events:
+					if ok && e.Type == "ERROR" {
+						if code := fmt.Sprint(e.Object["code"]); code != "410" {
+							v.Fail(v.t, "the ERROR event of a watch that is too old is a Status with the code 410", "its code is "+code)
+						}
+						return
+					}
+					if ok {
+						count++
+					}
+					if count == changes {
+						return // it has forgotten nothing, and that is right as well
+					}
+					if ok {
+						continue
+					}
+				case <-time.After(eventPatience / 3):
+				}
+				v.Fail(v.t, fmt.Sprintf("a watch from a resourceVersion before %d changes sends all of them, or says 410 Gone", changes),
+					fmt.Sprintf("it sends %d events and no error: whoever watches never learns of the others", count))
+			}
+		}))).Feature()
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package llama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"lva.io/operators/solutions/07-llama/api/v1alpha"
+	"lva.io/operators/solutions/07-llama/internal/store"
+)
+
+// errUnchanged ends a change that would change nothing, errDryRun one that was only a trial.
+var errUnchanged, errDryRun = errors.New("unchanged"), errors.New("dry run")
+
+// Create stores a new llama.
+func (l *Llamas) Create(_ context.Context, object runtime.Object, dryRun bool) (runtime.Object, error) {
+	llama, ok := object.(*v1alpha.Llama)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no llama", object)
+	}
+	if llama.ResourceVersion != "" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	prepareNew(llama)
+	if err := validate(llama); err != nil {
+		return nil, err
+	}
+	if dryRun {
+		if _, err := l.store.Get(types.NamespacedName{Namespace: llama.Namespace, Name: llama.Name}); err == nil {
+			return nil, explain(store.ErrExists, llama.Name)
+		}
+		return present(llama), nil
+	}
+	created, err := l.store.Create(llama)
+	if err != nil {
+		return nil, explain(err, llama.Name)
+	}
+	return present(created), nil
+}
+
+// prepareNew sets what the server decides, whatever the client has sent.
+func prepareNew(llama *v1alpha.Llama) {
+	if llama.Name == "" && llama.GenerateName != "" {
+		llama.Name = llama.GenerateName + utilrand.String(5)
+	}
+	llama.UID = uuid.NewUUID()
+	llama.CreationTimestamp = metav1.Now().Rfc3339Copy()
+	llama.DeletionTimestamp, llama.DeletionGracePeriodSeconds = nil, nil
+	llama.Generation = 1
+	llama.ManagedFields = nil // these are for server-side apply, which this server does not have
+}
+
+// validate says all that is wrong with a llama at once.
+func validate(llama *v1alpha.Llama) error {
+	wrong := validation.ValidateObjectMeta(&llama.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if llama.Spec.Weight < 0 {
+		wrong = append(wrong, field.Invalid(field.NewPath("spec", "weight"), llama.Spec.Weight, "must not be negative"))
+	}
+	if llama.Spec.Height < 0 {
+		wrong = append(wrong, field.Invalid(field.NewPath("spec", "height"), llama.Spec.Height, "must not be negative"))
+	}
+	if len(wrong) > 0 {
+		return apierrors.NewInvalid(groupKind, llama.Name, wrong)
+	}
+	return nil
+}
+
+// Update stores what change makes of the current llama, unless somebody else was faster.
+func (l *Llamas) Update(_ context.Context, namespace, name string, change func(current runtime.Object) (runtime.Object, error), dryRun bool) (runtime.Object, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	var result *v1alpha.Llama
+	replace := func(current *v1alpha.Llama) (*v1alpha.Llama, error) {
+		object, err := change(present(current))
+		if err != nil {
+			return nil, err
+		}
+		updated, ok := object.(*v1alpha.Llama)
+		if !ok {
+			return nil, fmt.Errorf("a %T is no llama", object)
+		}
+		if err := prepareUpdate(updated, current); err != nil {
+			return nil, err
+		}
+		if err := validate(updated); err != nil {
+			return nil, err
+		}
+		switch result = updated; {
+		case apiequality.Semantic.DeepEqual(updated.ObjectMeta, current.ObjectMeta) && updated.Spec == current.Spec:
+			return nil, errUnchanged // nothing is written, and no watch is woken
+		case dryRun:
+			return nil, errDryRun
+		}
+		return updated, nil
+	}
+	stored, err := l.store.Update(key, replace)
+	if errors.Is(err, errUnchanged) || errors.Is(err, errDryRun) {
+		return present(result), nil
+	}
+	if err != nil {
+		return nil, explain(err, name)
+	}
+	return present(stored), nil
+}
+
+// prepareUpdate keeps what nobody may change, and refuses an update of what is no longer there.
+func prepareUpdate(updated, current *v1alpha.Llama) error {
+	//lab:begin conflict
+	if updated.ResourceVersion != "" && updated.ResourceVersion != current.ResourceVersion {
+		return apierrors.NewConflict(groupResource, current.Name,
+			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	}
+	//lab:else
+	// // TODO(lab): b2. Who has read an older version must not overwrite what has happened since: apierrors.NewConflict.
+	//lab:end
+	if updated.UID != "" && updated.UID != current.UID {
+		return apierrors.NewConflict(groupResource, current.Name,
+			fmt.Errorf("the UID in the request is %s, and that of the object is %s: it is another one", updated.UID, current.UID))
+	}
+	if current.DeletionTimestamp != nil {
+		for _, finalizer := range updated.Finalizers {
+			if !slices.Contains(current.Finalizers, finalizer) {
+				return apierrors.NewInvalid(groupKind, current.Name, field.ErrorList{field.Forbidden(
+					field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted")})
+			}
+		}
+	}
+	updated.UID = current.UID
+	updated.ResourceVersion = current.ResourceVersion
+	updated.CreationTimestamp = current.CreationTimestamp
+	updated.DeletionTimestamp = current.DeletionTimestamp
+	updated.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds
+	updated.GenerateName = current.GenerateName
+	updated.ManagedFields = nil
+	updated.TypeMeta = current.TypeMeta
+	updated.Generation = current.Generation
+	if updated.Spec != current.Spec {
+		updated.Generation++
+	}
+	return nil
+}
+
+// Delete removes a llama, or, if somebody holds it with a finalizer, marks it as deleted.
+func (l *Llamas) Delete(_ context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool) (runtime.Object, bool, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	var result *v1alpha.Llama
+	stored, err := l.store.Update(key, func(current *v1alpha.Llama) (*v1alpha.Llama, error) {
+		if err := checkPreconditions(current, options.Preconditions); err != nil {
+			return nil, err
+		}
+		result = current.DeepCopy()
+		marked := result.DeletionTimestamp != nil
+		if !marked {
+			result.DeletionTimestamp = new(metav1.Now().Rfc3339Copy())
+			result.DeletionGracePeriodSeconds = new(int64(0))
+			result.Generation++
+			result.Finalizers = addPropagation(result.Finalizers, options.PropagationPolicy)
+		}
+		switch {
+		case dryRun:
+			return nil, errDryRun
+		case marked:
+			return nil, errUnchanged
+		}
+		return result, nil
+	})
+	if errors.Is(err, errUnchanged) || errors.Is(err, errDryRun) {
+		return present(result), len(result.Finalizers) == 0, nil
+	}
+	if err != nil {
+		return nil, false, explain(err, name)
+	}
+	return present(stored), len(stored.Finalizers) == 0, nil
+}
+
+// addPropagation asks the garbage collector to look after what the llama owns, before it goes: it removes its finalizer then.
+func addPropagation(finalizers []string, policy *metav1.DeletionPropagation) []string {
+	if policy == nil {
+		return finalizers
+	}
+	wanted := map[metav1.DeletionPropagation]string{
+		metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents,
+		metav1.DeletePropagationOrphan:     metav1.FinalizerOrphanDependents,
+	}[*policy]
+	if wanted == "" || slices.Contains(finalizers, wanted) {
+		return finalizers
+	}
+	return append(finalizers, wanted)
+}
+
+// checkPreconditions refuses to delete another llama than the client means: one of the same name, or a newer state.
+func checkPreconditions(current *v1alpha.Llama, wanted *metav1.Preconditions) error {
+	//lab:begin preconditions
+	switch {
+	case wanted == nil:
+		return nil
+	case wanted.UID != nil && *wanted.UID != current.UID:
+		return apierrors.NewConflict(groupResource, current.Name, fmt.Errorf("the UID in the precondition is %s, and that of the object is %s", *wanted.UID, current.UID))
+	case wanted.ResourceVersion != nil && *wanted.ResourceVersion != current.ResourceVersion:
+		return apierrors.NewConflict(groupResource, current.Name, fmt.Errorf("the resourceVersion in the precondition is %s, and that of the object is %s", *wanted.ResourceVersion, current.ResourceVersion))
+	}
+	//lab:else
+	// // TODO(lab): b3. The uid and the resourceVersion that the client wants, if it wants any.
+	//lab:end
+	return nil
+}
