@@ -43,8 +43,8 @@ lab-%: $(LAB) ## Grade your lab; with CLUSTER=kind or CLUSTER=context:NAME on su
 hint-%: $(LAB) ## Show the next hint for the first check that failed
 	@$(LAB) hint $*
 
-watch-%: $(LAB) ## Grade your lab again each time you save a file
-	@$(LAB) watch $*
+watch-%: $(LAB) ## Grade your lab again each time you save a file (lab 7 part by part; PART=read: only this part)
+	@$(LAB) watch $* $(if $(PART),--part $(PART))
 
 torture-%: $(LAB) ## Crash your operator at each of its writes, and check that it recovers
 	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER))
@@ -115,8 +115,8 @@ test: unit certify ## Unit tests, then certification of every lab
 unit: $(LAB) ## Unit tests only
 	@$(LAB) test
 
-certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades
-	@$(LAB) certify --parallel 5
+certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades (WITHIN=25m, SEED=7)
+	@$(LAB) certify --parallel 5 $(if $(WITHIN),--within $(WITHIN)) $(if $(SEED),--seed $(SEED))
 
 mutate: $(LAB) ## Judge the checks by mutants made from the solutions' syntax (SAMPLE=10: ten; SEED=7: the same ten again)
 	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
@@ -151,7 +151,7 @@ $(LAB): $(SOURCES)
 	@$(GO_IS_HERE)
 	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
-	@.cache/bin/bootstrap lab $(MAKECMDGOALS)
+	@.cache/bin/bootstrap lab $(MAKECMDGOALS) $(foreach name,ADDONS NODE CLUSTER,$(if $($(name)),'$(name)=$($(name))'))
 
 $(INSTRUCTOR): $(SOURCES)
 	@$(GO_IS_HERE)

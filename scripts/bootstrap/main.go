@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command bootstrap builds the lab command, or the cluster command when it is named, and then what the goals of make that are
-// named behind it need. On a fresh machine that takes minutes, so it shows how far it is. It is what make runs first: it
+// named behind it need, with make's variables among them: bootstrap lab up ADDONS=cert-manager. On a fresh machine that takes minutes, so it shows how far it is. It is what make runs first: it
 // imports next to nothing and is there within seconds.
 package main
 
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,8 +45,17 @@ func run(ctx context.Context, args []string) error {
 		return touch(command.Output)
 	}
 	all := []programs.Program{command}
-	for _, goal := range args[min(1, len(args)):] {
-		needed, err := programs.For(root, goal)
+	var goals []string
+	variables := map[string]string{}
+	for _, arg := range args[min(1, len(args)):] {
+		if name, value, is := strings.Cut(arg, "="); is {
+			variables[name] = value
+		} else {
+			goals = append(goals, arg)
+		}
+	}
+	for _, goal := range goals {
+		needed, err := programs.For(root, goal, variables)
 		if err != nil {
 			return err
 		}

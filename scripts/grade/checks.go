@@ -35,7 +35,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
-	protocolRun := protocol.Run{Freezer: s.freezer, Seed: r.Seed, Stories: r.Stories, Rules: s.rules}
+	protocolRun := protocol.Run{Kubectl: r.Kubectl, Freezer: s.freezer, Seed: r.Seed, Stories: r.Stories, Rules: s.rules}
 	r.report.Seed = r.Seed // what is not checked draws nothing from it
 	if s.injector != nil {
 		protocolRun.AuditMark = s.injector.AuditMark()
@@ -54,6 +54,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		defer end()
 		protocolRun.Control = socket
 		if operator != nil {
+			protocolRun.Server = operator.serving()
 			gone = operator.gone
 		}
 	}
@@ -195,6 +196,9 @@ func (r *results) take(event protocol.Event) error {
 	r.ended.Insert(check.ID)
 	if check.Status == report.Failed {
 		check.Evidence = slices.Concat(r.operator.troubles(r.logged), check.Evidence, r.operator.served(check))
+		if r.Lab.Aggregated {
+			check.Evidence = append(check.Evidence, r.operator.said(r.logged)...)
+		}
 	}
 	r.View.CheckDone(*check)
 	if check.Status == report.Failed && r.UntilFailed {

@@ -68,7 +68,15 @@ func (o *operator) routes(routes *http.ServeMux) {
 	injector := o.injector
 	route(routes, "POST "+protocol.StopOperator, func(*http.Request) (any, error) { return nil, o.stop(true) })
 	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
-	route(routes, "POST "+protocol.StartOperator, func(*http.Request) (any, error) { return nil, o.start() })
+	route(routes, "POST "+protocol.StartOperator, func(r *http.Request) (any, error) {
+		if err := o.start(); err != nil {
+			return nil, err
+		}
+		if server := o.server(); server != nil {
+			return nil, server.Listening(r.Context())
+		}
+		return nil, nil
+	})
 	route(routes, "POST "+protocol.Arm, func(r *http.Request) (any, error) {
 		var schedule faults.Schedule
 		if err := json.NewDecoder(r.Body).Decode(&schedule); err != nil {

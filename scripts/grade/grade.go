@@ -36,7 +36,8 @@ type Options struct {
 	// for the report. Default: embedded.
 	Start stage.Start
 	On    string
-	// Kubectl is the program that scripts of the submission find as kubectl.
+	// Kubectl is the control plane's program, which scripts of the submission find as kubectl, and which is the etcd of an aggregated API
+	// server that wants one.
 	Kubectl string
 	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
 	Seed uint32
@@ -229,7 +230,8 @@ func (r *run) install(
 ) (*subject, error) {
 	s := &subject{connection: links, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
 	what := stage.Submission{
-		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks,
+		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
+		ControlPlane: r.Kubectl,
 	}
 	err := r.step(ctx, on.Installing(), func(ctx context.Context) (_ string, err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
@@ -279,12 +281,19 @@ func (r *run) operate(ctx context.Context, s *subject, place stage.Operator, pat
 	defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
 	defer func() { r.report.OperatorLog = operator.lastWords() }()
 	defer func() { err = operator.explain(err) }()
+	if r.torture != nil {
+		end, err := operator.followStorage()
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	if err := r.step(ctx, "start the operator", func(ctx context.Context) (string, error) {
 		return "", operator.firstStart(ctx, patience)
 	}); err != nil {
 		return err
 	}
-	if r.Lab.Webhooks {
+	if r.Lab.Webhooks || r.Lab.Aggregated {
 		if err := place.Listening(ctx); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/submission"
 )
 
 const (
@@ -160,6 +161,9 @@ func (o *operator) firstStart(ctx context.Context, patience time.Duration) error
 	if err := o.start(); err != nil {
 		return err
 	}
+	if server := o.server(); server != nil {
+		return o.firstAnswer(ctx, server, log, patience)
+	}
 	for {
 		changed := log.Changed()
 		if err := log.Err(); err != nil {
@@ -171,10 +175,7 @@ func (o *operator) firstStart(ctx context.Context, patience time.Duration) error
 		select {
 		case <-changed:
 		case v := <-o.gone:
-			if v.outcome == report.Crashed {
-				v = o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself), patience)
-			}
-			return v
+			return o.goneAtFirst(v, log, patience)
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errSilent) {
 				return o.notStarted(log, "", patience)
@@ -182,6 +183,32 @@ func (o *operator) firstStart(ctx context.Context, patience time.Duration) error
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// firstAnswer waits until an aggregated API server accepts connections: it may ask for nothing before it is asked.
+func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *audit.Log, patience time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan error, 1)
+	go func() { answers <- server.Answers(ctx) }()
+	select {
+	case err := <-answers:
+		if errors.Is(err, errSilent) {
+			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connection at its port: "+
+				"does main listen at the port of its flag --%s?", patience, submission.SecurePortFlag)}
+		}
+		return err
+	case v := <-o.gone:
+		return o.goneAtFirst(v, log, patience)
+	}
+}
+
+// goneAtFirst is the verdict on an operator that was gone before it began its work.
+func (o *operator) goneAtFirst(v *verdict, log *audit.Log, patience time.Duration) *verdict {
+	if v.outcome == report.Crashed {
+		return o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself), patience)
+	}
+	return v
 }
 
 var errSilent = errors.New("the operator asked for nothing")

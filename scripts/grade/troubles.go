@@ -37,6 +37,33 @@ func (o *operator) served(check *report.Check) []string {
 	return []string{"the operator serves webhooks, by its log, at " + strings.Join(paths, " and ")}
 }
 
+// saidLines is how many lines of a server's log a failed check shows, and saidWidth how much of each, in bytes.
+const (
+	saidLines = 8
+	saidWidth = 500
+)
+
+// said is the end of what an aggregated API server has logged since its log had this size: of what it is asked, and of what it makes of
+// that, only its log tells.
+func (o *operator) said(since int64) []string {
+	if o == nil {
+		return nil
+	}
+	text := strings.TrimSpace(o.log.since(since))
+	if text == "" {
+		return []string{"the server has logged nothing since this check began"}
+	}
+	lines := strings.Split(text, "\n")
+	told := []string{"the last lines of the server's log since this check began:"}
+	for _, line := range lines[max(0, len(lines)-saidLines):] {
+		if len(line) > saidWidth {
+			line = strings.ToValidUTF8(line[:saidWidth], "") + "…"
+		}
+		told = append(told, line)
+	}
+	return told
+}
+
 func (o *operator) findings(since int64) operatorlog.Findings {
 	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.workshop.Module, Dir: o.workshop.Dir})
 }

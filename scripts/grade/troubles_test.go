@@ -103,3 +103,25 @@ func TestWhereWebhooksAreServedIsToldWhereNoneAnswers(t *testing.T) {
 		t.Errorf("its log does not tell, and it says %q", got)
 	}
 }
+
+// What a server is asked, and what it makes of that, nobody else can tell.
+func TestALogOfAServerEndsTheEvidence(t *testing.T) {
+	t.Parallel()
+	o := logging(t, "before the check")
+	mark := o.logged()
+	if got := strings.Join(o.said(mark), "\n"); got != "the server has logged nothing since this check began" {
+		t.Errorf("it says %q", got)
+	}
+	for n := range 20 {
+		fmt.Fprintf(o.log, "line %d\n", n)
+	}
+	fmt.Fprintln(o.log, strings.Repeat("é", 1000))
+	got := o.said(mark)
+	if len(got) != 1+saidLines || got[0] != "the last lines of the server's log since this check began:" || got[1] != "line 13" ||
+		got[saidLines] != strings.Repeat("é", saidWidth/2)+"…" {
+		t.Errorf("it says %q", got)
+	}
+	if got := (*operator)(nil).said(0); got != nil {
+		t.Errorf("nobody says %q", got)
+	}
+}

@@ -161,7 +161,7 @@ func (c *choice) screen(file string) terminal.Options {
 		options.Commands = terminal.Commands{
 			Hint: fmt.Sprintf("make hint-%d", n), Read: c.read("make read-"), Grade: fmt.Sprintf("make lab-%d", n),
 		}
-		if next, err := c.Labs.Lab(fmt.Sprint(n + 1)); err == nil {
+		if next, err := c.Labs.Lab(fmt.Sprint(n + 1)); err == nil && c.Lab.Part == "" {
 			options.Commands.Next = fmt.Sprintf("make read-%d", next.Number)
 		}
 	}
@@ -173,7 +173,7 @@ func (c *choice) screen(file string) terminal.Options {
 		options.OperatorLog = c.relative(filepath.Join(c.Out, operatorLogFile))
 	}
 	switch {
-	case !c.Lab.Operator || c.solution:
+	case !c.Lab.Operator || c.solution || c.Lab.Part != "":
 	case c.foreign || !c.where.embedded():
 		options.Commands.Torture = c.command("torture")
 	default:

@@ -169,7 +169,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		if err := formats.Write(filepath.Join(c.Out, verdictDir), *result); err != nil {
 			return nil, err
 		}
-		if err := keepBest(c.Out, result); err != nil {
+		if err := errors.Join(keepBest(c.Out, c.Lab, result), keepParts(c.Out, c.Lab, result)); err != nil {
 			return nil, err
 		}
 	}

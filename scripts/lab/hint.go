@@ -4,11 +4,7 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +47,7 @@ func hint(c *choice) error {
 	if err != nil {
 		return err
 	}
-	given, err := readHints(c.Out)
+	given, err := readKept[int](c.Out, hintsFile, hintsKept)
 	if err != nil {
 		return err
 	}
@@ -67,34 +63,11 @@ func hint(c *choice) error {
 	}
 	fmt.Printf("\nHint %d of %d: %s\n", n+1, len(check.Hints), check.Hints[n])
 	given[check.ID] = n + 1
-	return writeHints(c.Out, given)
+	return writeKept(c.Out, hintsFile, hintsKept, given)
 }
 
 // Hints that were given are remembered beside the reports, by check.
-const hintsFile = "hints.json"
-
-func readHints(dir string) (map[string]int, error) {
-	given := map[string]int{}
-	content, err := os.ReadFile(filepath.Join(dir, hintsFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return given, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(content, &given)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading which hints you had: %w; remove the file to begin again", err)
-	}
-	return given, nil
-}
-
-func writeHints(dir string, given map[string]int) error {
-	content, err := json.Marshal(given)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, hintsFile), content, 0o644); err != nil {
-		return fmt.Errorf("remembering which hints you had: %w", err)
-	}
-	return nil
-}
+const (
+	hintsFile = "hints.json"
+	hintsKept = "which hints you had"
+)

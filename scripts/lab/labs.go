@@ -77,12 +77,15 @@ func standing(lab *manifest.Lab, dir string) (row []string, err error) {
 	}
 	if last != nil {
 		score = fmt.Sprintf("%d of %d", last.Score, last.MaxScore)
-		if last.Outcome != report.Graded {
+		switch {
+		case last.Outcome != report.Graded:
 			score += " (" + string(last.Outcome) + ")"
+		case last.MaxScore < lab.MaxScore():
+			score += " (a part)"
 		}
 		when = last.Started.Local().Format("2 Jan 15:04")
 		next = fmt.Sprintf("make lab-%d", lab.Number)
-		if last.FullMarks() {
+		if last.FullMarks() && last.MaxScore == lab.MaxScore() {
 			next = "done"
 		}
 	}
@@ -101,9 +104,9 @@ const bestDir = "best"
 
 // keepBest keeps a verdict if no earlier one has as many points. A report that can't be read any more is of an older
 // version of this course, and is replaced.
-func keepBest(dir string, verdict *report.Report) error {
-	if verdict.Outcome == report.Error {
-		return nil // it says nothing of the submission
+func keepBest(dir string, lab *manifest.Lab, verdict *report.Report) error {
+	if verdict.Outcome == report.Error || lab.Part != "" {
+		return nil // it says nothing of the submission, or nothing of the other parts
 	}
 	dir = filepath.Join(dir, bestDir)
 	best, err := report.Read(filepath.Join(dir, report.JSONFile))

@@ -89,9 +89,14 @@ func up(ctx context.Context, here *checkout.Checkout, node bool) (started bool, 
 		return false, err
 	}
 	if node {
-		return here.Playground().UpWithNode(ctx, here.ControlPlane, parts)
+		started, err = here.Playground().UpWithNode(ctx, here.ControlPlane, parts)
+	} else {
+		started, err = here.Playground().Up(ctx, here.ControlPlane)
 	}
-	return here.Playground().Up(ctx, here.ControlPlane)
+	if err != nil {
+		return started, err
+	}
+	return started, unregisterServers(ctx, here.Playground())
 }
 
 // installAddons installs add-ons in the playground, and returns when they are usable. What it waits for is shown.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +19,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
 	"lva.io/operators/clusters/egress"
 	"lva.io/operators/clusters/embedded"
@@ -28,6 +33,7 @@ import (
 	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/stage/local"
 	"lva.io/operators/scripts/submission"
 )
@@ -126,8 +132,12 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 		way = local.ByNode(playground.Egress(), embedded.MachineIP)
 	}
 	on := local.New(&stage.Cluster{Config: config}, way)
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, ControlPlane: here.ControlPlane.Path}
+	if what.Aggregated {
+		what.DataDir = serverData(playground, workshop.Dir)
+	}
 	registered := false
-	err = operate(ctx, on, stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true}, environment, func() error {
+	err = operate(ctx, on, what, environment, func() error {
 		if err := warnOfFinalizers(ctx, here, config, dir, os.Stderr); err != nil {
 			return err
 		}
@@ -159,18 +169,100 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 	if err := begins(); err != nil {
 		return err
 	}
-	started, err := operator.Start(os.Stdout)
+	var saves <-chan save // none
+	if what.Aggregated {
+		if saves, err = watchFolder(ctx, what.Dir); err != nil {
+			return err
+		}
+	}
+	for {
+		started, err := operator.Start(os.Stdout)
+		if err != nil {
+			return err
+		}
+		again, err := attend(ctx, on, what.Workshop, started, saves)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// attend waits until an operator has ended, or was ended by somebody. With saves it builds the program at each, and ends the one that
+// runs so that it is started again; one that ended by itself, or does not compile, waits for the next save.
+func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan save) (again bool, err error) {
+	done := started.Done()
+	for {
+		select {
+		case <-done:
+			ended := fmt.Errorf("the operator ended by itself: %s", stage.Ending(started.Err()))
+			if saves == nil {
+				return false, ended
+			}
+			fmt.Fprintf(os.Stderr, "%v. Save a file to start it again, Ctrl-C to end.\n", ended)
+			done = nil
+		case <-on.Cluster().Lost:
+			return false, errors.Join(existing.ErrLost, started.Stop(stage.StopGrace))
+		case <-ctx.Done():
+			return false, started.Stop(stage.StopGrace)
+		case made := <-saves:
+			if made.err != nil {
+				return false, errors.Join(made.err, started.Stop(stage.StopGrace))
+			}
+			began := time.Now()
+			if err := workshop.Build(ctx); err != nil {
+				printUnbuilt(os.Stderr, made.file, err)
+				continue
+			}
+			fmt.Fprintf(os.Stderr, "%s was saved: built in %.1f s, starting again\n", made.file, time.Since(began).Seconds())
+			return true, started.Stop(stage.StopGrace)
+		}
+	}
+}
+
+// printUnbuilt says why what was saved can't be run. What ran before goes on.
+func printUnbuilt(w io.Writer, file string, err error) {
+	fmt.Fprintf(w, "%s was saved: %v\n", file, err)
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		for _, d := range problem.Diagnostics {
+			fmt.Fprintf(w, "    %s\n", strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+		}
+	}
+}
+
+// serverData is where the server of a folder stores, as long as the playground exists. Each folder has its own: how one stores, another
+// can't read.
+func serverData(playground *embedded.Playground, dir string) string {
+	return filepath.Join(playground.Dir, "server-data", fmt.Sprintf("%s-%x", filepath.Base(dir), crc32.ChecksumIEEE([]byte(dir))))
+}
+
+// unregisterServers removes the APIServices of a server that was killed together with its lab run: while one is registered, no
+// namespace can be deleted. Those of one that runs stay.
+func unregisterServers(ctx context.Context, playground *embedded.Playground) error {
+	unlock, err := lockRun(playground)
+	if errors.Is(err, errRuns) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	select {
-	case <-started.Done():
-		return fmt.Errorf("the operator ended by itself: %s", stage.Ending(started.Err()))
-	case <-on.Cluster().Lost:
-		return errors.Join(existing.ErrLost, started.Stop(stage.StopGrace))
-	case <-ctx.Done():
-		return started.Stop(stage.StopGrace)
+	defer unlock()
+	config, err := playground.Config()
+	if err != nil {
+		return err
 	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	left, err := client.Resource(submission.APIServices).List(ctx, metav1.ListOptions{LabelSelector: existing.Label})
+	if err != nil {
+		return fmt.Errorf("looking for APIServices that a killed lab run has left: %w", err)
+	}
+	var registrations []*unstructured.Unstructured
+	for i := range left.Items {
+		registrations = append(registrations, &left.Items[i])
+	}
+	return install.Withdraw(ctx, client, registrations)
 }
 
 // prepareRun builds what is in a folder, and generates its manifests. Whoever calls it closes the workshop's scope.
@@ -236,7 +328,7 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups, Webhooks: true}
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, ControlPlane: here.ControlPlane.Path}
 	return operate(ctx, on, what, environment, func() error {
 		fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, under its own account; Ctrl-C stops it.\n", there.Context)
 		if manifests.HasWebhooks() {

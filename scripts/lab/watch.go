@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/own"
@@ -30,6 +31,7 @@ const saveWindow = 50 * time.Millisecond
 
 func watchCommand() *cobra.Command {
 	var flags choiceFlags
+	var part string
 	command := &cobra.Command{
 		Use: "watch N", GroupID: groupStudents, Short: "Grade a lab again each time one of its files is saved", Args: exactlyOneLab,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -37,16 +39,21 @@ func watchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return watch(command.Context(), chosen)
+			return watch(command.Context(), stretch{whole: chosen, only: part})
 		},
 	}
 	flags.register(command)
+	command.Flags().StringVar(&part, "part", "", partUsage)
 	return command
 }
 
 // watch grades until the context ends. While the student types, the next cluster is being started or waits. A save
 // during a run ends the run: its verdict would be about what is no longer there.
-func watch(ctx context.Context, c *choice) error {
+func watch(ctx context.Context, s stretch) error {
+	c, err := s.next()
+	if err != nil {
+		return err
+	}
 	if _, err := tools(ctx, c); err != nil {
 		return err
 	}
@@ -67,13 +74,20 @@ func watch(ctx context.Context, c *choice) error {
 	warm := own.NewWarm(ctx, start)
 	defer func() { warm.Close() }()
 	for {
-		saved, err := gradeUntilSaved(ctx, c, on(warm.Take), saves)
+		if c, err = s.next(); err != nil {
+			return err
+		}
+		verdict, err := gradeUntilSaved(ctx, c, on(warm.Take), saves)
 		if err != nil {
 			return err
 		}
 		warm.Close()
 		warm = own.NewWarm(ctx, start)
-		if saved {
+		if verdict == nil {
+			continue
+		}
+		if s.follows(c, verdict) {
+			fmt.Printf("\nPart %s has full marks: going on.\n", c.Lab.Part)
 			continue
 		}
 		fmt.Printf("\nWatching %s: save a file to grade again, Ctrl-C to end.\n", c.relative(c.Dir))
@@ -89,8 +103,8 @@ func watch(ctx context.Context, c *choice) error {
 	}
 }
 
-// gradeUntilSaved grades once. It says whether a file was saved before there was a verdict.
-func gradeUntilSaved(ctx context.Context, c *choice, start stage.Start, saves <-chan save) (saved bool, err error) {
+// gradeUntilSaved grades once. The verdict is nil if a file was saved before there was one.
+func gradeUntilSaved(ctx context.Context, c *choice, start stage.Start, saves <-chan save) (verdict *report.Report, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
 	}
@@ -98,25 +112,26 @@ func gradeUntilSaved(ctx context.Context, c *choice, start stage.Start, saves <-
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() {
-		_, err := gradeOne(run, c, how{start: start})
+		var err error
+		verdict, err = gradeOne(run, c, how{start: start})
 		done <- err
 	}()
 	select {
 	case err := <-done:
 		if ctx.Err() != nil {
-			return false, cli.ErrSaid
+			return nil, cli.ErrSaid
 		}
-		return false, err
+		return verdict, err
 	case made := <-saves:
 		cancel(errSaved)
 		if err := <-done; err != nil && ctx.Err() == nil && !errors.Is(err, errSaved) {
-			return false, err
+			return nil, err
 		}
 		if made.err != nil {
-			return false, made.err
+			return nil, made.err
 		}
 		fmt.Printf("\n%s was saved: grading again\n", made.file)
-		return true, nil
+		return nil, nil
 	}
 }
 

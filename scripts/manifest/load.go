@@ -90,7 +90,7 @@ func (m *Manifest) expand() {
 				continue // check has found it
 			}
 			copied := *check
-			copied.Points, copied.Needs = 0, nil
+			copied.Points, copied.Part, copied.Needs = 0, "", nil
 			all = append(all, copied)
 		}
 		lab.Checks = append(all, lab.Checks...)
@@ -217,8 +217,29 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 			}
 		}
 	}
+	l.checkParts(found, where, at)
 	if sum := l.MaxScore(); sum != maxPoints {
 		found.add(where, at("checks"), "the points of lab %s sum to %d; make it %d", l.Name, sum, maxPoints)
+	}
+}
+
+// checkParts demands that parts can be done one after the other: each check is in one, and those of a part follow each other.
+func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []string) {
+	parts := l.Parts()
+	if len(parts) == 0 {
+		return
+	}
+	ended := map[string]bool{}
+	for i, check := range l.Checks {
+		switch {
+		case check.Part == "":
+			found.add(where, at("checks", i), "%s is in no part, and other checks of lab %s are; name one of %s", check.ID, l.Name, strings.Join(parts, ", "))
+		case ended[check.Part]:
+			found.add(where, at("checks", i, "part"), "checks of another part stand between %s and the others of %s; let those of a part follow each other", check.ID, check.Part)
+		}
+		if i+1 < len(l.Checks) && l.Checks[i+1].Part != check.Part {
+			ended[check.Part] = true
+		}
 	}
 }
 

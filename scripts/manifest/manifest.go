@@ -57,6 +57,8 @@ type Lab struct {
 	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
 	// are not, so that what a submission does beyond the lab can't get in its way.
 	Webhooks bool `json:"webhooks,omitempty"`
+	// Aggregated is true where the operator is an aggregated API server: it is registered by its APIService.
+	Aggregated bool `json:"aggregated,omitempty"`
 	// TimeLimit is for all checks of a run together.
 	TimeLimit metav1.Duration `json:"timeLimit"`
 	// Groups are the API groups of the kinds that the student builds.
@@ -65,6 +67,9 @@ type Lab struct {
 	Preconditions *Preconditions `json:"preconditions,omitempty"`
 	// Checks in the order in which they run. Their points sum to 100. Load puts the preconditions first.
 	Checks []Check `json:"checks"`
+
+	// Part is the part to which Limit has limited the lab; empty: it is the whole lab. It is not in the file.
+	Part string `json:"-"`
 }
 
 // Stage is where an operator runs.
@@ -96,6 +101,8 @@ type Check struct {
 	ID string `json:"id"`
 	// Title is the sentence for the student; it is true when the check passes.
 	Title string `json:"title"`
+	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others.
+	Part string `json:"part,omitempty"`
 	// Points of the lab's 100; 0 for a precondition.
 	Points int `json:"points"`
 	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
@@ -148,6 +155,42 @@ func (l *Lab) Check(id string) (*Check, error) {
 		known[i] = check.ID
 	}
 	return nil, fmt.Errorf("lab %s has no check %q; its checks are %s", l.Name, id, english.WordSeries(known, "and"))
+}
+
+// Parts are the names of the lab's parts in their order; none if it is not built in parts.
+func (l *Lab) Parts() (names []string) {
+	for _, check := range l.Own() {
+		if check.Part != "" && !slices.Contains(names, check.Part) {
+			names = append(names, check.Part)
+		}
+	}
+	return names
+}
+
+// Limit is the lab with the checks of one part, as if what comes before that part were done: checks of other parts block none of it.
+func (l *Lab) Limit(part string) (*Lab, error) {
+	switch parts := l.Parts(); {
+	case len(parts) == 0:
+		return nil, fmt.Errorf("lab %s is not built in parts", l.Name)
+	case !slices.Contains(parts, part):
+		return nil, fmt.Errorf("lab %s has no part %q; its parts are %s", l.Name, part, english.WordSeries(parts, "and"))
+	}
+	limited := *l
+	limited.Part, limited.Title = part, l.Title+", part "+part
+	other := func(id string) bool {
+		check, err := l.Check(id)
+		return err != nil || check.Part != part
+	}
+	limited.Checks = nil
+	for _, check := range l.Checks {
+		if check.Part != part && !check.Precondition() {
+			continue
+		}
+		check.Needs = slices.DeleteFunc(slices.Clone(check.Needs), other)
+		check.Causes = slices.DeleteFunc(slices.Clone(check.Causes), other)
+		limited.Checks = append(limited.Checks, check)
+	}
+	return &limited, nil
 }
 
 // AddonsOf are the add-ons of labs, each once, sorted.

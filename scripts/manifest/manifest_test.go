@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/scripts/manifest"
@@ -199,6 +200,42 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
+// A part is graded as if those before it were done, and knows nothing of those after it.
+func TestALabIsLimitedToAPart(t *testing.T) {
+	t.Parallel()
+	lab := &manifest.Lab{Name: "07-oven", Title: "The oven", Checks: []manifest.Check{
+		{ID: "served"},
+		{ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed", "crisp"}},
+		{ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}},
+		{ID: "crisp", Part: "bake", Points: 50, Needs: []string{"warm"}, Causes: []string{"closed"}},
+	}}
+	if got := lab.Parts(); !slices.Equal(got, []string{"heat", "bake"}) {
+		t.Errorf("the parts are %v", got)
+	}
+	for part, want := range map[string][]manifest.Check{
+		"heat": {{ID: "served"}, {ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed"}}, {ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}}},
+		"bake": {{ID: "served"}, {ID: "crisp", Part: "bake", Points: 50}},
+	} {
+		limited, err := lab.Limit(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("the checks of %s (-want +got):\n%s", part, diff)
+		}
+		if limited.Part != part || limited.Title != "The oven, part "+part || limited.Name != lab.Name {
+			t.Errorf("limited to %s it is %+v", part, limited)
+		}
+	}
+	if len(lab.Checks) != 4 || len(lab.Checks[3].Needs) != 1 || lab.Part != "" {
+		t.Errorf("the whole lab is now %+v", lab)
+	}
+	_, err := lab.Limit("cool")
+	wantError(t, err, `lab 07-oven has no part "cool"; its parts are heat and bake$`)
+	_, err = (&manifest.Lab{Name: "01-pancake"}).Limit("heat")
+	wantError(t, err, `lab 01-pancake is not built in parts$`)
+}
+
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
@@ -247,6 +284,8 @@ func TestLoadRefuses(t *testing.T) {
 				"    hints: [one, two]\n  - id: cold-pan\n    title: Nothing happens in a cold pan\n    points: 10\n    causes: [never-drops]",
 			`:51: labs\[1\].checks\[2\].causes\[1\]: never-drops would be the cause of itself; leave it out\n.*:57: .*cold-pan would be the cause of itself`,
 		},
+		{"a check without a part beside one that has one", "id: flips", "id: flips\n    part: pan", `:43: labs\[1\].checks\[1\]: once is in no part, and other checks of lab 02-pan-flipper are; name one of pan`},
+		{"a part with capitals", "id: flips", "id: flips\n    part: Pan", `:38: labs\[1\].checks\[0\].part: .*expected: The part of the lab`},
 		{"points that do not sum to 100", "points: 60", "points: 50", `:11: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -266,6 +305,20 @@ func TestLoadRefuses(t *testing.T) {
 			wantError(t, err, test.want)
 		})
 	}
+}
+
+// Parts that are mixed can't be done one after the other.
+func TestLoadRefusesPartsThatAreMixed(t *testing.T) {
+	t.Parallel()
+	list := readFile(t, "testdata/repository/labs/labs.yaml")
+	for id, part := range map[string]string{"flips": "pan", "once": "air", "never-drops": "pan", "cold-pan": "pan"} {
+		list = strings.Replace(list, "id: "+id, "id: "+id+"\n    part: "+part, 1)
+	}
+	root := t.TempDir()
+	writeFile(t, root, manifest.File, list)
+	writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
+	_, err := manifest.Load(root)
+	wantError(t, err, `labs\[1\].checks\[2\].part: checks of another part stand between never-drops and the others of pan`)
 }
 
 func TestLoadTellsAllProblemsAtOnceInTheOrderOfTheFile(t *testing.T) {
@@ -371,6 +424,9 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 		}
 		for field := range test.goType.Fields() {
 			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "-" {
+				continue // it is not in the file
+			}
 			property, ok := properties[name].(map[string]any)
 			if !ok {
 				t.Errorf("%s.%s has no property %q", test.goType, field.Name, name)

@@ -157,7 +157,7 @@ func of(solution string, set *token.FileSet, pkg *packages.Package) ([]Mutant, e
 			continue // the student is given it
 		}
 		s := &source{
-			set: set, file: set.File(file.Pos()), syntax: file, info: pkg.TypesInfo, content: content, name: relative,
+			set: set, file: set.File(file.Pos()), syntax: file, info: pkg.TypesInfo, content: content, name: relative, texts: map[ast.Node]bool{},
 			// What is scaffolded is nobody's work, but for what stands in a region.
 			regions: strings.HasPrefix(relative, "cmd/"),
 		}

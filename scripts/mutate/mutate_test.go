@@ -150,6 +150,19 @@ var operators = []struct {
 		"h, constant: 2 → 1",
 		"h, constant: 2 → 3",
 	}},
+	{"texts", `
+		type problem struct{ Code int; Message string }
+		func (p *problem) Error() string { return p.Message }
+		func refuse(message string, code int) *problem { return &problem{Message: message, Code: code} }
+		func say(message string) string { return message }
+		func f() error { say("please"); return refuse("it is only"+" read by people", 400) }`, []string{
+		"refuse, drop-element: Message: message, → (nothing)",
+		"refuse, drop-element: , Code: code → (nothing)",
+		`f, remove-statement: say("please") → (nothing)`,
+		`f, constant: "please" → "pleasex"`,
+		"f, constant: 400 → 399",
+		"f, constant: 400 → 401",
+	}},
 	{"unused", `
 		func f(numbers []int) (n int) {
 			count := len(numbers)

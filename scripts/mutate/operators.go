@@ -43,7 +43,7 @@ func (s *source) syntaxTree() {
 			continue
 		}
 		ast.Inspect(declaration, func(n ast.Node) bool {
-			if n == nil || isForPeople(n) {
+			if n == nil || isForPeople(n) || s.texts[n] {
 				return false
 			}
 			s.node(n)
@@ -57,7 +57,7 @@ func (s *source) syntaxTree() {
 func isForPeople(n ast.Node) bool {
 	if pair, ok := n.(*ast.KeyValueExpr); ok {
 		key, ok := pair.Key.(*ast.Ident)
-		return ok && key.Name == "Message" // of a condition
+		return ok && (key.Name == "Message" || key.Name == "Description") // of a condition, of a column
 	}
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -68,7 +68,7 @@ func isForPeople(n ast.Node) bool {
 		return false
 	}
 	switch selector.Sel.Name {
-	case "Info", "Error", "Errorf", "V", "WithValues", "Eventf":
+	case "Info", "Warn", "Error", "Errorf", "V", "WithValues", "Eventf":
 		return true
 	}
 	of, ok := selector.X.(*ast.Ident)
@@ -307,6 +307,7 @@ func (s *source) call(n *ast.CallExpr) {
 	if !ok || isForPeople(n) {
 		return
 	}
+	s.errorTexts(n, signature)
 	for i := range len(n.Args) - 1 {
 		a, b := n.Args[i], n.Args[i+1]
 		if types.Identical(s.info.TypeOf(a), s.info.TypeOf(b)) {
@@ -318,6 +319,20 @@ func (s *source) call(n *ast.CallExpr) {
 	}
 	if method, ok := n.Fun.(*ast.SelectorExpr); ok && isCall(method.X) && types.Identical(s.info.TypeOf(method.X), s.info.TypeOf(n)) {
 		s.between(DropCall, method.X.End(), n.End(), "")
+	}
+}
+
+// errorTexts notes which arguments of a call are the text of the error that it makes, as in NewBadRequest or field.Invalid.
+func (s *source) errorTexts(n *ast.CallExpr, signature *types.Signature) {
+	fails := types.Universe.Lookup("error").Type().Underlying().(*types.Interface)
+	if signature.Results().Len() != 1 || !types.Implements(signature.Results().At(0).Type(), fails) {
+		return
+	}
+	for i := range min(len(n.Args), signature.Params().Len()) {
+		switch signature.Params().At(i).Name() {
+		case "message", "reason", "detail":
+			s.texts[n.Args[i]] = true
+		}
 	}
 }
 

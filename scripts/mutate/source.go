@@ -21,7 +21,8 @@ type source struct {
 	info    *types.Info
 	content []byte
 	name    string
-	regions bool // only solutions of tasks are changed
+	regions bool              // only solutions of tasks are changed
+	texts   map[ast.Node]bool // that only people read
 
 	within []declared
 	made   []Mutant

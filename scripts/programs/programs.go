@@ -7,7 +7,6 @@ package programs
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/node/targets"
@@ -45,17 +45,6 @@ func Cluster(root string) Program {
 	}}
 }
 
-// Addons is the program that installs add-ons: the Helm SDK is in it, and in no command of students.
-func Addons(root string) Program {
-	return Program{
-		gobuild.Target{Package: "./addons/install", Module: filepath.Join(root, "clusters"), Output: bin(root, "addons")},
-		progress.Work{
-			What:    "the installer of add-ons",
-			Modules: 60, Download: 8 * time.Second, Packages: 420, Compile: 60 * time.Second, Link: 3 * time.Second,
-		},
-	}
-}
-
 // command is a package main of the module scripts.
 func command(root, name string) gobuild.Target {
 	return gobuild.Target{Package: "./" + name, Module: filepath.Join(root, "scripts"), Output: bin(root, name)}
@@ -71,9 +60,12 @@ func ControlPlane(program *multicall.Program) Program {
 	}}
 }
 
+// nodes says whether there can be nodes for the embedded cluster: elsewhere none of their programs is built.
+const nodes = runtime.GOOS == "linux"
+
 // NodeInit is the node's first process, which finds out whether there can be a node. None where that is known.
 func NodeInit(root string) []Program {
-	if runtime.GOOS != "linux" {
+	if !nodes {
 		return nil
 	}
 	return []Program{Program(targets.Init(root))}
@@ -81,7 +73,7 @@ func NodeInit(root string) []Program {
 
 // Node are the programs of a node for the embedded cluster, and of the Pods that every node runs. None where there can be no node.
 func Node(root string) ([]Program, error) {
-	if runtime.GOOS != "linux" {
+	if !nodes {
 		return nil, nil
 	}
 	pods, err := targets.Pods(root)
@@ -93,6 +85,17 @@ func Node(root string) ([]Program, error) {
 		all = append(all, Program(program))
 	}
 	return all, nil
+}
+
+// Addons is the program that installs add-ons: the Helm SDK is in it, and in no command of students.
+func Addons(root string) Program {
+	return Program{
+		gobuild.Target{Package: "./addons/install", Module: filepath.Join(root, "clusters"), Output: bin(root, "addons")},
+		progress.Work{
+			What:    "the installer of add-ons",
+			Modules: 29, Download: 4 * time.Second, Packages: 176, Compile: 20 * time.Second, Link: 3 * time.Second,
+		},
+	}
 }
 
 // ControllerGen is the pinned controller-gen, which makes manifests from markers.
@@ -173,8 +176,9 @@ func Ensure(ctx context.Context, out *os.File, all ...Program) error {
 }
 
 // For lists the programs that a goal of the Makefile needs besides the command that it calls, which can't say so before it is
-// built itself. A goal that is missing here costs no more than a total that is too small: each command builds what it needs.
-func For(root, goal string) ([]Program, error) {
+// built itself. variables are those of the Makefile that were set: ADDONS, NODE and CLUSTER count. A goal that is missing here costs no
+// more than a total that is too small: each command builds what it needs.
+func For(root, goal string, variables map[string]string) ([]Program, error) {
 	kubernetes, err := multicall.New(root)
 	if err != nil {
 		return nil, err
@@ -189,7 +193,13 @@ func For(root, goal string) ([]Program, error) {
 		goal = name + "-N"
 	}
 	switch goal {
-	case "up", "bench":
+	case "up":
+		if wanted, err := strconv.ParseBool(variables["NODE"]); err == nil && !wanted {
+			return graded[:1], nil
+		}
+		addons, err := withAddons(root, strings.FieldsFunc(variables["ADDONS"], func(r rune) bool { return r == ',' }))
+		return slices.Concat(graded[:1], node, addons), err
+	case "bench":
 		return slices.Concat(graded[:1], node), nil
 	case "conformance":
 		return slices.Concat(graded[:1], node, []Program{Conformance(root)}), nil
@@ -198,34 +208,38 @@ func For(root, goal string) ([]Program, error) {
 	case "run-N":
 		return graded, nil
 	case "unit":
-		return slices.Concat(graded, node), nil
+		addons, err := withAddons(root, known.Names())
+		return slices.Concat(graded, node, addons), err
 	case "lab-N", "solution-N", "watch-N", "torture-N":
-		checks, err := checksOf(root, number)
-		if len(checks) == 0 {
+		wanted, err := labs(root, number)
+		if len(wanted) == 0 {
 			return nil, err // the lab command says at once that there is no such lab
 		}
-		return append(graded, checks...), err
-	case "grade", "certify", "mutate", "soak":
-		checks, err := checksOf(root, "")
-		return append(graded, checks...), err
-	case "test":
-		checks, err := checksOf(root, "")
-		return slices.Concat(graded, node, checks), err
+		more, err := grading(root, variables["CLUSTER"] == "", wanted...)
+		return append(graded, more...), err
+	case "grade", "certify", "mutate", "soak", "test":
+		all, err := labs(root, "")
+		if err != nil {
+			return nil, err
+		}
+		more, err := grading(root, true, all...)
+		if err != nil || goal != "test" {
+			return append(graded, more...), err
+		}
+		addons, err := withAddons(root, known.Names()) // of which the unit tests install each
+		return unique(slices.Concat(graded, more, node, addons)), err
 	case "verify", "fix":
 		return []Program{ControllerGen(root), GolangCILint(root)}, nil
 	}
 	return nil, nil
 }
 
-// checksOf are the checks of the lab with a number, or of all.
-func checksOf(root, number string) (all []Program, err error) {
-	pattern := "[0-9][0-9]-*"
-	if n, err := strconv.Atoi(number); err == nil {
-		pattern = fmt.Sprintf("%02d-*", n)
+// unique leaves out programs that stand there already.
+func unique(all []Program) (each []Program) {
+	for _, program := range all {
+		if !slices.ContainsFunc(each, func(other Program) bool { return other.Output == program.Output }) {
+			each = append(each, program)
+		}
 	}
-	folders, err := filepath.Glob(filepath.Join(root, "scripts", "checks", pattern))
-	for _, folder := range folders {
-		all = append(all, Checks(root, filepath.Base(folder)))
-	}
-	return all, err
+	return each
 }

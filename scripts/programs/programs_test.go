@@ -6,6 +6,7 @@ package programs
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/manifest"
 )
 
 const root = "../.."
@@ -28,26 +30,37 @@ func TestWhatAGoalOfMakeNeeds(t *testing.T) {
 		all += ", the checks of lab " + filepath.Base(lab)
 	}
 	const node = "the node's first process, the node's agent, the maker of images, CoreDNS, the provisioner of volumes, the shell of volumes"
+	const installer, certManager, others = "the installer of add-ons", "cert-manager", "the Ingress controller, Pebble"
+	const addons = certManager + ", " + others + ", " + installer
+	all += ", " + node + ", " + addons // which some labs have
 	for _, test := range []struct{ goal, want string }{
 		{"lab-1", "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream"},
 		{"solution-2", "Kubernetes 1.36.3, controller-gen, the checks of lab 02-reconciler"},
 		{"watch-03", "Kubernetes 1.36.3, controller-gen, the checks of lab 03-finalizer"},
+		{"lab-5", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + node + ", " + certManager + ", " + installer},
+		{"lab-5 CLUSTER=kind", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + certManager + ", " + installer},
+		{"solution-6", "Kubernetes 1.36.3, controller-gen, the checks of lab 06-acme, " + node + ", " + addons},
 		{"lab-99", ""}, // the lab command says that there is none
 		{"run-2", "Kubernetes 1.36.3, controller-gen"},
 		{"up", "Kubernetes 1.36.3, " + node},
+		{"up NODE=0", "Kubernetes 1.36.3"},
+		{"up ADDONS=cert-manager", "Kubernetes 1.36.3, " + node + ", " + certManager + ", " + installer},
+		{"up ADDONS=pebble,cert-manager,ingress,nothing", "Kubernetes 1.36.3, " + node + ", " + addons},
 		{"zombie", "Kubernetes 1.36.3"},
 		{"experiment-state", "Kubernetes 1.36.3"},
 		{"bench", "Kubernetes 1.36.3, " + node},
 		{"conformance", "Kubernetes 1.36.3, " + node + ", Kubernetes' conformance suite"},
-		{"unit", "Kubernetes 1.36.3, controller-gen, " + node},
+		{"unit", "Kubernetes 1.36.3, controller-gen, " + node + ", " + addons},
 		{"certify", all},
-		{"test", strings.Replace(all, "controller-gen", "controller-gen, "+node, 1)},
+		{"test", all},
 		{"verify", "controller-gen, golangci-lint"},
 		{"read-1", ""},
 		{"labs", ""},
 		{".cache/bin/lab", ""},
 	} {
-		needed, err := For(root, test.goal)
+		goal, variable, _ := strings.Cut(test.goal, " ")
+		name, value, _ := strings.Cut(variable, "=")
+		needed, err := For(root, goal, map[string]string{name: value})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,10 +70,33 @@ func TestWhatAGoalOfMakeNeeds(t *testing.T) {
 		}
 		want := test.want
 		if runtime.GOOS != "linux" { // where there is no node
-			want = strings.Replace(want, ", "+node, "", 1)
+			for _, linux := range []string{node, certManager, others, installer} {
+				want = strings.Replace(want, ", "+linux, "", 1)
+			}
 		}
 		if got := strings.Join(names, ", "); got != want {
 			t.Errorf("make %s needs %q, want %q", test.goal, got, want)
+		}
+	}
+}
+
+// The bootstrap reads less of labs.yaml than others do, and must read the same.
+func TestLabsNeedWhatTheManifestSays(t *testing.T) {
+	t.Parallel()
+	want, err := manifest.Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := labs(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want.Labs) {
+		t.Fatalf("%d labs are found, and there are %d", len(got), len(want.Labs))
+	}
+	for i, l := range want.Labs {
+		if read := (lab{l.Number, l.Name, string(l.Stage), l.Addons}); !reflect.DeepEqual(got[i], read) {
+			t.Errorf("lab %d is %+v, want %+v", l.Number, got[i], read)
 		}
 	}
 }

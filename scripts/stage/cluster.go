@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/stage/install"
@@ -26,11 +27,13 @@ type Cluster struct {
 	AuditLate bool
 	// Recorder writes the audit log where the API server's own can't be had. Default: nobody has to.
 	Recorder *audit.Recorder
+	// FrontProxy are the files by which the API server comes to aggregated API servers. Default: they can't be had.
+	FrontProxy embedded.FrontProxy
 	// Shared says that the cluster has other users: what they have there is not touched.
 	Shared bool
-	// Account makes the account by which what a submission brings is installed, with rights to the kinds of these API groups.
-	// Default: the administrator's, in a cluster where there is nobody else.
-	Account func(ctx context.Context, groups []string) (*existing.Account, error)
+	// Account makes the account by which what a submission brings is installed, with rights to the kinds of these API groups, and to what
+	// an aggregated API server needs. Default: the administrator's, in a cluster where there is nobody else.
+	Account func(ctx context.Context, groups []string, aggregated bool) (*existing.Account, error)
 	// Lost is closed when the cluster is another run's all at once. Default: it never is.
 	Lost <-chan struct{}
 	// Failed says why the cluster is not what it must be, if that is known by now. Default: it never fails.
@@ -61,13 +64,13 @@ func (c *Cluster) OpenAudit(ctx context.Context) (*audit.Log, error) {
 	return log, nil
 }
 
-// Into is how a submission with kinds of these API groups is installed there.
-func (c *Cluster) Into(ctx context.Context, groups []string) (install.Into, error) {
+// Into is how a submission with kinds of these API groups is installed there. aggregated says that it is an aggregated API server.
+func (c *Cluster) Into(ctx context.Context, groups []string, aggregated bool) (install.Into, error) {
 	into := install.Into{Config: c.Config, Shared: c.Shared, Groups: groups}
 	if c.Account == nil {
 		return into, nil
 	}
-	account, err := c.Account(ctx, groups)
+	account, err := c.Account(ctx, groups, aggregated)
 	if err != nil {
 		return into, err
 	}

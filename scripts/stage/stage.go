@@ -48,6 +48,13 @@ type Submission struct {
 	APIOnly bool
 	// Webhooks says that its webhooks are registered. Otherwise it is enough that they can listen.
 	Webhooks bool
+	// Aggregated says that it is an aggregated API server, which is registered.
+	Aggregated bool
+	// DataDir is the folder in which such a server stores on this machine. Default: one that goes with the workshop's scope.
+	DataDir string
+	// ControlPlane is the program that is etcd when etcd is its first argument: an aggregated API server that knows a flag --etcd-servers gets
+	// one. Where Aggregated is false, nobody asks for it.
+	ControlPlane string
 }
 
 // Gateway is how the operator gets to the API server and to what else it talks to. Default: to the API server itself.
@@ -95,6 +102,27 @@ type Operator interface {
 	Occupied(port string) bool
 	// Close gives back what Prepare has taken. The operator has ended.
 	Close() error
+}
+
+// Serving is where an aggregated API server is asked directly, and where it stores.
+type Serving struct {
+	// URL is https, and empty where it is asked by its Service. CA, in PEM, is the authority of its certificate, and Name the name in it.
+	URL, Name string
+	CA        []byte
+	// Namespace, Service and Port are of the Service before its Pod; empty where URL is not.
+	Namespace, Service string
+	Port               int32
+	// DataDir is the folder in which it stores; empty for a Pod.
+	DataDir string
+}
+
+// Server is an Operator that is an aggregated API server.
+type Server interface {
+	Operator
+	// Serving says where it is; nil: the submission was not installed as an aggregated API server.
+	Serving() *Serving
+	// Answers waits until it accepts connections, or its Pod is ready, as long as the context allows. The error is then the context's cause.
+	Answers(ctx context.Context) error
 }
 
 // Instance is an operator from a start to its end.

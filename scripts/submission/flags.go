@@ -26,8 +26,15 @@ var portFlags = [][]string{
 // WebhookPortFlag is how scaffolds that have a flag for it call the port of the webhooks.
 const WebhookPortFlag = "webhook-port"
 
+// SecurePortFlag is how k8s.io/apiserver calls the flag for the port of an aggregated API server.
+const SecurePortFlag = "secure-port"
+
 // kubeconfigFlag is how most programs call the flag for the file that leads to the cluster. Some of them look nowhere else.
 const kubeconfigFlag = "kubeconfig"
+
+// delegationFlags are how k8s.io/apiserver calls the flags for the files that lead to the cluster that it delegates to. Without them it
+// looks for a Pod's own account only.
+var delegationFlags = []string{"authentication-kubeconfig", "authorization-kubeconfig"}
 
 // helpTimeout is for a program that is asked for its flags. It only has to parse them.
 const helpTimeout = 5 * time.Second
@@ -52,9 +59,17 @@ func (w *Workshop) findFlags(ctx context.Context) error {
 			w.Launch.Flags = append(w.Launch.Flags, "--"+names[i]+"=0")
 		}
 	}
-	for name, flag := range map[string]*string{WebhookPortFlag: &w.Launch.WebhookPort, kubeconfigFlag: &w.Launch.Kubeconfig} {
+	for name, flag := range map[string]*string{
+		WebhookPortFlag: &w.Launch.WebhookPort, kubeconfigFlag: &w.Launch.Kubeconfig, SecurePortFlag: &w.Launch.SecurePort,
+		"tls-cert-file": &w.Launch.Certificate, "tls-private-key-file": &w.Launch.CertificateKey, "data-dir": &w.Launch.DataDir, "etcd-servers": &w.Launch.EtcdServers,
+	} {
 		if slices.Contains(known, name) {
 			*flag = "--" + name
+		}
+	}
+	for _, name := range delegationFlags {
+		if slices.Contains(known, name) {
+			w.Launch.DelegationKubeconfigs = append(w.Launch.DelegationKubeconfigs, "--"+name)
 		}
 	}
 	return nil

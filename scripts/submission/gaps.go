@@ -19,7 +19,7 @@ import (
 // not: manifests that are not where they are read, and what is made of them by kustomize. operator says whether it runs;
 // otherwise only its API is graded.
 func (w *Workshop) Gaps(m *Manifests, operator bool) (notices []string) {
-	if len(m.Definitions) == 0 {
+	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
 		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
 			w.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", DefinitionKind))
 	}

@@ -28,6 +28,11 @@ type Launch struct {
 	// WebhookPort and Kubeconfig are the flags by which it takes the port of its webhooks and the file that leads to the cluster; empty:
 	// it takes none.
 	WebhookPort, Kubeconfig string
+	// SecurePort, Certificate, CertificateKey and DataDir are the flags of an aggregated API server; empty: it takes none.
+	SecurePort, Certificate, CertificateKey, DataDir, EtcdServers string
+	// DelegationKubeconfigs are the flags by which one on k8s.io/apiserver takes the files that lead to the cluster which it asks who a
+	// user is, and what that one may do.
+	DelegationKubeconfigs []string
 }
 
 // deploymentFiles are where kubebuilder and operator-sdk of old put the operator's Deployment.

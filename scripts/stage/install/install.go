@@ -163,7 +163,7 @@ func WaitEstablished(ctx context.Context, definitions dynamic.ResourceInterface,
 		if !ok {
 			return false, apierrors.FromObject(change.Object)
 		}
-		return conditionIs(definition, "Established", "True") || conditionIs(definition, "NamesAccepted", "False"), nil
+		return ConditionIs(definition, "Established", "True") || ConditionIs(definition, "NamesAccepted", "False"), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the CustomResourceDefinition %s: %w", name, err)
@@ -194,7 +194,8 @@ func backdate(ctx context.Context, definitions dynamic.ResourceInterface, name s
 	})
 }
 
-func conditionIs(object *unstructured.Unstructured, kind, status string) bool {
+// ConditionIs reports whether an object has a condition of this type with this status.
+func ConditionIs(object *unstructured.Unstructured, kind, status string) bool {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, condition := range conditions {
 		if c, ok := condition.(map[string]any); ok && c["type"] == kind && c["status"] == status {

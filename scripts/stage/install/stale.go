@@ -34,7 +34,7 @@ func labelled(labels map[string]string) map[string]string {
 var Services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 
 // staleResources are what an earlier submission may have left. Who decides on requests comes before what it needs.
-var staleResources = append(slices.Collect(maps.Values(submission.Configurations)),
+var staleResources = append(slices.Collect(maps.Values(submission.Configurations)), submission.APIServices,
 	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: "validatingadmissionpolicies"},
 	Services,

@@ -5,6 +5,7 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -69,13 +70,13 @@ func (n Nodes) workers(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Load makes an image of a program and brings it to the nodes that do not have it.
+// Load makes an image of a program and brings it to the nodes that do not have it. They keep it; the store does not.
 func (n Nodes) Load(ctx context.Context, reference, program string) error {
-	built, err := n.Store.FromProgram(ctx, reference, program)
+	built, giveBack, err := n.Store.Lend(ctx, reference, program)
 	if err != nil {
 		return fmt.Errorf("making the operator's image: %w", err)
 	}
-	return n.Bring(ctx, built)
+	return errors.Join(n.Bring(ctx, built), giveBack())
 }
 
 // Bring brings images to the nodes that do not have them.

@@ -31,13 +31,13 @@ const listenTimeout = 3 * time.Second
 // operator is the submission's program, with what serves its webhooks.
 type operator struct {
 	*installed
-	webhookFlags []string // what it is told of its webhooks
-	leader       leader   // nil: they are not registered
-	claims       []*claim
-	ca           *certificates.Authority
-	host         string      // that the serving certificate is for
-	targets      map[int]int // the port at which a Service expects the operator, and where it listens
-	closed       bool
+	flags   []string // what it is told of where it listens
+	leader  leader   // nil: they are not registered
+	claims  []*claim
+	ca      *certificates.Authority
+	host    string      // that the serving certificate is for
+	targets map[int]int // the port at which a Service expects the operator, and where it listens
+	closed  bool
 }
 
 // User is as the API's account is called.
@@ -50,6 +50,9 @@ func (i *installed) User() string { return submission.User }
 // Where its webhooks are to be registered, it brings them into the cluster: their Services and their configurations, as kustomize would
 // put them together, and leads the Services to the operator. After Close they stay registered, and fail as their failure policy says.
 func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ stage.Operator, err error) {
+	if i.Aggregated {
+		return i.prepareServer(ctx)
+	}
 	o := &operator{installed: i, targets: map[int]int{}}
 	defer func() {
 		if err != nil {
@@ -82,7 +85,7 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 
 // Arguments are those of its Deployment that are a command, and flags for its ports. The flag for its kubeconfig comes on top.
 func (o *operator) Arguments() []string {
-	return slices.Concat(o.Launch.Command, o.Launch.Flags, o.webhookFlags)
+	return slices.Concat(o.Launch.Command, o.Launch.Flags, o.flags)
 }
 
 // Start starts the built program with the account's kubeconfig, which it finds in all the places where operators look for one, and as
@@ -105,6 +108,9 @@ func (o *operator) start(log io.Writer) (*process.Process, error) {
 	}
 	arguments := o.Arguments()
 	if flag := o.Launch.Kubeconfig; flag != "" {
+		arguments = append(arguments, flag+"="+o.kubeconfig)
+	}
+	for _, flag := range o.Launch.DelegationKubeconfigs {
 		arguments = append(arguments, flag+"="+o.kubeconfig)
 	}
 	return o.Scope.Start(process.Spec{

@@ -32,7 +32,7 @@ func (o *operator) register(ctx context.Context) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	for _, service := range o.Manifests.Services {
-		if err := o.lead(ctx, client, service); err != nil {
+		if _, err := o.lead(ctx, client, service); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) er
 		for target := range o.targets {
 			o.targets[target] = c.port
 		}
-		o.webhookFlags = []string{fmt.Sprintf("%s=%d", o.Launch.WebhookPort, c.port)}
+		o.flags = []string{fmt.Sprintf("%s=%d", o.Launch.WebhookPort, c.port)}
 		return nil
 	}
 	// Always in the same order, so that no two wait for each other.
@@ -87,11 +87,7 @@ func (o *operator) certify() error {
 	if o.ca, err = certificates.NewAuthority("operator-labs-webhooks"); err != nil {
 		return err
 	}
-	var hosts []string
-	for _, service := range o.Manifests.Services {
-		host := service.GetName() + "." + submission.AccountNamespace + ".svc"
-		hosts = append(hosts, host, host+".cluster.local")
-	}
+	hosts := hostsOf(o.Manifests.Services)
 	if len(hosts) == 0 {
 		hosts = []string{submission.DefaultService + "." + submission.AccountNamespace + ".svc"}
 	}
@@ -111,11 +107,20 @@ func (o *operator) certify() error {
 	return nil
 }
 
+// hostsOf are the names by which the API server knows Services of the operator's namespace.
+func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
+	for _, service := range services {
+		host := service.GetName() + "." + submission.AccountNamespace + ".svc"
+		hosts = append(hosts, host, host+".cluster.local")
+	}
+	return hosts
+}
+
 // lead makes a Service and leads it to the operator.
-func (o *operator) lead(ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured) error {
+func (o *operator) lead(ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
 	ports, err := portsOf(service)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for port, target := range ports {
 		ports[port] = o.targets[target]
@@ -123,11 +128,11 @@ func (o *operator) lead(ctx context.Context, client dynamic.Interface, service *
 	service = service.DeepCopy()
 	service.SetNamespace(submission.AccountNamespace)
 	o.leader.adapt(service)
-	made, err := o.into.Apply(ctx, client.Resource(install.Services).Namespace(submission.AccountNamespace), service)
+	made, err = o.into.Apply(ctx, client.Resource(install.Services).Namespace(submission.AccountNamespace), service)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return o.leader.lead(ctx, client, made, ports)
+	return made, o.leader.lead(ctx, client, made, ports)
 }
 
 // portsOf are the ports of a Service: each with the one at which the operator listens, unless it is told another.

@@ -21,12 +21,15 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/scripts/stage/install"
 )
 
 // Way is how an API server that asks at a Service gets to the operator on this machine.
 type Way interface {
 	open(into install.Into) (leader, error)
+	// endpoints is the IP address that the endpoints of an aggregated API server on this machine have.
+	endpoints() string
 }
 
 // leader leads Services to this machine, until it is closed.
@@ -50,6 +53,9 @@ func (w byEgress) open(install.Into) (leader, error) {
 	}
 	return routed{router}, nil
 }
+
+// endpoints is an address that nobody goes to: the API server only looks whether there are endpoints.
+func (w byEgress) endpoints() string { return embedded.MachineIP }
 
 type routed struct{ *egress.Router }
 
@@ -79,6 +85,8 @@ func (w byNode) open(into install.Into) (leader, error) {
 	}
 	return &noded{routed: routed{router}, pods: addressed{w.machine, into}}, nil
 }
+
+func (w byNode) endpoints() string { return w.machine }
 
 // noded leads the API server by routes, and Pods by endpoints.
 type noded struct {
@@ -125,6 +133,8 @@ type byAddress string
 
 func (w byAddress) open(into install.Into) (leader, error) { return &addressed{string(w), into}, nil }
 
+func (w byAddress) endpoints() string { return string(w) }
+
 // addressed leads Services to an IP address of this machine.
 type addressed struct {
 	ip   string
@@ -144,6 +154,8 @@ type unknown struct{ reason error }
 
 func (w unknown) open(install.Into) (leader, error) { return nil, w.reason }
 
+func (w unknown) endpoints() string { return "" }
+
 var slicesResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 
 // sliceName is the name of the endpoints of a Service that are here.
@@ -152,6 +164,11 @@ func sliceName(service *unstructured.Unstructured) string {
 }
 
 func (a *addressed) lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	return a.leadIf(ctx, client, made, ports, true)
+}
+
+// leadIf is lead to an operator that is ready, or not.
+func (a *addressed) leadIf(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int, ready bool) error {
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: slicesResource.GroupVersion().String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -159,7 +176,7 @@ func (a *addressed) lead(ctx context.Context, client dynamic.Interface, made *un
 			Labels: map[string]string{discoveryv1.LabelServiceName: made.GetName(), discoveryv1.LabelManagedBy: install.FieldManager},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{a.ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{a.ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	}
 	if ip := net.ParseIP(a.ip); ip != nil && ip.To4() == nil {
 		slice.AddressType = discoveryv1.AddressTypeIPv6

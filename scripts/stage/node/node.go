@@ -75,6 +75,8 @@ type nodes struct {
 	store   *images.Store
 	routes  *egress.Router
 	runtime *grpc.ClientConn
+	// lent gives back the images that were made for this run.
+	lent []func() error
 }
 
 func open(cluster *embedded.Cluster, store *images.Store) (*nodes, error) {
@@ -91,13 +93,21 @@ func open(cluster *embedded.Cluster, store *images.Store) (*nodes, error) {
 	return &nodes{store: store, routes: routes, runtime: runtime}, nil
 }
 
-func (n *nodes) close() error { return errors.Join(n.runtime.Close(), n.routes.Close()) }
+func (n *nodes) close() error {
+	err := errors.Join(n.runtime.Close(), n.routes.Close())
+	for _, giveBack := range n.lent {
+		err = errors.Join(err, giveBack())
+	}
+	return err
+}
 
-// Load makes an image of a program. The node finds it in the store.
+// Load makes an image of a program. The node finds it in the store, until the run is over.
 func (n *nodes) Load(ctx context.Context, reference, program string) error {
-	if _, err := n.store.FromProgram(ctx, reference, program); err != nil {
+	_, giveBack, err := n.store.Lend(ctx, reference, program)
+	if err != nil {
 		return fmt.Errorf("making the operator's image: %w", err)
 	}
+	n.lent = append(n.lent, giveBack)
 	return nil
 }
 

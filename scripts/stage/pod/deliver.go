@@ -27,8 +27,18 @@ const placeholder = "controller"
 // digestLength is how much of a program's digest its image's tag has: enough to tell programs apart.
 const digestLength = 12
 
-// Deliver brings the submission's image to the nodes, and puts its config/default together. Two submissions may be graded at the same
-// time on one image store, so that an image's tag tells its program.
+// referenceOf names a submission's image. Several submissions may be graded at the same time on one image store, so that the tag tells
+// the program.
+func referenceOf(what stage.Submission) (string, error) {
+	digest, err := gobuild.Digest(what.Program())
+	if err != nil {
+		return "", fmt.Errorf("naming the submission's image: %w", err)
+	}
+	digest = strings.TrimPrefix(digest, "sha256:")
+	return graded + what.Name + "-" + digest[:min(len(digest), digestLength)], nil
+}
+
+// Deliver brings the submission's image to the nodes, and puts config/default together.
 func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Delivery, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not delivered within %s", installTimeout))
 	defer cancel()
@@ -36,12 +46,11 @@ func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Deli
 	if err != nil {
 		return nil, err
 	}
-	digest, err := gobuild.Digest(what.Program())
+	reference, err := referenceOf(what)
 	if err != nil {
-		return nil, fmt.Errorf("naming the submission's image: %w", err)
+		return nil, err
 	}
-	digest = strings.TrimPrefix(digest, "sha256:")
-	delivery := &stage.Delivery{Image: graded + what.Name + "-" + digest[:min(len(digest), digestLength)]}
+	delivery := &stage.Delivery{Image: reference}
 	if err := p.nodes.Load(ctx, delivery.Image, what.Program()); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package pod
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -51,9 +52,11 @@ type Deployment struct {
 
 	objects   []*unstructured.Unstructured // all but the Deployment and what registers webhooks
 	registers []*unstructured.Unstructured // configurations of webhooks
-	manager   *appsv1.Deployment
-	manifests *submission.Manifests
-	webhooks  *submission.Manifests // that config/default does not bring; nil if it does, or there are none
+	// apiServices register an aggregated API server.
+	apiServices []*unstructured.Unstructured
+	manager     *appsv1.Deployment
+	manifests   *submission.Manifests
+	webhooks    *submission.Manifests // that config/default does not bring; nil if it does, or there are none
 }
 
 // Render puts a submission's deployment together. kubectl is as in submission.Workshop.Kustomize. What can't be put together, or is no
@@ -103,6 +106,8 @@ func newDeployment(objects []*unstructured.Unstructured, manifests *submission.M
 		switch {
 		case registers:
 			d.registers = append(d.registers, object)
+		case object.GroupVersionKind().Group == submission.APIServices.Group:
+			d.apiServices = append(d.apiServices, object)
 		case object.GetKind() == "Deployment":
 			deployment := &appsv1.Deployment{}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
@@ -147,57 +152,69 @@ func (d *Deployment) Content(image string) ([]byte, error) {
 		return nil, err
 	}
 	delete(last, "status")
-	return asYAML(slices.Concat(d.objects, d.registers, []*unstructured.Unstructured{{Object: last}}))
+	return asYAML(slices.Concat(d.objects, d.registers, d.apiServices, []*unstructured.Unstructured{{Object: last}}))
 }
 
 // image is how the operator runs in the cluster: as an image that the nodes have, and through the gateway.
 type image struct {
 	reference string
 	gateway   stage.Gateway
+	// aggregated says that it is an aggregated API server, which is registered.
+	aggregated bool
 }
 
 // install brings all of it into a cluster but the registrations of its webhooks: the operator is there, and does not run yet.
-// register makes those: from then on the API server asks the operator.
-func (d *Deployment) install(ctx context.Context, into install.Into, how image) (register func(context.Context) error, err error) {
+// register makes those: from then on the API server asks the operator. server is nil but for an aggregated API server.
+func (d *Deployment) install(ctx context.Context, into install.Into, how image) (register func(context.Context) error, server *apiServer, err error) {
 	client, err := dynamic.NewForConfig(into.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
 	discoverer, err := discovery.NewDiscoveryClientForConfig(into.Config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
-	if err := into.MayDecide(d.registers); err != nil {
-		return nil, err
+	if err := errors.Join(into.MayDecide(d.registers), into.MayServe(d.apiServices)); err != nil {
+		return nil, nil, err
 	}
 	in := &installation{into: into, client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d}
 	if !slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Namespace" && o.GetName() == d.Namespace
 	}) {
-		return nil, &submission.Problem{Reason: fmt.Sprintf("config/default puts the operator into the namespace %s and does not bring it: "+
+		return nil, nil, &submission.Problem{Reason: fmt.Sprintf("config/default puts the operator into the namespace %s and does not bring it: "+
 			"kubebuilder's layout has a Namespace in config/manager/manager.yaml, and a name for it in config/default", d.Namespace)}
 	}
-	if err := in.makeAll(ctx, d.objects); err != nil {
-		return nil, err
+	objects := d.objects
+	if how.aggregated {
+		objects = withoutCertManager(objects)
 	}
-	registers := d.registers
+	if err := in.makeAll(ctx, objects); err != nil {
+		return nil, nil, err
+	}
+	registers := slices.Concat(d.registers, d.apiServices)
 	serving := d.webhooks != nil && !d.mounts(servingFolder)
 	if d.webhooks != nil {
 		if registers, err = in.makeWebhooks(ctx, serving); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+	if how.aggregated {
+		if server, err = in.makeServer(ctx); err != nil {
+			return nil, nil, err
+		}
+		registers = slices.Concat(d.registers, server.registers)
+	}
 	if err := in.makeAccess(ctx, how.gateway); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	manager := d.manager.DeepCopy()
 	if err := adapt(manager, how, serving); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := in.makeTyped(ctx, manager); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return func(ctx context.Context) error { return in.makeAll(ctx, registers) }, nil
+	return func(ctx context.Context) error { return in.makeAll(ctx, registers) }, server, nil
 }
 
 // makeAccess makes what the operator finds where a Pod finds its account: a token, and whose certificates to trust.

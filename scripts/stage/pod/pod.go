@@ -26,6 +26,7 @@ import (
 
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/install"
 )
 
 const (
@@ -43,6 +44,7 @@ type operator struct {
 	stage   *place
 	gateway stage.Gateway
 	client  kubernetes.Interface
+	server  *apiServer  // nil: it is no aggregated API server
 	old     []types.UID // Pods that are no more the operator
 }
 
@@ -160,20 +162,20 @@ func (o *operator) look(at *corev1.Pod) (begun bool, said string) {
 	return false, "it is " + string(at.Status.Phase)
 }
 
-// Listening waits until Services lead to the operator.
+// Listening waits until Services lead to the operator, and the API server to an aggregated one.
 func (o *operator) Listening(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNotReady)
+	waiting, cancel := context.WithTimeoutCause(ctx, startTimeout, errNotReady)
 	defer cancel()
-	err := o.until(ctx, o.list(), func(_ watch.EventType, found *corev1.Pod) bool {
-		return found.DeletionTimestamp == nil && o.status(found).Ready
-	})
+	err := o.ready(waiting)
 	switch {
 	case errors.Is(err, errNotReady):
 		return nil // that is for the checks to find
-	case err != nil && ctx.Err() == nil:
+	case err != nil && waiting.Err() == nil:
 		return fmt.Errorf("watching the operator's Pod: %w", err)
+	case err != nil || o.server == nil:
+		return err
 	}
-	return err
+	return install.AwaitAvailable(ctx, o.server.client, o.server.registers, availableTimeout)
 }
 
 var errNotReady = errors.New("the operator's Pod is not ready")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/scripts/stage"
@@ -72,17 +73,26 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 	if err != nil {
 		return nil, err
 	}
-	how := image{reference: graded + what.Name, gateway: gateway}
+	reference, err := referenceOf(what)
+	if err != nil {
+		return nil, err
+	}
+	how := image{reference: reference, gateway: gateway, aggregated: what.Aggregated}
 	if err := p.nodes.Load(ctx, how.reference, what.Program()); err != nil {
 		return nil, err
 	}
-	into, err := p.cluster.Into(ctx, what.Groups)
+	into, err := p.cluster.Into(ctx, what.Groups, what.Aggregated)
 	if err != nil {
 		return nil, err
 	}
 	i := &installed{operator: operator{Deployment: deployment, stage: p, gateway: gateway}}
-	if i.register, err = deployment.install(ctx, into, how); err != nil {
+	if i.register, i.server, err = deployment.install(ctx, into, how); err != nil {
 		return nil, err
+	}
+	if i.server != nil {
+		if i.server.client, err = dynamic.NewForConfig(p.cluster.Config); err != nil {
+			return nil, fmt.Errorf("making a client: %w", err)
+		}
 	}
 	if i.client, err = kubernetes.NewForConfig(p.cluster.Config); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -93,12 +103,12 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 // installed is an operator that was installed.
 type installed struct {
 	operator
-	register func(context.Context) error // its webhooks
+	register func(context.Context) error // its webhooks and its APIServices
 }
 
 func (i *installed) User() string { return i.Deployment.User }
 
-// Prepare registers its webhooks.
+// Prepare registers its webhooks and its APIServices.
 func (i *installed) Prepare(ctx context.Context, _ func(string)) (stage.Operator, error) {
 	if err := i.register(ctx); err != nil {
 		return nil, err
@@ -111,6 +121,3 @@ func (o *operator) Arguments() []string { return nil }
 
 // Occupied is false: a Pod has its ports to itself.
 func (o *operator) Occupied(string) bool { return false }
-
-// Close has nothing to give back: what is registered goes with the rest.
-func (o *operator) Close() error { return nil }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import "testing"
+
+// A server that knows HTTP and JSON only loses what it lacks, and nothing else: see testdata/operators/farm-plain/README.md.
+func TestAServerWithoutAnyKubernetesLibrary(t *testing.T) {
+	t.Parallel()
+	options := options(t, "7", bring(t, "farm-plain"))
+	options.Fetch, options.BuildCache = true, t.TempDir()
+	verdicts{fails: map[string]string{
+		"aggregated-discovery": `^the answer's kind is "APIGroupList"`,
+		"patch":                "^the answer is 415 ",
+		"bookmarks":            "no BOOKMARK$",
+	}}.compare(t, grade(t.Context(), t, options))
+}
+
+// A server on k8s.io/apiserver that keeps its llamas in the etcd of the run: see testdata/operators/farm-apiserver/README.md.
+func TestAServerOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	options := options(t, "7", bring(t, "farm-apiserver"))
+	options.Fetch, options.BuildCache = true, t.TempDir()
+	prebuild(t, options)
+	verdicts{fails: map[string]string{
+		"farmpods":  "^the answer is 404 ",
+		"bookmarks": "no BOOKMARK$",
+		"limits":    "none was refused$",
+	}, skipped: []string{"deputy", "farmpod-watch", "pods-unreadable"}}.compare(t, grade(t.Context(), t, options))
+}

@@ -1,0 +1,3 @@
+module example.com/plainfarm
+
+go 1.26.0

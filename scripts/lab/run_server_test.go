@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A server that is an API of the playground is built and started again when a file is saved, keeps what it has stored, and leaves no
+// registration without a server, also when the command was killed.
+func TestAServerAtThePlayground(t *testing.T) {
+	t.Parallel()
+	root := withPlayground(t)
+	mine := filepath.Join(root, "mine")
+	if err := os.CopyFS(mine, os.DirFS(filepath.Join(here(t).Root, "solutions", "07-llama"))); err != nil {
+		t.Fatal(err)
+	}
+	get := func(want string, args ...string) {
+		t.Helper()
+		giveUp := time.After(time.Minute)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			got := run(t, root, append([]string{"kubectl"}, args...)...)
+			if strings.Contains(got.stdout+got.stderr, want) {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-giveUp:
+				t.Fatalf("kubectl %s says %q, and must say %q", strings.Join(args, " "), got.stdout+got.stderr, want)
+			}
+		}
+	}
+	const registered = "apiservice/v1alpha.farm.example.com"
+	server, _ := runOperator(t, root, "7", "--dir", mine)
+	get("130.5", "get", "llamas", "carla")
+	get("patched", "patch", "llama", "carla", "--type=merge", "-p", `{"spec":{"weight":77.5}}`)
+	file := filepath.Join(mine, "internal", "llama", "resource.go")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(content), `Name: "Height"`, `Name: "Tallness"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get("TALLNESS", "get", "llamas", "carla")
+	get("77.5", "get", "llamas", "carla")
+	if code, said := server.end(syscall.SIGINT); code != 0 {
+		t.Errorf("after Ctrl-C its exit code is %d:\n%s", code, said)
+	}
+	get("NotFound", "get", registered)
+
+	server, _ = runOperator(t, root, "7", "--dir", mine)
+	get("77.5", "get", "llamas", "carla")
+	server.end(syscall.SIGKILL)
+	get("v1alpha", "get", registered)
+	wantDone(t, root, "up", "--node=false")
+	get("NotFound", "get", registered)
+}
