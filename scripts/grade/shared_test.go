@@ -155,7 +155,7 @@ func wantFull(t *testing.T, got *report.Report) {
 	}
 }
 
-func TestACluserOfOthersIsAsItWas(t *testing.T) {
+func TestAClusterOfOthersIsAsItWas(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
