@@ -49,6 +49,9 @@ watch-%: $(LAB) ## Grade your lab again each time you save a file (lab 7 part by
 torture-%: $(LAB) ## Crash your operator at each of its writes, and check that it recovers
 	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER))
 
+tests-%: $(LAB) ## Grade your own tests: which of our wrong solutions do they find? (labs 2, 3 and 4; DIR= another folder)
+	@$(LAB) tests $* $(if $(DIR),--dir $(DIR))
+
 run-%: $(LAB) ## Run your operator against the playground, with its own role
 	@$(LAB) run $* $(if $(CLUSTER),--cluster $(CLUSTER))
 

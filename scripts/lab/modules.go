@@ -17,9 +17,18 @@ import (
 
 // fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are here. For a folder of
 // others it does nothing: of those nothing is downloaded unasked. system is as in submission.Workshop.
-func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system string) (err error) {
+func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system string) error {
 	lab := labOf(here, dir)
-	if lab == nil || submission.MissingModules(dir) == 0 {
+	if lab == nil {
+		return nil
+	}
+	return fetchInto(ctx, "lab "+lab.Name, submission.Workshop{Submission: &submission.Submission{Dir: dir}, System: system})
+}
+
+// fetchInto downloads the modules that a submission needs, unless they are here. whose says to a person whose they are.
+func fetchInto(ctx context.Context, whose string, workshop submission.Workshop) (err error) {
+	dir := workshop.Dir
+	if submission.MissingModules(dir) == 0 {
 		return nil
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -30,8 +39,8 @@ func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system stri
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	workshop := &submission.Workshop{Submission: &submission.Submission{Dir: dir}, Scope: scope, System: system}
-	bar := progress.Start(os.Stderr, "download the modules of lab "+lab.Name)
+	workshop.Submission, workshop.Scope = &submission.Submission{Dir: dir}, scope
+	bar := progress.Start(os.Stderr, "download the modules of "+whose)
 	if err := workshop.Fetch(ctx, func(done, total int) { bar.Set("modules", done, total) }); err != nil {
 		bar.Fail()
 		return err

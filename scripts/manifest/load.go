@@ -218,7 +218,11 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 		}
 	}
 	l.checkParts(found, where, at)
-	if sum := l.MaxScore(); sum != maxPoints {
+	sum := l.MaxScore()
+	if l.Tests != nil {
+		sum += l.Tests.Points
+	}
+	if sum != maxPoints {
 		found.add(where, at("checks"), "the points of lab %s sum to %d; make it %d", l.Name, sum, maxPoints)
 	}
 }

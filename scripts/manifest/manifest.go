@@ -63,9 +63,11 @@ type Lab struct {
 	TimeLimit metav1.Duration `json:"timeLimit"`
 	// Groups are the API groups of the kinds that the student builds.
 	Groups []string `json:"groups"`
+	// Tests is what is asked of the student's own tests, which `lab tests` grades by mutants. Nil: they are not graded.
+	Tests *OwnTests `json:"tests,omitempty"`
 	// Preconditions are checks of an earlier lab that must pass before anything of this one is tried. Nil: there are none.
 	Preconditions *Preconditions `json:"preconditions,omitempty"`
-	// Checks in the order in which they run. Their points sum to 100. Load puts the preconditions first.
+	// Checks in the order in which they run. Their points and those of Tests sum to 100. Load puts the preconditions first.
 	Checks []Check `json:"checks"`
 
 	// Part is the part to which Limit has limited the lab; empty: it is the whole lab. It is not in the file.
@@ -88,6 +90,25 @@ const (
 
 // Pods reports whether a stage needs a cluster with a node.
 func (s Stage) Pods() bool { return s == Pod || s == Deployed }
+
+// OwnTests is what is asked of the student's own tests.
+type OwnTests struct {
+	// Find is the percentage of the lab's mutants that they must find, 1 to 100. Default: 80.
+	Find int `json:"find,omitempty"`
+	// Points are given for that, of the lab's 100. Default: none, and they are graded by `lab tests` only.
+	Points int `json:"points,omitempty"`
+}
+
+// defaultFind is the percentage of mutants that tests must find unless the lab says otherwise.
+const defaultFind = 80
+
+// Percentage is that of the lab's mutants which the tests must find.
+func (t *OwnTests) Percentage() int {
+	if t == nil || t.Find == 0 {
+		return defaultFind
+	}
+	return t.Find
+}
 
 // Preconditions are named by the lab whose checks they are.
 type Preconditions struct {

@@ -236,6 +236,19 @@ func TestALabIsLimitedToAPart(t *testing.T) {
 	wantError(t, err, `lab 01-pancake is not built in parts$`)
 }
 
+func TestWhatIsAskedOfTests(t *testing.T) {
+	t.Parallel()
+	var nothing *manifest.OwnTests
+	for _, test := range []struct {
+		tests *manifest.OwnTests
+		want  int
+	}{{nothing, 80}, {&manifest.OwnTests{}, 80}, {&manifest.OwnTests{Find: 50}, 50}} {
+		if got := test.tests.Percentage(); got != test.want {
+			t.Errorf("%+v must be found to %d %%, want %d %%", test.tests, got, test.want)
+		}
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
@@ -286,6 +299,8 @@ func TestLoadRefuses(t *testing.T) {
 		},
 		{"a check without a part beside one that has one", "id: flips", "id: flips\n    part: pan", `:43: labs\[1\].checks\[1\]: once is in no part, and other checks of lab 02-pan-flipper are; name one of pan`},
 		{"a part with capitals", "id: flips", "id: flips\n    part: Pan", `:38: labs\[1\].checks\[0\].part: .*expected: The part of the lab`},
+		{"points of tests besides 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {points: 10}\n", `: the points of lab 01-pancake sum to 110; make it 100`},
+		{"a percentage over 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {find: 101}\n", `labs\[0\].tests.find: .*expected: The percentage`},
 		{"points that do not sum to 100", "points: 60", "points: 50", `:11: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -43,6 +43,9 @@ type Mutant struct {
 	// Torture is a regular expression that matches what was observed when the mutant fell to the torture. Such a mutant is
 	// graded with full marks: only a sweep over all crashes and bad days finds it.
 	Torture string `json:"torture,omitempty"`
+	// Untestable says in a sentence why no test of the code can find the mutant, where that is so although it changes code:
+	// `lab tests` does not count it. Empty: a test can.
+	Untestable string `json:"untestable,omitempty"`
 }
 
 // Edit replaces a text that occurs exactly once in a file of the solution.

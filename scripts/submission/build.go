@@ -68,6 +68,8 @@ type Workshop struct {
 	// Generated is a folder that keeps the manifests of the last states of types and markers, so that controller-gen runs only
 	// when they have changed. Submissions may share it. Default: none.
 	Generated string
+	// Tests makes Fetch download what tests import, too.
+	Tests bool
 	// System is the operating system that the program is for. Default: this one.
 	System string
 

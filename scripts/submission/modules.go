@@ -68,10 +68,14 @@ func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) er
 	if w.System != "" {
 		environment = append(environment, "GOOS="+w.System)
 	}
+	// All packages, since controller-gen reads them all. Listing downloads what they import, and no module that is only named: that
+	// would be five times as much.
+	args := []string{"list", "-deps", "-f", "{{.ImportPath}}"}
+	if w.Tests {
+		args = append(args, "-test")
+	}
 	output, err := w.tool(ctx, tool{
-		// All packages, since controller-gen reads them all. Listing downloads what they import, and no module that is
-		// only named: that would be five times as much.
-		path: "go", args: []string{"list", "-deps", "-f", "{{.ImportPath}}", "./..."}, environment: environment, timeout: fetchTimeout,
+		path: "go", args: append(args, "./..."), environment: environment, timeout: fetchTimeout,
 		stdout: io.Discard, stderr: &downloads{total: MissingModules(w.Dir), progress: progress},
 	})
 	if errors.Is(err, errTooLong) {

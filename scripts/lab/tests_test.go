@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lva.io/operators/scripts/report"
+)
+
+// What is wrong with a mutant is told after two versions of the tests have missed it, and not after two runs of one.
+func TestAMutantIsToldAfterItWasMissedTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/icecream\n\ngo 1.26\n")
+	write("cmd/main.go", "package main\n\nfunc main() {}\n")
+	c := &choice{Dir: dir, Out: t.TempDir()}
+	result := func(fate report.MutantFate) *report.Tests {
+		return &report.Tests{Ours: &report.TestRun{Passed: true}, Mutants: []report.TestedMutant{{Name: "keeps-two", Fate: fate}}}
+	}
+	for i, step := range []struct {
+		tests string
+		fate  report.MutantFate
+		told  bool
+	}{
+		{"// one", report.MutantMissed, false},
+		{"// one", report.MutantMissed, false},
+		{"// two", report.MutantUntried, false},
+		{"// two", report.MutantMissed, true},
+		{"// two", report.MutantFound, false},
+		{"// one", report.MutantMissed, false},
+	} {
+		write("a/a_test.go", "package a\n\n"+step.tests+"\n")
+		told, err := keepMissed(c, result(step.fate))
+		if err != nil || told("keeps-two") != step.told || told("another") {
+			t.Errorf("step %d: it is told: %t, want %t (%v)", i, told("keeps-two"), step.told, err)
+		}
+	}
+}
+
+func TestHowTestsAreTold(t *testing.T) {
+	t.Parallel()
+	tests := &report.Tests{
+		Lab: "02-reconciler", Outcome: report.Graded, Want: 80, Seconds: 65, Notices: []string{"1 of 3 tests skip themselves, and find nothing"},
+		Own:  &report.TestRun{Tests: 3, Failed: []string{"TestA"}, Output: []string{"\x1b[31mred"}, Seconds: 4},
+		Ours: &report.TestRun{Passed: true, Tests: 3, Skipped: 1, Seconds: 5},
+		Mutants: []report.TestedMutant{
+			{Number: 1, Name: "keeps-two", Misconception: "An icecream counts itself.", Fate: report.MutantFound, By: "TestA"},
+			{Number: 2, Fate: report.MutantMissed},
+			{Number: 3, Fate: report.MutantUnseen, By: "markers"},
+			{Number: 4, Fate: report.MutantMissed, By: "no test runs the code that it changes"},
+		},
+	}
+	var text strings.Builder
+	printTests(&text, tests, "out/02-reconciler/tests.html")
+	want := `
+02-reconciler: Your tests fail on your own operator
+  on your operator  they fail: TestA (3 tests, 4 s)
+      ` + report.Safe("\x1b[31mred") + `
+  on ours           they pass (3 tests, 1 of them skip themselves, 5 s)
+  note: 1 of 3 tests skip themselves, and find nothing
+
+  found   1: keeps-two. An icecream counts itself. Found by TestA
+  missed  wrong solution 2
+  missed  wrong solution 4 (no test runs the code that it changes)
+
+Your tests find 1 of 3 wrong solutions (33 %). They should find 80 %. Not counted: 1 that change only markers, manifests or package main, which no Go test can see.
+It took 1m5s. Report: out/02-reconciler/tests.html
+`
+	if text.String() != want {
+		t.Errorf("it prints\n%s\nwant\n%s", text.String(), want)
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package testgrade
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lva.io/operators/scripts/mutant"
+)
+
+// change is what a mutant changes of the solution that a test can see.
+type change struct {
+	// edits are those that are applied: the mutant's, but for those of tests.
+	edits []mutant.Edit
+	// folders are those of packages whose code changes, slash-separated from the module's root.
+	folders []string
+	// unseen says why no test can see it; empty: one can.
+	unseen string
+}
+
+// changeOf finds out what a mutant changes of the solution in a folder. programs are the folders of packages main. Markers are comments, and
+// an API server of envtest lets its administrator do everything and has the CRDs that are committed: neither roles nor manifests
+// decide what a test sees.
+func changeOf(m *mutant.Mutant, dir string, programs []string) (change, error) {
+	c := change{unseen: m.Untestable}
+	content := map[string][]byte{}
+	for _, edit := range m.Edits {
+		if strings.HasSuffix(edit.File, "_test.go") {
+			continue
+		}
+		c.edits = append(c.edits, edit)
+		before, ok := content[edit.File]
+		if !ok {
+			var err error
+			if before, err = os.ReadFile(filepath.Join(dir, filepath.FromSlash(edit.File))); err != nil {
+				return c, fmt.Errorf("the mutant %s: %w", m.Name, err)
+			}
+		}
+		after, err := edit.Apply(before)
+		if err != nil {
+			return c, fmt.Errorf("the mutant %s: %w", m.Name, err)
+		}
+		content[edit.File] = after
+	}
+	inProgram := false
+	for file, after := range content {
+		if path.Ext(file) != ".go" {
+			continue
+		}
+		before, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
+		if err != nil {
+			return c, fmt.Errorf("the mutant %s: %w", m.Name, err)
+		}
+		folder := path.Dir(file)
+		switch {
+		case slices.Equal(code(before), code(after)):
+		case slices.Contains(programs, folder):
+			inProgram = true
+		case !slices.Contains(c.folders, folder):
+			c.folders = append(c.folders, folder)
+		}
+	}
+	switch {
+	case c.unseen != "" || len(c.folders) > 0:
+	case inProgram:
+		c.unseen = "it changes package main, which tests do not run"
+	default:
+		c.unseen = "it changes markers or manifests only, which no Go test runs"
+	}
+	return c, nil
+}
+
+// code are the tokens of a file without its comments.
+func code(content []byte) (tokens []string) {
+	set := token.NewFileSet()
+	var s scanner.Scanner
+	s.Init(set.AddFile("", set.Base(), len(content)), content, nil, 0)
+	for {
+		_, kind, literal := s.Scan()
+		if kind == token.EOF {
+			return tokens
+		}
+		tokens = append(tokens, kind.String()+" "+literal)
+	}
+}

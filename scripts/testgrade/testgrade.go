@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package testgrade
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/mutant"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission"
+)
+
+const (
+	// DefaultWithin is how long all mutants may take together, and DefaultParallel how many are tried at once.
+	DefaultWithin   = 15 * time.Minute
+	DefaultParallel = 2
+	// rightLimit is how long the tests of one package may run on a right operator.
+	rightLimit = 5 * time.Minute
+	// On a mutant they may take several times as long as on the solution, since some tests wait for what does not come. Who waits longer has
+	// found the mutant.
+	slower, atLeast = 4, 40 * time.Second
+)
+
+// Options say whose tests are graded.
+type Options struct {
+	Lab *manifest.Lab
+	// Dir is the folder of the submission, and Main the package of its program there; empty: it is looked for.
+	Dir, Main string
+	// Solution is the folder of the lab's solution.
+	Solution string
+	// Assets is the folder with etcd, kube-apiserver and kubectl.
+	Assets string
+	// Only are the names of mutants that there are to be, for tests of this package. Default: all.
+	Only []string
+	// Within is how long the mutants may take together. Those that have not begun by then are not tried. Default: DefaultWithin.
+	Within time.Duration
+	// Parallel is how many are tried at once. Default: DefaultParallel.
+	Parallel int
+	// Say is told what is done: a mutant that is about to be tried, and how many of how many are done. Default: nobody is told.
+	Say func(what string, done, total int)
+}
+
+// grading is a run.
+type grading struct {
+	Options
+	scope  *process.Scope
+	report *report.Tests
+	// base is our solution with the submission's tests.
+	base   *submission.Submission
+	tested []testedPackage
+	// reach are the folders of the packages that each test program is made of, by the folder of the tested package.
+	reach map[string][]string
+	// took is how long the tests of each package took on the solution.
+	took map[string]time.Duration
+	edit bool
+}
+
+// Blank is a report of a run that has not ended.
+func Blank(o *Options) *report.Tests {
+	return &report.Tests{
+		Schema: report.TestsSchema, Lab: o.Lab.Name, Title: o.Lab.Title, Dir: o.Dir, Started: time.Now(), Want: o.Lab.Tests.Percentage(),
+		Outcome: report.Unfinished, Reason: "the run has not ended: it still goes on, or it was killed",
+	}
+}
+
+// Run grades tests. The report says what came of it, whatever that is.
+func Run(ctx context.Context, options Options) *report.Tests {
+	options.Within, options.Parallel = cmp.Or(options.Within, DefaultWithin), cmp.Or(options.Parallel, DefaultParallel)
+	if options.Say == nil {
+		options.Say = func(string, int, int) {}
+	}
+	g := &grading{Options: options, report: Blank(&options), took: map[string]time.Duration{}}
+	err := g.run(ctx)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	problem, isProblem := errors.AsType[*submission.Problem](err)
+	switch {
+	case err == nil:
+		g.report.Outcome, g.report.Reason = report.Graded, ""
+	case ctx.Err() != nil:
+		g.report.Outcome, g.report.Reason = report.Interrupted, "the run was interrupted: run it again"
+	case isProblem:
+		g.report.Outcome, g.report.Reason, g.report.Diagnostics = report.NotBuilt, problem.Reason, problem.Diagnostics
+	case errors.Is(err, errLate):
+		g.report.Outcome, g.report.Reason = report.TimedOut, fmt.Sprintf("not all mutants were tried within %s: give more time with --within, or make the tests faster", g.Within)
+	case errors.Is(err, errNoTests):
+		g.report.Outcome, g.report.Reason = report.NotBuilt, err.Error()
+	default:
+		g.report.Outcome, g.report.Reason = report.Error, err.Error()
+	}
+	if g.report.Count(report.MutantFound)+g.report.Count(report.MutantMissed) == 0 && err != nil {
+		g.report.Mutants = nil // none was tried
+	}
+	g.report.Seconds = time.Since(g.report.Started).Seconds()
+	return g.report
+}
+
+var errLate = errors.New("the time is up")
+
+// run is the recipe.
+func (g *grading) run(ctx context.Context) (err error) {
+	theirs, err := submission.Open(g.Dir, g.Main)
+	if err != nil {
+		return &submission.Problem{Reason: err.Error()}
+	}
+	if g.scope, err = process.NewScope(process.Options{}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.scope.Close()) }()
+	own, err := g.copied(theirs, "own", g.Main)
+	if err != nil {
+		return err
+	}
+	solution, err := submission.Open(g.Solution, "")
+	if err != nil {
+		return err
+	}
+	mutants, err := g.mutants(solution)
+	if err != nil {
+		return err
+	}
+	if g.base, err = g.copied(solution, "solution", ""); err != nil {
+		return err
+	}
+	if g.tested, g.report.Notices, err = lay(own, g.base); err != nil {
+		return err
+	}
+	g.edit = true
+	if err := g.right(ctx, own); err != nil {
+		return err
+	}
+	if g.reach, err = g.reached(ctx); err != nil {
+		return err
+	}
+	return g.tryAll(ctx, mutants)
+}
+
+// copied is a copy of a module in the scope.
+func (g *grading) copied(s *submission.Submission, name, main string) (*submission.Submission, error) {
+	to := filepath.Join(g.scope.Dir, name)
+	if err := s.Copy(to); err != nil {
+		if wrong, ok := errors.AsType[*submission.FileError](err); ok {
+			return nil, &submission.Problem{Reason: wrong.Error()}
+		}
+		return nil, err
+	}
+	return submission.Open(to, main)
+}
+
+// mutants reads the list, and finds out which a test can see.
+func (g *grading) mutants(solution *submission.Submission) (changes []change, err error) {
+	list, err := mutant.Load(g.Solution)
+	if err != nil {
+		return nil, err
+	}
+	programs := []string{path.Clean(solution.Main)}
+	for i := range list.Mutants {
+		m := &list.Mutants[i]
+		c, err := changeOf(m, g.Solution, programs)
+		if err != nil {
+			return nil, err
+		}
+		if len(g.Only) > 0 && !slices.Contains(g.Only, m.Name) {
+			continue
+		}
+		tested := report.TestedMutant{Number: i + 1, Name: m.Name, Misconception: m.Misconception, Fate: report.MutantUntried}
+		if c.unseen != "" {
+			tested.Fate, tested.By = report.MutantUnseen, c.unseen
+		}
+		g.report.Mutants, changes = append(g.report.Mutants, tested), append(changes, c)
+	}
+	for _, name := range g.Only {
+		if !slices.ContainsFunc(list.Mutants, func(m mutant.Mutant) bool { return m.Name == name }) {
+			return nil, fmt.Errorf("there is no mutant %s in %s", name, filepath.Join(filepath.Base(g.Solution), mutant.File))
+		}
+	}
+	return changes, nil
+}
+
+// right runs the tests on our operator and on the student's. On ours they must pass, since what fails there fails on every mutant.
+func (g *grading) right(ctx context.Context, own *submission.Submission) error {
+	g.Say("your tests on our operator", 0, 0)
+	ours, err := g.all(ctx, g.base, g.tested, func(folder string, took time.Duration) { g.took[folder] = took })
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		return &submission.Problem{
+			Reason: "your tests do not compile with our operator: they can use the types of the API, and what the lab's files declared before you " +
+				"began (" + problem.Reason + ")",
+			Diagnostics: problem.Diagnostics,
+		}
+	}
+	if err != nil {
+		return err
+	}
+	g.report.Ours = ours
+	switch {
+	case !ours.Passed:
+		return &submission.Problem{Reason: fmt.Sprintf("your tests fail on our operator, which is right (%s), so they would fail on each mutant: "+
+			"they ask for more than the task does, or depend on chance", strings.Join(ours.Failed, ", "))}
+	case ours.Tests == ours.Skipped:
+		return &submission.Problem{Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", ours.Skipped)}
+	}
+	if ours.Skipped > 0 {
+		g.report.Notices = append(g.report.Notices, fmt.Sprintf("%d of %d tests skip themselves, and find nothing", ours.Skipped, ours.Tests))
+	}
+	g.Say("your tests on your operator", 0, 0)
+	var packages []testedPackage
+	for _, t := range g.tested {
+		packages = append(packages, testedPackage{folder: t.runs, runs: t.runs})
+	}
+	g.report.Own, err = g.all(ctx, own, packages, func(string, time.Duration) {})
+	return err
+}
+
+// all runs the tests of packages, each to its end. A right operator has no tests that fail for want of an API server: that is tried again.
+func (g *grading) all(ctx context.Context, module *submission.Submission, packages []testedPackage, took func(folder string, took time.Duration)) (*report.TestRun, error) {
+	all := &report.TestRun{Passed: true}
+	for i, p := range packages {
+		file := filepath.Join(g.scope.Dir, filepath.Base(module.Dir)+"-"+strconv.Itoa(i)+".test")
+		if err := g.workshop(module).CompileTests(ctx, p.folder, file, g.edit && module == g.base); err != nil {
+			return nil, err
+		}
+		var v verdict
+		for attempt := range 2 {
+			var err error
+			v, err = run(ctx, g.scope, g.Assets, program{path: file, dir: filepath.Join(module.Dir, filepath.FromSlash(p.runs)), limit: rightLimit})
+			if err != nil {
+				return nil, err
+			}
+			if !v.hindered || attempt > 0 {
+				break
+			}
+		}
+		took(p.folder, time.Duration(v.Seconds*float64(time.Second)))
+		all.Passed = all.Passed && v.Passed
+		all.Tests, all.Skipped, all.Seconds = all.Tests+v.Tests, all.Skipped+v.Skipped, all.Seconds+v.Seconds
+		if !v.Passed {
+			all.Failed = append(all.Failed, v.Failed...)
+			if len(v.Failed) == 0 {
+				all.Failed = append(all.Failed, v.by)
+			}
+			all.Output = append(all.Output, v.Output...)
+		}
+		if err := os.Remove(file); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (g *grading) workshop(module *submission.Submission) *submission.Workshop {
+	return &submission.Workshop{Submission: module, Scope: g.scope}
+}
+
+// reached finds out which packages of the module each test program is made of.
+func (g *grading) reached(ctx context.Context) (map[string][]string, error) {
+	reach := map[string][]string{}
+	for _, t := range g.tested {
+		imported, err := g.workshop(g.base).TestDependencies(ctx, t.folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range imported {
+			if folder, own := strings.CutPrefix(name, g.base.Module+"/"); own {
+				reach[t.folder] = append(reach[t.folder], folder)
+			}
+		}
+	}
+	return reach, nil
+}
+
+// tryAll tries the mutants, several at once.
+func (g *grading) tryAll(ctx context.Context, changes []change) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	until := time.Now().Add(g.Within)
+	var todo []int
+	for i, m := range g.report.Mutants {
+		if m.Fate == report.MutantUntried {
+			todo = append(todo, i)
+		}
+	}
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	var problems []error
+	done, late := 0, false
+	slots := make(chan struct{}, g.Parallel)
+	for _, i := range todo {
+		slots <- struct{}{}
+		mutex.Lock()
+		failed := len(problems) > 0
+		mutex.Unlock()
+		if ctx.Err() != nil || failed {
+			<-slots
+			break
+		}
+		m := &g.report.Mutants[i]
+		if time.Now().After(until) {
+			late, m.By = true, "the time was up"
+			<-slots
+			continue
+		}
+		mutex.Lock()
+		g.Say("mutants", done, len(todo))
+		mutex.Unlock()
+		group.Go(func() {
+			defer func() { <-slots }()
+			started := time.Now()
+			fate, by, err := g.try(ctx, m.Number, changes[i])
+			mutex.Lock()
+			defer mutex.Unlock()
+			done++
+			g.Say("mutants", done, len(todo))
+			if err != nil {
+				problems = append(problems, err)
+				return
+			}
+			m.Fate, m.By, m.Seconds = fate, by, time.Since(started).Seconds()
+		})
+	}
+	group.Wait()
+	if err := errors.Join(problems...); err != nil || !late {
+		return err
+	}
+	return errLate
+}
+
+// try runs the tests that reach a mutant on it, those that were fastest on the solution first, until one fails.
+func (g *grading) try(ctx context.Context, number int, c change) (fate report.MutantFate, by string, err error) {
+	var tests []testedPackage
+	for _, t := range g.tested {
+		if slices.ContainsFunc(c.folders, func(folder string) bool { return slices.Contains(g.reach[t.folder], folder) }) {
+			tests = append(tests, t)
+		}
+	}
+	if len(tests) == 0 {
+		return report.MutantMissed, "no test runs the code that it changes", nil
+	}
+	slices.SortStableFunc(tests, func(a, b testedPackage) int { return cmp.Compare(g.took[a.folder], g.took[b.folder]) })
+	dir := filepath.Join(g.scope.Dir, "mutant-"+strconv.Itoa(number))
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	module := filepath.Join(dir, "module")
+	if err := os.CopyFS(module, os.DirFS(g.base.Dir)); err != nil {
+		return "", "", fmt.Errorf("copying the solution: %w", err)
+	}
+	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {
+		return "", "", err
+	}
+	programs := map[string]string{}
+	workshop := &submission.Workshop{Submission: &submission.Submission{Dir: module}, Scope: g.scope}
+	for i, t := range tests {
+		programs[t.folder] = filepath.Join(dir, strconv.Itoa(i)+".test")
+		err := workshop.CompileTests(ctx, t.folder, programs[t.folder], false)
+		if problem, ok := errors.AsType[*submission.Problem](err); ok {
+			return report.MutantUntried, strings.ReplaceAll("the tests do not compile with it: "+problem.Error(), "\n", "; "), nil
+		}
+		if err != nil {
+			return "", "", err
+		}
+	}
+	if err := removeSources(module); err != nil {
+		return "", "", err
+	}
+	for _, t := range tests {
+		p := program{
+			path: programs[t.folder], dir: filepath.Join(module, filepath.FromSlash(t.runs)),
+			limit: min(rightLimit, max(atLeast, slower*g.took[t.folder])), toFirst: true,
+		}
+		v, err := run(ctx, g.scope, g.Assets, p)
+		if err == nil && v.hindered {
+			v, err = run(ctx, g.scope, g.Assets, p)
+		}
+		switch {
+		case err != nil:
+			return "", "", err
+		case !v.Passed && v.hindered:
+			return report.MutantUntried, "no API server started, twice", nil
+		case !v.Passed:
+			return report.MutantFound, v.by, nil
+		}
+	}
+	return report.MutantMissed, "", nil
+}
+
+// Hide removes from a report what would tell what a test should look for: the names of mutants that were missed, unless missed says that
+// they were before.
+func Hide(t *report.Tests, told func(name string) bool) {
+	for i := range t.Mutants {
+		m := &t.Mutants[i]
+		if m.Fate != report.MutantFound && !told(m.Name) {
+			m.Name, m.Misconception = "", ""
+		}
+	}
+}
+
+// Add adds a check of the student's own tests to the report of a run, for a lab in which they are worth points: all, or none. Where the run
+// was not graded the check is skipped.
+func Add(r *report.Report, t *report.Tests, of *manifest.OwnTests) {
+	found, missed := t.Count(report.MutantFound), t.Count(report.MutantMissed)
+	check := report.Check{
+		ID: CheckID, Title: fmt.Sprintf("Your own tests find at least %d %% of our wrong solutions", of.Percentage()),
+		Status: report.Failed, MaxPoints: of.Points, Seconds: t.Seconds,
+	}
+	switch {
+	case r.Outcome != report.Graded:
+		check.Status, check.Reason, check.Seconds = report.Skipped, "the operator was not graded", 0
+	case t.FullMarks():
+		check.Status, check.Points = report.Passed, of.Points
+	default:
+		check.Expected = fmt.Sprintf("your tests pass on your operator and on ours, and fail on %d %% of our wrong solutions", of.Percentage())
+		check.Observed = fmt.Sprintf("they fail on %d of %d (%d %%)", found, found+missed, t.Share())
+		if t.Outcome != report.Graded {
+			check.Observed = t.Reason
+		} else if !t.Own.Passed {
+			check.Observed = "they fail on your own operator"
+		}
+	}
+	r.Checks, r.Score, r.MaxScore = append(r.Checks, check), r.Score+check.Points, r.MaxScore+check.MaxPoints
+}
+
+// CheckID is the id of that check.
+const CheckID = "own-tests"
+
+// Digest tells the tests of a submission from other tests, for whoever remembers which were missed by which.
+func Digest(dir, main string) (string, error) {
+	opened, err := submission.Open(dir, main)
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.New()
+	for _, folder := range slices.Sorted(maps.Keys(opened.Packages())) {
+		for _, name := range testFiles(opened.Packages()[folder]) {
+			content, err := opened.ReadFile(name)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(digest, "%s %d\n%s", name, len(content), content)
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil)), nil
+}
