@@ -77,32 +77,44 @@ func TestMakeTest(t *testing.T) {
 	t.Parallel()
 	skip := regexp.MustCompile(`_test\.go:\d+:\s+t\.Skip\("TODO\(lab\): (?:[a-c]?\d+\. )?remove this line when (?:you [^;"]+; then: make test|the server can do it)"\)`)
 	for _, dir := range slices.Concat(folders(t, "solutions/*"), folders(t, "labs/*")) {
-		output, err := makeIn(t, dir, "test")
+		name, err := filepath.Rel(root, dir)
 		if err != nil {
-			t.Errorf("make test in %s: %v\n%s", dir, err, output)
+			t.Fatal(err)
 		}
-		skips := 0
-		if strings.Contains(filepath.ToSlash(dir), "/labs/") {
-			tests, err := filepath.Glob(filepath.Join(dir, "internal", "*", "*_test.go"))
+		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+			t.Parallel() // they wait for API servers to start and to stop
+			output, err := makeIn(t, dir, "test")
+			if err != nil {
+				t.Errorf("make test in %s: %v\n%s", dir, err, output)
+			}
+			skips := 0
+			if strings.HasPrefix(filepath.ToSlash(name), "labs/") {
+				skips = skipsIn(t, dir)
+			}
+			if named := len(skip.FindAllString(output, -1)); named != skips {
+				t.Errorf("make test in %s names %d of %d tests that are skipped, and says that make test runs them:\n%s", dir, named, skips, output)
+			}
+		})
+	}
+}
+
+// skipsIn counts the tests of a lab that skip themselves.
+func skipsIn(t *testing.T, dir string) (skips int) {
+	t.Helper()
+	for _, pattern := range []string{"internal/*/*_test.go", "internal/*/*/*_test.go"} {
+		tests, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range tests {
+			content, err := os.ReadFile(test)
 			if err != nil {
 				t.Fatal(err)
 			}
-			deeper, err := filepath.Glob(filepath.Join(dir, "internal", "*", "*", "*_test.go"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, test := range append(tests, deeper...) {
-				content, err := os.ReadFile(test)
-				if err != nil {
-					t.Fatal(err)
-				}
-				skips += strings.Count(string(content), "\tt.Skip(")
-			}
-		}
-		if named := len(skip.FindAllString(output, -1)); named != skips {
-			t.Errorf("make test in %s names %d of %d tests that are skipped, and says that make test runs them:\n%s", dir, named, skips, output)
+			skips += strings.Count(string(content), "\tt.Skip(")
 		}
 	}
+	return skips
 }
 
 // Hints name the commands of a lab's folder, and people type them where they are.
@@ -127,7 +139,7 @@ func TestCommandsTypedInTheWrongFolder(t *testing.T) {
 		}
 	}
 	for _, dir := range folders(t, "labs/*") {
-		for _, target := range []string{"labs", "up", "status", "down", "lab-2", "read-2", "hint-2", "watch-2", "torture-2", "run-2", "reset-2", "solution-2"} {
+		for _, target := range []string{"labs", "up", "status", "down", "lab-2", "read-2", "hint-2", "watch-2", "torture-2", "tests-2", "run-2", "reset-2", "solution-2"} {
 			if output, err := makeIn(t, dir, "-n", target); err != nil || !strings.Contains(output, "-C ../.. "+target) {
 				t.Errorf("make %s in %s: error %v, it would run %q; want that of the root", target, dir, err, output)
 			}
