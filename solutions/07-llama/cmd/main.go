@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command manager serves farm.example.com/v1alpha to the API server of a cluster, which passes on what users ask. It only
-// wires: internal/serve speaks the API, internal/llama and internal/farm have the kinds, internal/trust says who may.
+// wires: internal/serve speaks the API, internal/llama and internal/farm have the kinds, internal/trust says who may, and
+// internal/cluster has the clients with which they ask.
 package main
 
 import (
@@ -18,10 +19,12 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"lva.io/operators/solutions/07-llama/api/v1alpha"
+	"lva.io/operators/solutions/07-llama/internal/cluster"
 	"lva.io/operators/solutions/07-llama/internal/farm"
 	"lva.io/operators/solutions/07-llama/internal/llama"
 	"lva.io/operators/solutions/07-llama/internal/serve"
@@ -61,9 +64,13 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("find the API server: %w", err)
 	}
 	config.QPS = -1 // each request here is one there: the API server says when it is too much
-	client, err := kubernetes.NewForConfig(config)
+	core, err := cluster.Client(config, corev1.SchemeGroupVersion)
 	if err != nil {
-		return fmt.Errorf("connect to the API server: %w", err)
+		return err
+	}
+	authorization, err := cluster.Client(config, authorizationv1.SchemeGroupVersion)
+	if err != nil {
+		return err
 	}
 	storage, err := store.Open(o.dataDir)
 	if err != nil {
@@ -73,11 +80,11 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return errors.Join(err, storage.Close())
 	}
-	rights, err := trust.NewCluster(ctx, client)
+	rights, err := trust.NewCluster(ctx, core, authorization)
 	if err != nil {
 		return errors.Join(err, storage.Close())
 	}
-	server, err := serve.New(v1alpha.GroupVersion, rights, llamas.Resource(), farm.New(client, rights).Resource())
+	server, err := serve.New(v1alpha.GroupVersion, rights, llamas.Resource(), farm.New(core, rights).Resource())
 	if err != nil {
 		return errors.Join(err, storage.Close())
 	}

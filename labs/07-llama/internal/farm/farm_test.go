@@ -18,10 +18,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/labs/07-llama/api/v1alpha"
+	"lva.io/operators/labs/07-llama/internal/cluster"
 	"lva.io/operators/labs/07-llama/internal/serve"
 )
 
@@ -37,14 +37,14 @@ func (r rights) Authorize(_ context.Context, _ serve.User, action serve.Action) 
 
 var everything = rights{"get cow": true, "get goat": true, "list": true, "watch": true}
 
-// cluster is what an API server answers to requests for Pods, and what it was asked.
-type cluster struct {
+// apiServer is what an API server answers to requests for Pods, and what it was asked.
+type apiServer struct {
 	code  int
 	lines []any // several are those of a watch
 	asked *url.URL
 }
 
-func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.asked = r.URL
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(c.code)
@@ -54,11 +54,11 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // podsOf are the FarmPods of such a cluster. The client is a real one.
-func podsOf(t *testing.T, c *cluster, may rights) *Pods {
+func podsOf(t *testing.T, c *apiServer, may rights) *Pods {
 	t.Helper()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	client, err := cluster.Client(&rest.Config{Host: server.URL}, corev1.SchemeGroupVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func failure(code int, reason metav1.StatusReason) *metav1.Status {
 
 func TestAFarmPodShowsItsPod(t *testing.T) {
 	t.Parallel()
-	asked := &cluster{code: http.StatusOK, lines: []any{cow()}}
+	asked := &apiServer{code: http.StatusOK, lines: []any{cow()}}
 	object, err := podsOf(t, asked, everything).Get(t.Context(), "meadow", "farm-cow")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestWhoMayNotReadPodsGetsNoFarmPods(t *testing.T) {
 		"watch":          func(p *Pods) error { _, err := p.Watch(t.Context(), "meadow", metav1.ListOptions{}); return err },
 	} {
 		// To see another Pod is no right to see this one.
-		asked := &cluster{code: http.StatusOK, lines: []any{cow()}}
+		asked := &apiServer{code: http.StatusOK, lines: []any{cow()}}
 		if err := ask(podsOf(t, asked, rights{"get goat": true})); !apierrors.IsForbidden(err) || asked.asked != nil {
 			t.Errorf("%s: the error is %v, and the API server was asked %v", what, err, asked.asked)
 		}
@@ -132,7 +132,7 @@ func TestFarmPodsAreSelectedByTheirOwnNames(t *testing.T) {
 		"metadata.name=cow":         "metadata.name=-", // a Pod, and no FarmPod
 		"metadata.namespace=meadow": "metadata.namespace=meadow",
 	} {
-		asked := &cluster{code: http.StatusOK, lines: []any{&corev1.PodList{
+		asked := &apiServer{code: http.StatusOK, lines: []any{&corev1.PodList{
 			TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
 			ListMeta: metav1.ListMeta{ResourceVersion: "9", Continue: "more", RemainingItemCount: new(int64(4))}, Items: []corev1.Pod{*cow()},
 		}}}
@@ -149,7 +149,7 @@ func TestFarmPodsAreSelectedByTheirOwnNames(t *testing.T) {
 			t.Errorf("%q: the list is %+v", selector, list)
 		}
 	}
-	_, err := podsOf(t, &cluster{}, everything).List(t.Context(), "meadow", metav1.ListOptions{FieldSelector: "a=b=c"})
+	_, err := podsOf(t, &apiServer{}, everything).List(t.Context(), "meadow", metav1.ListOptions{FieldSelector: "a=b=c"})
 	if !apierrors.IsBadRequest(err) {
 		t.Errorf("a selector that can't be read: the error is %v", err)
 	}
@@ -168,7 +168,7 @@ func TestWhatIsSaidOfPodsIsSaidOfFarmPods(t *testing.T) {
 		"the version is too old":      {failure(http.StatusGone, metav1.StatusReasonExpired), http.StatusGone},
 		"the selector can't be meant": {failure(http.StatusBadRequest, metav1.StatusReasonBadRequest), http.StatusBadRequest},
 	} {
-		pods := podsOf(t, &cluster{code: int(test.answer.Code), lines: []any{test.answer}}, everything)
+		pods := podsOf(t, &apiServer{code: int(test.answer.Code), lines: []any{test.answer}}, everything)
 		_, got := pods.Get(t.Context(), "meadow", "farm-cow")
 		_, listed := pods.List(t.Context(), "meadow", metav1.ListOptions{})
 		_, watched := pods.Watch(t.Context(), "meadow", metav1.ListOptions{})
@@ -182,7 +182,7 @@ func TestWhatIsSaidOfPodsIsSaidOfFarmPods(t *testing.T) {
 			t.Errorf("%s: it names another object: %v", what, got)
 		}
 	}
-	gone, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
+	gone, err := cluster.Client(&rest.Config{Host: "http://127.0.0.1:1"}, corev1.SchemeGroupVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestAWatchOnFarmPodsFollowsThePods(t *testing.T) {
 		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "8", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
 	}
-	asked := &cluster{code: http.StatusOK, lines: []any{
+	asked := &apiServer{code: http.StatusOK, lines: []any{
 		line(watch.Added, cow()), line(watch.Bookmark, bookmark), line(watch.Deleted, cow()), line(watch.Error, failure(http.StatusGone, metav1.StatusReasonExpired)),
 	}}
 	followed, err := podsOf(t, asked, everything).Watch(t.Context(), "meadow", metav1.ListOptions{ResourceVersion: "6", AllowWatchBookmarks: true})

@@ -17,11 +17,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"lva.io/operators/solutions/07-llama/internal/serve"
@@ -35,31 +32,31 @@ const (
 
 // Cluster trusts the front proxy of a cluster, and asks its API server what a user may do.
 type Cluster struct {
-	client kubernetes.Interface
-	config corelisters.ConfigMapNamespaceLister
+	authorization rest.Interface
+	config        cache.Store // the ConfigMap, as soon as it is there
 }
 
-// NewCluster returns when it knows how to recognize the front proxy. The ConfigMap is watched, because the certificate
-// authority in it changes one day.
-func NewCluster(ctx context.Context, client kubernetes.Interface) (*Cluster, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(configNamespace),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("metadata.name", configName).String()
-		}))
-	configMaps := factory.Core().V1().ConfigMaps()
-	synced := configMaps.Informer().HasSynced
-	factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), synced) {
+// NewCluster returns when it knows how to recognize the front proxy. core and authorization are clients for core/v1 and
+// authorization.k8s.io/v1. The ConfigMap is watched, because the certificate authority in it changes one day.
+func NewCluster(ctx context.Context, core, authorization rest.Interface) (*Cluster, error) {
+	config, controller := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(core, "configmaps", configNamespace, fields.OneTermEqualSelector("metadata.name", configName)),
+		ObjectType:    &corev1.ConfigMap{},
+		Handler:       cache.ResourceEventHandlerFuncs{}, // nobody is told: each request reads the store
+	})
+	go controller.RunWithContext(ctx)
+	if !cache.WaitFor(ctx, "", controller.HasSyncedChecker()) {
 		return nil, fmt.Errorf("read the ConfigMap %s/%s: %w", configNamespace, configName, context.Cause(ctx))
 	}
-	return &Cluster{client: client, config: configMaps.Lister().ConfigMaps(configNamespace)}, nil
+	return &Cluster{authorization: authorization, config: config}, nil
 }
 
 // Authenticate returns whom the front proxy names. Anybody can send its headers; only the front proxy has its certificate.
 func (c *Cluster) Authenticate(r *http.Request) (serve.User, error) {
-	config, err := c.config.Get(configName)
-	if err != nil {
-		return serve.User{}, apierrors.NewInternalError(fmt.Errorf("who is the front proxy? %w", err))
+	object, _, err := c.config.GetByKey(configNamespace + "/" + configName)
+	config, found := object.(*corev1.ConfigMap)
+	if err != nil || !found {
+		return serve.User{}, apierrors.NewInternalError(fmt.Errorf("who is the front proxy? There is no ConfigMap %s in %s", configName, configNamespace))
 	}
 	if err := verify(r, config); err != nil {
 		return serve.User{}, apierrors.NewUnauthorized("only the front proxy is believed: " + err.Error())
@@ -178,8 +175,8 @@ func (c *Cluster) Authorize(ctx context.Context, user serve.User, action serve.A
 		}
 	}
 	//lab:begin review
-	answer, err := c.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
+	answer := &authorizationv1.SubjectAccessReview{}
+	if err := c.authorization.Post().Resource("subjectaccessreviews").Body(review).Do(ctx).Into(answer); err != nil {
 		// Whoever can't be asked about is not let in.
 		return apierrors.NewInternalError(fmt.Errorf("ask whether %s may: %w", user.Name, err))
 	}
