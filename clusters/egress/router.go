@@ -36,6 +36,7 @@ type Router struct {
 	mutex  sync.Mutex
 	routes map[string]string // ClusterIP:port to host:port
 	open   map[net.Conn]struct{}
+	held   map[string]chan struct{} // by host:port; closed when released
 	closed bool
 
 	tunnels sync.WaitGroup
@@ -54,7 +55,7 @@ func Listen(path string) (*Router, error) {
 		lock.Close()
 		return nil, err
 	}
-	r := &Router{path: path, lock: lock, routes: map[string]string{}, open: map[net.Conn]struct{}{}}
+	r := &Router{path: path, lock: lock, routes: map[string]string{}, open: map[net.Conn]struct{}{}, held: map[string]chan struct{}{}}
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: askTimeout}
 	r.tunnels.Go(func() { _ = r.server.Serve(listener) }) // ends with Close
 	return r, nil
@@ -82,6 +83,21 @@ func (r *Router) Route(service, local string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.routes[service] = local
+}
+
+// Hold lets new connections to a local host:port wait while the process there is being replaced, where they would be refused
+// otherwise: until release is called, or as long as a process may take to accept. One Hold of an address ends before the next begins.
+func (r *Router) Hold(local string) (release func()) {
+	released := make(chan struct{})
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.held[local] = released
+	return sync.OnceFunc(func() {
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		delete(r.held, local)
+		close(released)
+	})
 }
 
 // Close ends the listening and all open connections, and removes the socket.
@@ -141,9 +157,16 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *Router) dial(service string) (process net.Conn, refusal string) {
 	r.mutex.Lock()
 	local, known := r.routes[service]
+	released := r.held[local] // nil: nobody holds it
 	r.mutex.Unlock()
 	if !known {
 		return nil, "no local process serves " + service
+	}
+	if released != nil {
+		select {
+		case <-released:
+		case <-time.After(dialTimeout):
+		}
 	}
 	process, err := net.DialTimeout("tcp", local, dialTimeout)
 	if err != nil {

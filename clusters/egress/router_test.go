@@ -213,3 +213,40 @@ func TestAFolderThatIsNotThere(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 }
+
+// A process that is replaced does not listen for a moment. Who comes then waits for the next one.
+func TestWhoComesWhileAProcessIsReplacedWaits(t *testing.T) {
+	t.Parallel()
+	router := newRouter(t, filepath.Join(t.TempDir(), "egress.sock"))
+	old, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := old.Addr().String()
+	router.Route("10.96.0.7:443", local)
+	release := router.Hold(local)
+	old.Close()
+	refusals := make(chan string, 1)
+	go func() {
+		process, refusal := router.dial("10.96.0.7:443")
+		if process != nil {
+			router.forget(process)
+		}
+		refusals <- refusal
+	}()
+	select {
+	case refusal := <-refusals:
+		t.Fatalf("nobody waited: %q", refusal)
+	case <-time.After(50 * time.Millisecond): // a refusal takes less than one
+	}
+	next, err := net.Listen("tcp", local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	release()
+	release() // again does nothing
+	if refusal := <-refusals; refusal != "" {
+		t.Errorf("who has waited is refused: %s", refusal)
+	}
+}

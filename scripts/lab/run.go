@@ -175,20 +175,30 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 			return err
 		}
 	}
-	for {
-		started, err := operator.Start(os.Stdout)
-		if err != nil {
+	started, err := operator.Start(os.Stdout)
+	for err == nil {
+		var again bool
+		if again, err = attend(ctx, on, what.Workshop, started, saves); err != nil || !again {
 			return err
 		}
-		again, err := attend(ctx, on, what.Workshop, started, saves)
-		if err != nil || !again {
-			return err
-		}
+		started, err = replace(operator, started)
 	}
+	return err
 }
 
-// attend waits until an operator has ended, or was ended by somebody. With saves it builds the program at each, and ends the one that
-// runs so that it is started again; one that ended by itself, or does not compile, waits for the next save.
+// replace ends what runs, and starts what was built.
+func replace(operator stage.Operator, old stage.Instance) (stage.Instance, error) {
+	if server, ok := operator.(stage.Replacer); ok {
+		return server.Replace(old, os.Stdout)
+	}
+	if err := old.Stop(stage.StopGrace); err != nil {
+		return nil, err
+	}
+	return operator.Start(os.Stdout)
+}
+
+// attend waits until an operator has ended, or was ended by somebody. With saves it builds the program at each, and returns so that the one
+// that runs is replaced; one that ended by itself, or does not compile, waits for the next save.
 func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan save) (again bool, err error) {
 	done := started.Done()
 	for {
@@ -214,7 +224,7 @@ func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, 
 				continue
 			}
 			fmt.Fprintf(os.Stderr, "%s was saved: built in %.1f s, starting again\n", made.file, time.Since(began).Seconds())
-			return true, started.Stop(stage.StopGrace)
+			return true, nil
 		}
 	}
 }
@@ -283,7 +293,7 @@ func prepareRun(ctx context.Context, here *checkout.Checkout, dir, main string) 
 		return nil, nil, err
 	}
 	workshop := &submission.Workshop{
-		Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir),
+		Submission: opened, Scope: scope, ControllerGen: controllerGen, Cache: here.BuildCache(opened.Dir), Urgent: true,
 	}
 	if err := workshop.Build(ctx); err != nil {
 		return nil, nil, errors.Join(err, scope.Close())

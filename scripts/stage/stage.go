@@ -125,6 +125,14 @@ type Server interface {
 	Answers(ctx context.Context) error
 }
 
+// Replacer is a Server whose program can be replaced so that hardly anybody notices.
+type Replacer interface {
+	Server
+	// Replace ends an instance, as Stop does, and starts the program as it was built last. Who asks meanwhile waits, where that can be
+	// had, and is not refused.
+	Replace(old Instance, log io.Writer) (Instance, error)
+}
+
 // Instance is an operator from a start to its end.
 type Instance interface {
 	// Done is closed when it has ended, and Err says then how: nil for an exit code of zero.

@@ -70,6 +70,8 @@ type Workshop struct {
 	Generated string
 	// Tests makes Fetch download what tests import, too.
 	Tests bool
+	// Urgent says that somebody waits for the build, and for nothing else meanwhile. Default: it gives way to a cluster that starts.
+	Urgent bool
 	// System is the operating system that the program is for. Default: this one.
 	System string
 
@@ -187,8 +189,8 @@ func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
 		Path: path, Args: t.args, Dir: w.Dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
 		// Temporary files of the go command are in the run's folder, which goes with the run whatever ends that.
 		Env: append(t.environment, "GOTMPDIR="+w.Scope.Dir),
-		// Meanwhile a cluster starts, which takes longer: it must not wait for us.
-		Background: true,
+		// Mostly a cluster starts meanwhile, which takes longer: it must not wait for us.
+		Background: !w.Urgent,
 	})
 	if err != nil {
 		return "", err

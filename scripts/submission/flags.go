@@ -87,7 +87,7 @@ func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
 	output := &limitedBuffer{limit: outputLimit}
 	p, err := w.Scope.Start(process.Spec{
 		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
-		Env: w.Variables(os.DevNull), Background: true, Contained: true,
+		Env: w.Variables(os.DevNull), Background: !w.Urgent, Contained: true,
 	})
 	if err != nil {
 		return nil, err

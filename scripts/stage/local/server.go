@@ -42,8 +42,9 @@ type server struct {
 	etcd   *process.Process // nil: it wants none
 	made   []*unstructured.Unstructured
 
-	mutex  sync.Mutex // of the endpoints
-	ending bool
+	mutex     sync.Mutex // of the endpoints
+	ending    bool
+	replacing bool // the one that ends is followed by another
 }
 
 // prepareServer is Prepare for an aggregated API server. After Close nothing of it is registered.
@@ -184,20 +185,60 @@ func (s *server) Start(log io.Writer) (stage.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	go s.follow(started)
+	go s.follow(started, func() {})
 	return started, nil
 }
 
-// follow keeps the endpoint as ready as the server is. That it can't be told is not said here: nobody gets to the server, which the checks
-// see.
-func (s *server) follow(started stage.Instance) {
+// Replace ends an instance, and starts the program that is there now. Meanwhile the endpoint stays ready, so that the API server does
+// not take the API away for a moment; where the way leads by routes, who connects waits until the new one accepts.
+func (s *server) Replace(old stage.Instance, log io.Writer) (stage.Instance, error) {
+	release := func() {}
+	if way, ok := s.leader.(interface {
+		Hold(local string) (release func())
+	}); ok {
+		release = way.Hold(localAddress(s.port))
+	}
+	s.replace(true)
+	replaced := func() {
+		s.replace(false)
+		release()
+	}
+	started, err := s.startAfter(old, log)
+	if err != nil {
+		replaced()
+		s.tell(false)
+		return nil, err
+	}
+	go s.follow(started, replaced)
+	return started, nil
+}
+
+func (s *server) startAfter(old stage.Instance, log io.Writer) (stage.Instance, error) {
+	if err := old.Stop(stage.StopGrace); err != nil {
+		return nil, err
+	}
+	return s.operator.Start(log)
+}
+
+// replace says whether an instance that ends is being replaced.
+func (s *server) replace(replacing bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.replacing = replacing
+}
+
+// follow keeps the endpoint as ready as the server is, and tells when it accepts connections or has ended. That the endpoint can't be told
+// is not said here: nobody gets to the server, which the checks see.
+func (s *server) follow(started stage.Instance, settled func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		<-started.Done()
 		cancel()
 	}()
-	if s.Answers(ctx) == nil {
+	err := s.Answers(ctx)
+	settled()
+	if err == nil {
 		s.tell(true)
 	}
 	<-started.Done()
@@ -208,7 +249,7 @@ func (s *server) follow(started stage.Instance) {
 func (s *server) tell(ready bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.ending {
+	if s.ending || !ready && s.replacing {
 		return
 	}
 	// Another one may have been started meanwhile.
@@ -275,4 +316,4 @@ func removed(err error) error {
 	return err
 }
 
-var _ stage.Server = (*server)(nil)
+var _ stage.Replacer = (*server)(nil)

@@ -156,6 +156,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 		}
 		becomes("False")
 	}
+	replaces(t, p, s)
 	if _, err := os.Stat(s.Serving().DataDir + "/llamas"); err != nil {
 		t.Errorf("it stores elsewhere: %v", err)
 	}
@@ -176,6 +177,30 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 	}
 	if _, err := client.Resource(install.Services).Namespace(submission.AccountNamespace).Get(t.Context(), "llama", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Service is there: %v", err)
+	}
+}
+
+// replaces replaces a server by another start of it. Who asks at once is answered, and the API stays Available.
+func replaces(t *testing.T, p place, s *server) {
+	t.Helper()
+	started, err := s.Start(os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listening(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	api := kubernetes.NewForConfigOrDie(p.Config()).RESTClient()
+	for range 3 {
+		if started, err = s.Replace(started, os.Stderr); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Get().AbsPath("/apis/farm.example.com/v1alpha").MaxRetries(0).Do(t.Context()).Error(); err != nil {
+			t.Errorf("who asks while it is being replaced is answered: %v", err)
+		}
+	}
+	if err := started.Kill(); err != nil {
+		t.Fatal(err)
 	}
 }
 
