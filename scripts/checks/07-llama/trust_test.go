@@ -240,6 +240,7 @@ func limits() types.Feature {
 			ctx, cancel := context.WithCancel(v.ctx)
 			defer cancel()
 			var open, refused atomic.Int64
+			var enough atomic.Pointer[answer] // an answer of 429
 			var group sync.WaitGroup
 			for range 16 {
 				group.Go(func() {
@@ -248,7 +249,10 @@ func limits() types.Feature {
 						switch {
 						case w.refused == nil:
 							open.Add(1)
-						case w.refused.code == http.StatusTooManyRequests || w.refused.err != nil:
+						case w.refused.code == http.StatusTooManyRequests:
+							enough.Store(w.refused)
+							refused.Add(1)
+						case w.refused.err != nil:
 							refused.Add(1)
 						default:
 							return
@@ -261,6 +265,12 @@ func limits() types.Feature {
 				v.Fail(v.t, fmt.Sprintf("a user who begins %d watches is told that these are too many (429)", watchLimit), fmt.Sprintf("%d were begun, and none was refused", open.Load()))
 			}
 			v.Measure("watches of one user until the first 429", float64(open.Load()), "")
+			if a := enough.Load(); a != nil && a.header.Get("Retry-After") == "" {
+				v.fail(*a, "429 has a header Retry-After, which says after how many seconds to try again", "it has none")
+			}
+			if w := followBy(ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...); w.refused != nil {
+				v.fail(*w.refused, "while one user has too many watches, other users can watch", "the answer to a watch of another user is "+w.refused.told())
+			}
 			began := time.Now()
 			a := v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...), "meanwhile others are served", http.StatusOK)
 			if took := time.Since(began); took > eventPatience {

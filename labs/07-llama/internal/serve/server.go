@@ -127,29 +127,39 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// watchCounter counts the watches of each user.
+// watchCounter counts the watches, of each user and of all.
 type watchCounter struct {
 	mu     sync.Mutex
 	byUser map[string]int
+	all    int
 }
 
-// maxWatches is how many watches a user may have at the same time. Each costs memory and a connection until it ends.
-const maxWatches = 100
+// Each watch costs memory until it ends. A user may have maxWatches at the same time, so that nobody takes those of the others; all users
+// together maxAllWatches, since whoever may create ServiceAccounts is as many users as he likes.
+const (
+	maxWatches    = 100
+	maxAllWatches = 1000
+)
 
 // begin counts one more, or says that these are enough. Whoever may begin must call end.
 func (c *watchCounter) begin(user string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.byUser[user] >= maxWatches {
+	switch {
+	case c.byUser[user] >= maxWatches:
 		return apierrors.NewTooManyRequests("this user has too many watches: end some of them", 1)
+	case c.all >= maxAllWatches:
+		return apierrors.NewTooManyRequests("this server has as many watches as it can have: try again later", 1)
 	}
 	c.byUser[user]++
+	c.all++
 	return nil
 }
 
 func (c *watchCounter) end(user string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.all--
 	if c.byUser[user]--; c.byUser[user] == 0 {
 		delete(c.byUser, user)
 	}
