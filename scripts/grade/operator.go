@@ -178,6 +178,9 @@ func (o *operator) firstStart(ctx context.Context, patience time.Duration) error
 			return o.goneAtFirst(v, log, patience)
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errSilent) {
+				if overload := o.tooBusy(patience); overload != nil {
+					return overload
+				}
 				return o.notStarted(log, "", patience)
 			}
 			return context.Cause(ctx)
@@ -194,6 +197,9 @@ func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *au
 	select {
 	case err := <-answers:
 		if errors.Is(err, errSilent) {
+			if overload := o.tooBusy(patience); overload != nil {
+				return overload
+			}
 			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connection at its port: "+
 				"does main listen at the port of its flag --%s?", patience, submission.SecurePortFlag)}
 		}

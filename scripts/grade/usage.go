@@ -52,6 +52,7 @@ func usageOf(pid int) (usage protocol.Usage) {
 				usage.Known = true
 				usage.CPU += ran.Seconds()
 				usage.Runs += runs
+				usage.Waited += waited.Seconds()
 			}
 		}
 	}

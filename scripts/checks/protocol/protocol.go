@@ -129,6 +129,8 @@ type Usage struct {
 	// for something to happen has hardly any.
 	CPU  float64 `json:"cpu"`
 	Runs int     `json:"runs"`
+	// Waited is the time for which its threads could have run and had no processor, in seconds, summed up.
+	Waited float64 `json:"waited"`
 }
 
 // Logged is what the operator has logged.
