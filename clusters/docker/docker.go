@@ -21,6 +21,9 @@ import (
 const (
 	// DefaultCluster is the name of a kind cluster of which nothing else is said.
 	DefaultCluster = "operator-labs"
+	// FrontProxyCert and FrontProxyKey are what kubeadm made in a control plane node: the API server comes to aggregated API servers with them.
+	FrontProxyCert = "/etc/kubernetes/pki/front-proxy-client.crt"
+	FrontProxyKey  = "/etc/kubernetes/pki/front-proxy-client.key"
 	// AuditLog is the API server's audit log in a control plane node of ours.
 	AuditLog = "/var/log/kubernetes/audit.log"
 	// Network is docker's network in which kind puts all nodes.

@@ -153,7 +153,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if on, manifests, err = r.prepare(ctx, workshop); err != nil {
 		return err
 	}
-	defer func() { r.report.Notices = slices.Concat(workshop.Notices(), manifests.Notices) }()
+	defer func() { r.report.Notices = slices.Concat(workshop.Notices(), manifests.Notices, r.report.Notices) }()
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	go watchCluster(ctx, on.Cluster(), abandon)
@@ -278,6 +278,7 @@ func (r *run) operate(ctx context.Context, s *subject, place stage.Operator, pat
 		return err
 	}
 	defer operator.close()
+	r.report.Notices = append(r.report.Notices, operator.untried(r.torture != nil)...)
 	defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
 	defer func() { r.report.OperatorLog = operator.lastWords() }()
 	defer func() { err = operator.explain(err) }()

@@ -16,6 +16,22 @@ func (o *operator) server() stage.Server {
 	return nil
 }
 
+// untried says what is not tried of an aggregated API server where it runs.
+func (o *operator) untried(torture bool) (notices []string) {
+	server := o.server()
+	if server == nil {
+		return nil
+	}
+	if o.cluster.FrontProxy.Cert == "" {
+		notices = append(notices, "the certificate of this cluster's front proxy can't be had, so nobody asked the server as the front proxy does: "+
+			"not tried is that it is believed, who may do what past the API server, and 10,000 watches of one user")
+	}
+	if torture && server.Serving().DataDir == "" {
+		notices = append(notices, "the server is a Pod, whose storage can't be looked at: it is killed around its answers, and not after each change of a file")
+	}
+	return notices
+}
+
 // serving tells the checks of an aggregated API server where it is, and how one comes to it as the front proxy. Zero: it is none.
 func (o *operator) serving() protocol.Server {
 	server := o.server()

@@ -224,6 +224,7 @@ func (f *clusterFlags) there(ctx context.Context, here *checkout.Checkout) (ther
 		return there, on, err
 	}
 	there.Context, there.File, there.Audit = kindContext+name, docker.Kubeconfig(here.Root, name), kind.AuditLog{Node: nodes[0]}
+	there.FrontProxy = kind.FrontProxy{Node: nodes[0]}
 	if _, err := os.Stat(there.File); errors.Is(err, fs.ErrNotExist) {
 		return there, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, which would have left %s: "+
 			"use --cluster context:kind-%s", name, there.File, name)

@@ -153,6 +153,9 @@ func printTrials(w io.Writer, trials *grade.Trials, command string, random int, 
 	if scenes {
 		again += " --scenes"
 	}
+	for _, notice := range trials.Run.Notices {
+		fmt.Fprintf(w, "\nNote: %s.\n", report.Safe(notice))
+	}
 	failure := trials.Failure
 	switch {
 	case failure == nil && trials.Run.Outcome != report.Graded:

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
@@ -36,6 +37,8 @@ type Cluster struct {
 	Address string
 	// Audit is the API server's audit log. Default: what the run needs of it is recorded on the way.
 	Audit AuditLog
+	// FrontProxy is the cluster's front proxy. Default: its certificate can't be had, and nobody asks an aggregated API server in its name.
+	FrontProxy FrontProxy
 	// Pods is where the operator runs as a Pod. Default: it runs on this machine.
 	Pods *pod.Place
 	// Who is told to those who wait meanwhile. Default: user and machine.
@@ -48,6 +51,12 @@ type AuditLog interface {
 	Follow(ctx context.Context, to io.Writer) error
 	// String says where it is.
 	String() string
+}
+
+// FrontProxy is the front proxy of an API server elsewhere.
+type FrontProxy interface {
+	// Files copies its certificate and its key into a folder.
+	Files(ctx context.Context, dir string) (embedded.FrontProxy, error)
 }
 
 // Start opens the cluster when it is this run's turn. It is a stage.Start.
@@ -75,6 +84,11 @@ func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.
 		o.closers = append(o.closers, described.Recorder.Close)
 	} else if err := o.copyAudit(ctx, described); err != nil {
 		return nil, err
+	}
+	if c.FrontProxy != nil {
+		if described.FrontProxy, err = c.FrontProxy.Files(ctx, o.scope.Dir); err != nil {
+			return nil, err
+		}
 	}
 	if c.Pods != nil {
 		return pod.New(described, *c.Pods), nil
