@@ -241,6 +241,17 @@ func (v visit) want(a answer, expected string, codes ...int) answer {
 	return a
 }
 
+// about fails the check unless a Status names the object that was asked for, by which clients and people know what is missing.
+func (v visit) about(a answer, kind, name string) {
+	v.t.Helper()
+	object := a.object()
+	if textOf(object, "details", "name") == name && textOf(object, "details", "kind") == kind && textOf(object, "details", "group") == group {
+		return
+	}
+	v.fail(a, fmt.Sprintf("the Status has details with the name %q, the kind %q and the group %q", name, kind, group),
+		fmt.Sprintf("details.name is %q, details.kind %q, details.group %q", textOf(object, "details", "name"), textOf(object, "details", "kind"), textOf(object, "details", "group")))
+}
+
 // fail fails the check, with the answer as evidence.
 func (v visit) fail(a answer, expected, observed string) {
 	v.t.Helper()

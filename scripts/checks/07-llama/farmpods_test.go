@@ -98,6 +98,7 @@ func farmPods() types.Feature {
 			if !a.isStatus("NotFound") {
 				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.told())
 			}
+			v.about(a, "farmpods", "farm-nobody")
 			v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/shearer", nil), "GET of a FarmPod whose name does not begin with farm- answers 404", http.StatusNotFound)
 			body := map[string]any{"apiVersion": groupVersion, "kind": "FarmPod", "metadata": map[string]any{"name": "farm-made"}}
 			v.want(v.send(v.ctx, http.MethodPost, pods(here), body), "FarmPods are read-only: a create answers 405", http.StatusMethodNotAllowed)

@@ -279,6 +279,7 @@ func notFound() types.Feature {
 					fmt.Sprintf("kind is %q, reason %q, details.name %q, details.kind %q", textOf(a.object(), "kind"), textOf(a.object(), "reason"),
 						textOf(a.object(), "details", "name"), textOf(a.object(), "details", "kind")))
 			}
+			v.about(a, "llamas", "nobody")
 			a = v.want(v.send(v.ctx, http.MethodGet, resources(carla.namespace, "alpacas"), nil), "GET of a resource that is not served answers 404", http.StatusNotFound)
 			if textOf(a.object(), "details", "name") != "" {
 				v.fail(a, "a path that does not exist is told from an object that does not: its Status names no object", "details.name is "+textOf(a.object(), "details", "name"))

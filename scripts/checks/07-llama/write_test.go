@@ -201,6 +201,9 @@ func remove() types.Feature {
 			v.make(here, labelled("old-2", "age", "old"))
 			v.make(here, labelled("young", "age", "young"))
 			v.make(there, labelled("old-elsewhere", "age", "old"))
+			other := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"11111111-2222-3333-4444-555555555555"}}`
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?labelSelector=age%3Dold", other),
+				"a deletecollection whose precondition names another uid than that of the llamas answers 409", http.StatusConflict)
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?labelSelector=age%3Dold", nil), "a deletecollection answers 200", http.StatusOK)
 			a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
 			if names := a.names(); slices.Contains(names, "old-1") || slices.Contains(names, "old-2") || !slices.Contains(names, "young") {

@@ -83,6 +83,20 @@ func (q *request) wet(options object) bool {
 	return len(q.URL.Query()["dryRun"]) == 0 && options["dryRun"] == nil
 }
 
+// remove removes a llama, if it is the one that the client means.
+func (f *farm) remove(q *request, options, llama object) error {
+	metadata := llama.at("metadata")
+	for _, field := range []string{"uid", "resourceVersion"} {
+		if wanted := options.at("preconditions").text(field); wanted != "" && wanted != metadata.text(field) {
+			return refuse(409, "Conflict", "precondition failed: %s is %s", field, metadata.text(field)).about(q.resource, metadata.text("name"))
+		}
+	}
+	if !q.wet(options) {
+		return nil
+	}
+	return f.store.put("DELETED", llama.copy())
+}
+
 func (f *farm) write(w http.ResponseWriter, q *request) error {
 	if q.verb == "patch" && !strings.HasPrefix(q.Header.Get("Content-Type"), "application/merge-patch+json") {
 		return refuse(415, "UnsupportedMediaType", "the only patch that is served is application/merge-patch+json")
@@ -101,15 +115,8 @@ func (f *farm) write(w http.ResponseWriter, q *request) error {
 		if !ok {
 			return missing(q)
 		}
-		for _, field := range []string{"uid", "resourceVersion"} {
-			if wanted := body.at("preconditions").text(field); wanted != "" && wanted != old.at("metadata").text(field) {
-				return refuse(409, "Conflict", "precondition failed: %s is %s", field, old.at("metadata").text(field)).about(q.resource, q.name)
-			}
-		}
-		if q.wet(body) {
-			if err := f.store.put("DELETED", old.copy()); err != nil {
-				return err
-			}
+		if err := f.remove(q, body, old); err != nil {
+			return err
 		}
 		answer(w, 200, object{
 			"kind": "Status", "apiVersion": "v1", "metadata": object{}, "status": "Success",
@@ -128,10 +135,8 @@ func (f *farm) write(w http.ResponseWriter, q *request) error {
 			}
 		}
 		for _, llama := range items {
-			if q.wet(body) {
-				if err := f.store.put("DELETED", llama.copy()); err != nil {
-					return err
-				}
+			if err := f.remove(q, body, llama); err != nil {
+				return err
 			}
 		}
 		answer(w, 200, object{"apiVersion": groupVersion, "kind": "LlamaList", "metadata": object{}, "items": items})
