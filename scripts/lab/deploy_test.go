@@ -62,6 +62,16 @@ func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 	if after := there(); after != before {
 		t.Errorf("after undeploy there is\n%s\nand before deploy there was\n%s", after, before)
 	}
+
+	// A new project's Makefile does the same, on the same playground. It stands in the checkout, so that its commands belong to it.
+	project := filepath.Join(root, "webapp")
+	wantDone(t, root, "new", project, "--domain", "lva.io", "--group", "apps", "--version", "v1alpha1", "--kind", "WebApp")
+	if output, err := makeIn(t, project, "test-e2e"); err != nil {
+		t.Errorf("make test-e2e: %v\n%s", err, output)
+	}
+	if after := there(); after != before {
+		t.Errorf("after undeploy of the project there is\n%s\nand before there was\n%s", after, before)
+	}
 }
 
 // A playground that `lab run` starts has a node if the lab's operator is a Pod in grading, and then only.
