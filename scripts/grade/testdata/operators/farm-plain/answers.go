@@ -44,9 +44,10 @@ func partial(o object) object {
 
 func (q *request) table(items []object, metadata object) object {
 	columns := []object{{"name": "Name", "type": "string", "format": "name", "description": "Its name.", "priority": 0}}
-	names := map[string][]string{"llamas": {"Weight", "Height"}, "farmpods": {"Containers", "Images"}}[q.resource]
-	for _, name := range names {
-		columns = append(columns, object{"name": name, "type": "string", "format": "", "description": "", "priority": 0})
+	for _, column := range map[string][][2]string{
+		"llamas": {{"Weight", "number"}, {"Height", "number"}}, "farmpods": {{"Containers", "integer"}, {"Images", "string"}},
+	}[q.resource] {
+		columns = append(columns, object{"name": column[0], "type": column[1], "format": "", "description": "", "priority": 0})
 	}
 	columns = append(columns, object{"name": "Age", "type": "string", "format": "", "description": "How old it is.", "priority": 0})
 	rows := []object{}
