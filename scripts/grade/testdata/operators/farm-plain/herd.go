@@ -201,7 +201,6 @@ func born(o object) {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	o.at("metadata")["uid"] = fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 	o.at("metadata")["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
-	delete(o.at("metadata"), "finalizers") // nobody can hold a llama here
 }
 
 // begin is the herd of an empty farm.
