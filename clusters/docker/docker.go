@@ -21,9 +21,10 @@ import (
 const (
 	// DefaultCluster is the name of a kind cluster of which nothing else is said.
 	DefaultCluster = "operator-labs"
-	// FrontProxyCert and FrontProxyKey are what kubeadm made in a control plane node: the API server comes to aggregated API servers with them.
+	// FrontProxyCert is the certificate with which the API server comes to aggregated API servers. kubeadm made it in a control plane node.
 	FrontProxyCert = "/etc/kubernetes/pki/front-proxy-client.crt"
-	FrontProxyKey  = "/etc/kubernetes/pki/front-proxy-client.key"
+	// FrontProxyKey is the key of FrontProxyCert.
+	FrontProxyKey = "/etc/kubernetes/pki/front-proxy-client.key"
 	// AuditLog is the API server's audit log in a control plane node of ours.
 	AuditLog = "/var/log/kubernetes/audit.log"
 	// Network is docker's network in which kind puts all nodes.

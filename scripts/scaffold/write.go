@@ -151,14 +151,14 @@ func (p *Project) checkDir() error {
 		return nil
 	}
 	if info, statErr := os.Stat(p.Dir); statErr == nil && !info.IsDir() {
-		return fmt.Errorf("%s is a file: name a folder that is missing or empty", p.Options.Dir)
+		return fmt.Errorf("%s is a file: name a folder that is missing or empty", p.Dir)
 	}
 	if err != nil {
 		return fmt.Errorf("looking into the folder for the project: %w", err)
 	}
 	for _, entry := range entries {
 		if entry.Name() != ".git" {
-			return fmt.Errorf("%s is not empty (it has %s), and nothing is overwritten: name a folder that is missing or empty", p.Options.Dir, entry.Name())
+			return fmt.Errorf("%s is not empty (it has %s), and nothing is overwritten: name a folder that is missing or empty", p.Dir, entry.Name())
 		}
 	}
 	return nil

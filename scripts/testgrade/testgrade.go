@@ -28,8 +28,9 @@ import (
 )
 
 const (
-	// DefaultWithin is how long all mutants may take together, and DefaultParallel how many are tried at once.
-	DefaultWithin   = 15 * time.Minute
+	// DefaultWithin is how long all mutants may take together.
+	DefaultWithin = 15 * time.Minute
+	// DefaultParallel is how many mutants are tried at once.
 	DefaultParallel = 2
 	// rightLimit is how long the tests of one package may run on a right operator.
 	rightLimit = 5 * time.Minute

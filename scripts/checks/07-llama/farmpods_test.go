@@ -83,8 +83,10 @@ func farmPods() types.Feature {
 		}))).
 		Assess("in a Table, and selected by their names", check.Assess(step(func(v visit) {
 			v.row(pods(here)+"/farm-shearer", "farm-shearer", []column{
-				{"Name", "farm-shearer"}, {"Containers", 2},
-				{"Images", []string{"registry.example/shears:1", "registry.example/broom:2"}}, {"Age", nil},
+				{"Name", "farm-shearer"},
+				{"Containers", 2},
+				{"Images", []string{"registry.example/shears:1", "registry.example/broom:2"}},
+				{"Age", nil},
 			})
 			for name, want := range map[string][]string{"farm-shearer": {"farm-shearer"}, "shearer": {}} {
 				a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?fieldSelector=metadata.name%3D"+name, nil), "a list of FarmPods with a field selector answers 200", http.StatusOK)

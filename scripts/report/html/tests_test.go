@@ -15,7 +15,7 @@ import (
 
 func sample() *report.Tests {
 	return &report.Tests{
-		Schema: report.TestsSchema, Lab: "02-reconciler", Title: "The reconciler", Dir: "/home/ada/icecream", Started: time.Date(2026, 11, 26, 7, 0, 0, 0, time.UTC),
+		Schema: report.TestsSchema, Lab: "02-reconciler", Title: "The reconciler", Dir: "icecream", Started: time.Date(2026, 11, 26, 7, 0, 0, 0, time.UTC),
 		Seconds: 123, Outcome: report.Graded, Want: 80, Notices: []string{"`shop` has no counterpart"},
 		Own:  &report.TestRun{Tests: 3, Failed: []string{"TestA"}, Output: []string{"<script>alert(1)</script>"}, Seconds: 4},
 		Ours: &report.TestRun{Passed: true, Tests: 3, Skipped: 1, Seconds: 5},

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	demov1 "lva.io/operators/labs/05-cert-manager/api/v1"
 	"lva.io/operators/labs/05-cert-manager/internal/freezer"
@@ -84,15 +85,20 @@ func TestTheConditionIsAboutTheBooks(t *testing.T) {
 
 // parlour has one icecream, and a freezer that keeps its books in memory.
 type parlour struct {
-	api     client.Client
+	api     client.WithWatch
 	name    string
 	freezer *freezer.Client
 
 	mutex     sync.Mutex
 	movements map[string]freezer.Movement
 	order     []string
-	down      error // the freezer answers 503
-	forgets   bool  // the freezer says that it has booked, and has not
+	down      error  // the freezer answers 503
+	forgets   bool   // the freezer says that it has booked, and has not
+	silent    bool   // the freezer books, and does not say what is out
+	lacks     string // the ingredient that the freezer does not have: 409
+
+	// faults are what goes wrong between Reconcile and the API server.
+	faults interceptor.Funcs
 }
 
 func open(t *testing.T, name string) *parlour {
@@ -113,10 +119,14 @@ func (p *parlour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p.down != nil:
 		http.Error(w, p.down.Error(), http.StatusServiceUnavailable)
+	case !isMovement && p.silent:
+		http.Error(w, "no answer today", http.StatusServiceUnavailable)
 	case !isMovement:
 		_ = json.NewEncoder(w).Encode(map[string]any{"out": p.outstanding()})
 	case json.NewDecoder(r.Body).Decode(&movement) != nil:
 		http.Error(w, "this is no movement", http.StatusBadRequest)
+	case movement.Name == p.lacks && movement.Direction == freezer.Out:
+		http.Error(w, "none left", http.StatusConflict)
 	default:
 		if _, booked := p.movements[id]; !booked && !p.forgets {
 			p.movements[id], p.order = movement, append(p.order, id)
@@ -180,11 +190,16 @@ func (c cached) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 // try calls Reconcile, to which the cache shows the icecream as it was once; nil: as it is.
 func (p *parlour) try(t *testing.T, old *demov1.Icecream) error {
 	t.Helper()
-	reconciler := &IcecreamReconciler{Client: p.api, APIReader: p.api, Recorder: events.NewFakeRecorder(10), Freezer: p.freezer}
-	if old != nil {
-		reconciler.Client = cached{Client: p.api, old: old}
+	reconciler := &IcecreamReconciler{
+		Client: interceptor.NewClient(p.api, p.faults), APIReader: p.api, Recorder: events.NewFakeRecorder(10), Freezer: p.freezer,
 	}
-	_, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: p.name}})
+	if old != nil {
+		reconciler.Client = cached{Client: reconciler.Client, old: old}
+	}
+	result, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: p.name}})
+	if !result.IsZero() {
+		t.Errorf("Reconcile wants to be called again, which an error or an event does: %+v", result)
+	}
 	return err
 }
 

@@ -59,6 +59,14 @@ func TestAssignPlaces(t *testing.T) {
 			holders: []string{"a", "b", "c", "d"},
 		},
 		{
+			name: "a flavour is what it is called, letter by letter",
+			icecreams: []demov1.Icecream{
+				icecream("a", 1, "vanilla"), icecream("b", 2, "vanilla"), icecream("c", 3, "Vanilla"), icecream("d", 4, "vanilla"),
+			},
+			holders: []string{"a", "b", "c", "d"},
+			soldOut: []string{"vanilla"},
+		},
+		{
 			name: "two flavours need a place in both",
 			icecreams: []demov1.Icecream{
 				icecream("a", 1, "vanilla"), icecream("b", 2, "vanilla"), icecream("c", 3, "vanilla"),

@@ -28,7 +28,7 @@ var environment = envtest.Environment{
 }
 
 // startEnvironment is called by the first test that needs an API server, so that plain tests of plain Go stay fast.
-var startEnvironment = sync.OnceValues(func() (client.Client, error) {
+var startEnvironment = sync.OnceValues(func() (client.WithWatch, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil, errors.New("KUBEBUILDER_ASSETS does not say where etcd and kube-apiserver are: run `make test`, which sets it")
 	}
@@ -42,7 +42,7 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 		return nil, fmt.Errorf("add the API to the scheme: %w", err)
 	}
 	// This client has no cache: what a test has written, it reads.
-	return client.New(config, client.Options{Scheme: scheme})
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 })
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 }
 
 // apiServer is a client of a real API server.
-func apiServer(t *testing.T) client.Client {
+func apiServer(t *testing.T) client.WithWatch {
 	t.Helper()
 	api, err := startEnvironment()
 	if err != nil {
