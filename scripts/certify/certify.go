@@ -60,7 +60,7 @@ type Options struct {
 	Seed uint64
 	// Out gets a line for each.
 	Out io.Writer
-	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab whose checks deploy.
+	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab in whose runs Pods run.
 	WithNode func(context.Context, func(string)) (*embedded.Cluster, error)
 
 	// What all of a run share: control planes for mutants, manifests of types and markers that were seen before, and what the
@@ -80,30 +80,36 @@ func (o *Options) share(dir string) (err error) {
 		return err
 	}
 	o.generated = filepath.Join(dir, "generated")
-	o.pool = own.NewPool(o.ControlPlane)
-	if o.deployed() {
-		if o.WithNode == nil {
-			return fmt.Errorf("the checks of %s deploy submissions, and nothing here starts a cluster with a node", o.Lab.Name)
-		}
+	switch {
+	case !o.withNode():
+		o.pool = own.NewPool(o.ControlPlane)
+	case o.WithNode == nil:
+		return fmt.Errorf("in runs of %s Pods run, and nothing here starts a cluster with a node", o.Lab.Name)
+	case o.deployed():
 		o.pool = node.NewPool(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
+	default:
+		o.pool = node.NewPoolBeside(o.WithNode)
 	}
 	return nil
 }
 
-// deployedAtOnce is how many submissions are graded at once whose checks deploy them: each has a cluster with a node and add-ons, which
-// keep a processor busy. With five of them on two processors, what the checks wait for comes too late.
-const deployedAtOnce = 2
+// withNodeAtOnce is how many submissions are graded at once whose clusters have nodes: Pods that start, and add-ons, keep a processor
+// busy. With five of them on two processors, what the checks wait for comes too late.
+const withNodeAtOnce = 2
 
 // atOnce is how many submissions are graded at once.
 func (o *Options) atOnce() int {
-	if o.deployed() {
-		return min(max(1, o.Parallel), deployedAtOnce)
+	if o.withNode() {
+		return min(max(1, o.Parallel), withNodeAtOnce)
 	}
 	return max(1, o.Parallel)
 }
 
 // deployed reports whether the lab's checks deploy the submission.
 func (o *Options) deployed() bool { return o.Lab.Stage == manifest.Deployed }
+
+// withNode reports whether a run's cluster has a node.
+func (o *Options) withNode() bool { return o.deployed() || o.Lab.Node }
 
 // remember opens what is proven, unless it is luck that is looked for.
 func (o *Options) remember() error {
@@ -413,8 +419,11 @@ func (o *Options) run(dir string) grade.Options {
 		Generated: o.generated,
 		Start:     own.Start(func(ctx context.Context) (*embedded.Cluster, error) { return embedded.StartServer(ctx, o.ControlPlane) }),
 	}
-	if o.deployed() {
+	switch {
+	case o.deployed():
 		run.System, run.Start = "linux", node.Start(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
+	case o.Lab.Node:
+		run.Start = node.Beside(o.WithNode)
 	}
 	return run
 }

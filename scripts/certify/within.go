@@ -60,14 +60,14 @@ func share(left time.Duration, own, all int) time.Duration {
 	return time.Duration(float64(left) * float64(own) / float64(all))
 }
 
-// weight is how much there is to grade in the round of mutants. A deployed one takes about as long as two others.
+// weight is how much there is to grade in the round of mutants. One whose cluster has a node takes about as long as two others.
 func (o *Options) weight() int {
 	all, err := o.candidates()
 	if err != nil {
 		return 0 // Lab says what is wrong
 	}
 	n := len(slices.DeleteFunc(all, func(c candidate) bool { return c.misconception == "" }))
-	if o.deployed() {
+	if o.withNode() {
 		n *= 2
 	}
 	return n

@@ -40,7 +40,7 @@ func TestWhichGradingNeedsANode(t *testing.T) {
 	for _, test := range []struct {
 		flags clusterFlags
 		lab   manifest.Lab
-		want  bool
+		want  bool // whether the operator is a Pod of the node
 	}{
 		{clusterFlags{}, manifest.Lab{Operator: true, Stage: manifest.Pod}, true},
 		{clusterFlags{}, manifest.Lab{Operator: true, Stage: manifest.Process}, false},
@@ -53,5 +53,27 @@ func TestWhichGradingNeedsANode(t *testing.T) {
 		if got := test.flags.onNode(&test.lab); got != test.want {
 			t.Errorf("with the flags %+v a lab of stage %q needs a node: %t, want %t", test.flags, test.lab.Stage, got, test.want)
 		}
+	}
+}
+
+// In a lab with node: true the embedded cluster has a node wherever its operator runs; another cluster has nodes of its own.
+func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
+	t.Parallel()
+	lab := manifest.Lab{Operator: true, Node: true}
+	for _, test := range []struct {
+		flags     clusterFlags
+		pod, want bool
+	}{
+		{clusterFlags{}, false, true},
+		{clusterFlags{process: true}, false, true},
+		{clusterFlags{pod: true}, true, true},
+		{clusterFlags{cluster: "kind"}, false, false},
+	} {
+		if pod, got := test.flags.onNode(&lab), test.flags.withNode(&lab); pod != test.pod || got != test.want {
+			t.Errorf("with the flags %+v the operator is a Pod: %t, want %t; the cluster is to have a node: %t, want %t", test.flags, pod, test.pod, got, test.want)
+		}
+	}
+	if with := (&clusterFlags{}).withNode(&manifest.Lab{Operator: true}); with {
+		t.Error("a lab that says nothing gets a node")
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/kind"
+	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/pod"
 	"lva.io/operators/scripts/stage/shared"
 )
@@ -102,6 +103,11 @@ func (f *clusterFlags) onNode(lab *manifest.Lab) bool {
 	return f.embedded() && f.stage(lab).Pods()
 }
 
+// withNode reports whether the embedded cluster of a lab is to have a node: for its operator, or for what that makes.
+func (f *clusterFlags) withNode(lab *manifest.Lab) bool {
+	return f.embedded() && lab.NeedsNode(f.stage(lab))
+}
+
 // system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this machine's.
 func (f *clusterFlags) system(lab *manifest.Lab) string {
 	if f.stage(lab).Pods() {
@@ -118,6 +124,8 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	switch {
 	case f.onNode(lab):
 		return startWithNode(here, lab), onEmbedded, nil
+	case f.withNode(lab):
+		return node.Beside(clusterBeside(here, lab)), onEmbedded, nil
 	case f.embedded():
 		return coldStart(here), onEmbedded, nil
 	}
@@ -125,8 +133,8 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	if err != nil {
 		return nil, on, err
 	}
-	if lab.Stage == manifest.Deployed && on == onExisting {
-		return nil, on, fmt.Errorf("lab %s deploys an image, and nobody brings it to the nodes of another cluster: "+
+	if (lab.Stage == manifest.Deployed || lab.Node) && on == onExisting {
+		return nil, on, fmt.Errorf("in lab %s Pods run an image, and nobody brings it to the nodes of another cluster: "+
 			"grade it on the embedded cluster or with --cluster kind", lab.Name)
 	}
 	if f.stage(lab).Pods() {
@@ -140,13 +148,14 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	if err == nil && len(lab.Addons) > 0 {
 		err = here.EnsureInstaller(ctx)
 	}
-	return withAddons(here, lab, there, on), on, err
+	return equipped(here, lab, there, on), on, err
 }
 
-// withAddons is how a run gets the stage of a cluster that is there: with the add-ons of the lab, which are installed where they are missing,
-// and stay. That is done when it is the run's turn: two installs at a time would interfere with each other.
-func withAddons(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, on string) stage.Start {
-	if len(lab.Addons) == 0 {
+// equipped is how a run gets the stage of a cluster that is there: with the add-ons of the lab, which are installed where they are missing,
+// and stay, and with the course's images where its Pods run them. That is done when it is the run's turn: two installs at a time would
+// interfere with each other.
+func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, on string) stage.Start {
+	if len(lab.Addons) == 0 && !lab.Node {
 		return there.Start
 	}
 	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
@@ -158,9 +167,9 @@ func withAddons(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster
 		installer.Shared = on == onExisting
 		kubeconfig := started.Cluster().Kubeconfig
 		if on == onKind {
-			err = bringAddons(ctx, here, installer, kubeconfig, lab.Addons, strings.TrimPrefix(there.Context, kindContext))
+			err = bringImages(ctx, here, installer, kubeconfig, lab.Addons, strings.TrimPrefix(there.Context, kindContext))
 		}
-		if err == nil {
+		if err == nil && len(lab.Addons) > 0 {
 			err = installer.Install(ctx, kubeconfig, lab.Addons, say)
 		}
 		if err != nil {
@@ -170,17 +179,19 @@ func withAddons(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster
 	}
 }
 
-// bringAddons brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of which are younger than
+// bringImages brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of which are younger than
 // the cluster may be. An add-on that is there keeps the images that it has.
-func bringAddons(ctx context.Context, here *checkout.Checkout, installer addons.Installer, kubeconfig string, names []string, cluster string) error {
-	states, err := installer.States(ctx, kubeconfig, names)
-	if err != nil {
-		return err
-	}
+func bringImages(ctx context.Context, here *checkout.Checkout, installer addons.Installer, kubeconfig string, names []string, cluster string) error {
 	var lacking []string
-	for _, state := range states {
-		if state.Installed == "" {
-			lacking = append(lacking, state.Name)
+	if len(names) > 0 {
+		states, err := installer.States(ctx, kubeconfig, names)
+		if err != nil {
+			return err
+		}
+		for _, state := range states {
+			if state.Installed == "" {
+				lacking = append(lacking, state.Name)
+			}
 		}
 	}
 	catalogue, err := images.Load()

@@ -17,6 +17,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
+	clusternode "lva.io/operators/clusters/node"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
@@ -119,6 +120,21 @@ func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Co
 	}
 }
 
+// clusterBeside is clusterWithNode for a lab whose operator is a process. Where this machine can have no node, and no add-on needs one, it is
+// a cluster without: what is about objects can be graded, and the checks say what can't.
+func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+	withNode := clusterWithNode(here, lab)
+	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
+		cluster, err := withNode(ctx, say)
+		unavailable, without := errors.AsType[*clusternode.Unavailable](err)
+		if !without || len(lab.Addons) > 0 {
+			return cluster, err
+		}
+		say("without a node: " + unavailable.Error())
+		return embedded.Start(ctx, here.ControlPlane)
+	}
+}
+
 // how a submission is graded; see grade.Options.
 type how struct {
 	fetch bool
@@ -202,7 +218,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 			return options, err
 		}
 	}
-	if err = c.Prepare(ctx, c.where.onNode(c.Lab), c.Lab); err != nil {
+	if err = c.Prepare(ctx, c.where.withNode(c.Lab), c.Lab); err != nil {
 		return options, err
 	}
 	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
@@ -235,7 +251,7 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	for i := range here.Labs.Labs {
 		all = append(all, &here.Labs.Labs[i])
 	}
-	if err := here.Prepare(ctx, slices.ContainsFunc(all, where.onNode), all...); err != nil {
+	if err := here.Prepare(ctx, slices.ContainsFunc(all, where.withNode), all...); err != nil {
 		return err
 	}
 	var reports []*report.Report

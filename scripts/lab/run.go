@@ -108,7 +108,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 	// A playground keeps what it has. A new one has a node only for a lab that needs Pods: it starts sooner without.
 	node, exists := playground.WithNode()
 	if !exists {
-		node = lab != nil && lab.Stage.Pods()
+		node = lab != nil && lab.NeedsNode(lab.Stage)
 	}
 	if _, err := up(ctx, here, node); err != nil {
 		return err

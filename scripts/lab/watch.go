@@ -63,12 +63,20 @@ func watch(ctx context.Context, s stretch) error {
 	}
 	start := func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, c.ControlPlane) }
 	on := own.Start
-	if c.where.onNode(c.Lab) {
+	switch {
+	case c.where.onNode(c.Lab):
 		start = func(ctx context.Context) (*embedded.Cluster, error) {
 			return clusterWithNode(c.Checkout, c.Lab)(ctx, func(string) {})
 		}
 		on = func(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
 			return node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) }, images.StoreOf(c.Root), c.ControlPlane.Path)
+		}
+	case c.where.withNode(c.Lab):
+		start = func(ctx context.Context) (*embedded.Cluster, error) {
+			return clusterBeside(c.Checkout, c.Lab)(ctx, func(string) {})
+		}
+		on = func(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
+			return node.Beside(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) { return start(ctx) })
 		}
 	}
 	warm := own.NewWarm(ctx, start)

@@ -171,8 +171,11 @@ func (m *Manifest) check(where *positions) error {
 		if lab.Preconditions != nil {
 			lab.checkPreconditions(&found, where, at, m.Labs[:i])
 		}
-		if len(lab.Addons) > 0 && (lab.Stage == "" || lab.Stage == Process) {
-			found.add(where, at("addons"), "add-ons are Pods, which need a node; give the lab a stage that has one, as pod")
+		if len(lab.Addons) > 0 && !lab.NeedsNode(lab.Stage) {
+			found.add(where, at("addons"), "add-ons are Pods, which need a node; give the lab a stage that has one, as pod, or node: true")
+		}
+		if lab.Node && lab.Stage.Pods() {
+			found.add(where, at("node"), "the stage %s has a node already; leave node out", lab.Stage)
 		}
 		if lab.TimeLimit.Duration <= 0 {
 			found.add(where, at("timeLimit"), "a time limit of %s ends every run; write something like 2m", lab.TimeLimit.Duration)

@@ -52,8 +52,11 @@ type Lab struct {
 	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
 	Services []string `json:"services,omitempty"`
 	// Addons are what a run's cluster has besides Kubernetes, usable before the submission is installed: names of package known of
-	// clusters/addons. They need a node, so the stage is not Process.
+	// clusters/addons. They need a node.
 	Addons []string `json:"addons,omitempty"`
+	// Node is true where the operator is a process and Pods of the objects that it makes must run: the embedded cluster then has a node, and
+	// the nodes of a kind cluster have the course's images. A lab whose Stage is not Process has a node anyway.
+	Node bool `json:"node,omitempty"`
 	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
 	// are not, so that what a submission does beyond the lab can't get in its way.
 	Webhooks bool `json:"webhooks,omitempty"`
@@ -109,6 +112,9 @@ func (t *OwnTests) Percentage() int {
 	}
 	return t.Find
 }
+
+// NeedsNode reports whether a run of the lab needs a cluster in which Pods run, if its operator runs at this stage.
+func (l *Lab) NeedsNode(at Stage) bool { return l.Node || at.Pods() }
 
 // Preconditions are named by the lab whose checks they are.
 type Preconditions struct {

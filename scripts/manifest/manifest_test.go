@@ -269,6 +269,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a list without services", "services: [freezer]", "services: []", `:34: labs\[1\].services: .*expected: What runs beside`},
 		{"an add-on that nobody knows", "services: [freezer]", "stage: pod\n  addons: [vault]", `:35: labs\[1\].addons\[0\]: .*'cert-manager', 'ingress', 'pebble'.*; expected: The name of an add-on`},
 		{"an add-on without a node", "services: [freezer]", "addons: [pebble]", `:34: labs\[1\].addons: .*need a node`},
+		{"a node twice", "services: [freezer]", "stage: pod\n  node: true", `:35: labs\[1\].node: .*has a node already`},
 		{"an add-on beside a process", "services: [freezer]", "stage: process\n  addons: [pebble]", `:35: labs\[1\].addons: .*need a node`},
 		{"webhooks that are not meant", "services: [freezer]", "webhooks: false", `:34: labs\[1\].webhooks: .*expected: true`},
 		{"a service that is no list", "services: [freezer]", "services: freezer", `:34: labs\[1\].services: got string, want array`},

@@ -22,6 +22,7 @@ type lab struct {
 	Name   string   `json:"name"`
 	Stage  string   `json:"stage"`
 	Addons []string `json:"addons"`
+	Node   bool     `json:"node"`
 }
 
 // labs reads labs.yaml: the lab with a number, or all where number is no number. A lab that does not exist is no error.
@@ -49,7 +50,7 @@ func grading(root string, embedded bool, labs ...lab) (all []Program, err error)
 	for _, lab := range labs {
 		all = append(all, Checks(root, lab.Name))
 		addons = append(addons, lab.Addons...)
-		pods = pods || lab.Stage != "" && lab.Stage != "process"
+		pods = pods || lab.Node || lab.Stage != "" && lab.Stage != "process"
 	}
 	if embedded && pods {
 		node, err := Node(root)

@@ -95,7 +95,7 @@ func TestLabsNeedWhatTheManifestSays(t *testing.T) {
 		t.Fatalf("%d labs are found, and there are %d", len(got), len(want.Labs))
 	}
 	for i, l := range want.Labs {
-		if read := (lab{l.Number, l.Name, string(l.Stage), l.Addons}); !reflect.DeepEqual(got[i], read) {
+		if read := (lab{l.Number, l.Name, string(l.Stage), l.Addons, l.Node}); !reflect.DeepEqual(got[i], read) {
 			t.Errorf("lab %d is %+v, want %+v", l.Number, got[i], read)
 		}
 	}

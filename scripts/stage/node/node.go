@@ -22,6 +22,7 @@ import (
 	"lva.io/operators/clusters/images"
 	"lva.io/operators/clusters/socket"
 	"lva.io/operators/scripts/stage"
+	"lva.io/operators/scripts/stage/local"
 	"lva.io/operators/scripts/stage/own"
 	"lva.io/operators/scripts/stage/pod"
 )
@@ -54,6 +55,30 @@ func NewPool(start func(context.Context, func(string)) (*embedded.Cluster, error
 	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) }, func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
 		return onNode(lent, described, store, kubectl)
 	})
+}
+
+// Beside is Start for an operator that is a process of this machine, in a lab in which Pods of what it makes must run.
+func Beside(start func(ctx context.Context, say func(string)) (*embedded.Cluster, error)) stage.Start {
+	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
+		cluster, err := start(ctx, say)
+		if err != nil {
+			return nil, err
+		}
+		return beside(cluster, own.Describe(cluster)), nil
+	}
+}
+
+// NewPoolBeside makes a pool of embedded clusters with their nodes, for runs that may share and whose operators are processes.
+func NewPoolBeside(start func(context.Context, func(string)) (*embedded.Cluster, error)) *own.Pool {
+	return own.NewPoolOfNodes(func(ctx context.Context) (*embedded.Cluster, error) { return start(ctx, func(string) {}) },
+		func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
+			return beside(lent, described), nil
+		})
+}
+
+// beside makes the stage of processes at a cluster with a node.
+func beside(cluster *embedded.Cluster, described *stage.Cluster) stage.Stage {
+	return local.New(described, local.ByNode(cluster.Egress, embedded.MachineIP))
 }
 
 // onNode makes the stage of Pods at a cluster.
