@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -69,7 +70,11 @@ func (o *operator) routes(routes *http.ServeMux) {
 	route(routes, "POST "+protocol.StopOperator, func(*http.Request) (any, error) { return nil, o.stop(true) })
 	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
 	route(routes, "POST "+protocol.StartOperator, func(r *http.Request) (any, error) {
-		if err := o.start(); err != nil {
+		var how protocol.Start
+		if err := json.NewDecoder(r.Body).Decode(&how); err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("reading how to start the operator: %w", err)
+		}
+		if err := o.startAs(how); err != nil {
 			return nil, err
 		}
 		if server := o.server(); server != nil {
@@ -109,8 +114,13 @@ func lastAction(log []faults.Entry) time.Time {
 }
 
 func statusOf(err error) int {
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return http.StatusNotFound
+	case errors.Is(err, errNoSuchFlag):
+		return http.StatusUnprocessableEntity
+	case errors.Is(err, errNotAdjustable):
+		return http.StatusNotImplemented
 	}
 	return http.StatusInternalServerError
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/submission"
@@ -41,6 +42,8 @@ type operator struct {
 
 	mutex    sync.Mutex
 	instance stage.Instance // nil when it should not run
+	// how it was started the last time by who is not a fault: one that crashes is started so again.
+	how protocol.Start
 	// logBegan is how much was in the log when it was started the last time, in bytes.
 	logBegan int64
 }
@@ -69,9 +72,35 @@ func (o *operator) report(v *verdict) {
 }
 
 // start starts the operator if it does not run.
-func (o *operator) start() error {
+func (o *operator) start() error { return o.startAs(protocol.Start{}) }
+
+// Errors of startAs.
+var (
+	errNoSuchFlag    = errors.New("the operator's program has no such flag")
+	errNotAdjustable = errors.New("this operator runs as its Deployment says, and with no other flags")
+)
+
+// startAs starts the operator in another way if it does not run.
+func (o *operator) startAs(how protocol.Start) error {
+	if len(how.Flags) > 0 {
+		adjustable, ok := o.place.(stage.Adjustable)
+		if !ok {
+			return errNotAdjustable
+		}
+		for _, flag := range how.Flags {
+			name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+			if !adjustable.Knows(name) {
+				return fmt.Errorf("%w: --%s", errNoSuchFlag, name)
+			}
+		}
+	}
 	o.transition.Lock()
 	defer o.transition.Unlock()
+	o.mutex.Lock()
+	if o.instance == nil {
+		o.how = how
+	}
+	o.mutex.Unlock()
 	return o.begun()
 }
 
@@ -83,10 +112,12 @@ func (o *operator) begun() error {
 		return nil
 	}
 	o.logBegan = o.log.size()
-	if err := o.releaseLeases(); err != nil {
-		return err
+	if !o.how.KeepLeases {
+		if err := o.releaseLeases(); err != nil {
+			return err
+		}
 	}
-	started, err := o.place.Start(o.log)
+	started, err := o.launch()
 	if err != nil {
 		return err
 	}
@@ -94,6 +125,14 @@ func (o *operator) begun() error {
 	o.injector.Note("started")
 	go o.watch(started)
 	return nil
+}
+
+// launch starts the operator as was asked for.
+func (o *operator) launch() (stage.Instance, error) {
+	if adjustable, ok := o.place.(stage.Adjustable); ok && len(o.how.Flags) > 0 {
+		return adjustable.StartWith(o.log, o.how.Flags...)
+	}
+	return o.place.Start(o.log)
 }
 
 // watch reports an operator that ends without having been asked to.

@@ -104,6 +104,15 @@ type Operator interface {
 	Close() error
 }
 
+// Adjustable is an Operator that can be started with other flags than usual.
+type Adjustable interface {
+	Operator
+	// Knows reports whether its program has a flag of this name.
+	Knows(flag string) bool
+	// StartWith is Start with more flags, which come last: of two of one name, the last one counts.
+	StartWith(log io.Writer, flags ...string) (Instance, error)
+}
+
 // Serving is where an aggregated API server is asked directly, and where it stores.
 type Serving struct {
 	// URL is https, and empty where it is asked by its Service. CA, in PEM, is the authority of its certificate, and Name the name in it.

@@ -54,6 +54,7 @@ func (w *Workshop) findFlags(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.Launch.Known = known
 	for _, names := range portFlags {
 		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(known, name) }); i >= 0 {
 			w.Launch.Flags = append(w.Launch.Flags, "--"+names[i]+"=0")

@@ -25,6 +25,8 @@ type Launch struct {
 	Flags []string
 	// Environment is NAME=value, as the Deployment sets it.
 	Environment []string
+	// Known are the names of all flags that it says that it has.
+	Known []string
 	// WebhookPort and Kubeconfig are the flags by which it takes the port of its webhooks and the file that leads to the cluster; empty:
 	// it takes none.
 	WebhookPort, Kubeconfig string

@@ -53,9 +53,11 @@ type Check struct {
 	started time.Time
 	used    protocol.Usage
 	// begun and done count the steps: one that skips itself is not done.
-	begun, done  int
-	failure      *Failure
-	aborted      bool // we could not do our work: there is no verdict
+	begun, done int
+	failure     *Failure
+	aborted     bool // we could not do our work: there is no verdict
+	// skipped is why the check could not be tried here, if it could not.
+	skipped      string
 	measurements []report.Measurement
 	// schedule is what goes wrong during the check, if anything does; armedAt the ID of the last entry of the log before it did,
 	// and armed the end of the audit log then.
@@ -71,7 +73,7 @@ func Assess(step func(context.Context, *testing.T, *Check)) types.StepFunc {
 	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
 		t.Helper()
 		check := ctx.Value(checkKey{}).(*Check)
-		if check.failure != nil {
+		if check.failure != nil || check.skipped != "" {
 			// The framework goes on with the next step after one that failed.
 			t.Skip("an earlier step failed")
 		}
@@ -104,6 +106,13 @@ func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string
 	evidence = append(c.busy(), evidence...)
 	c.failure = &Failure{Expected: expected, Observed: observed, Evidence: evidence}
 	t.Fatalf("expected: %s\nobserved: %s\nevidence: %q", expected, observed, evidence)
+}
+
+// Skip ends the check without a verdict, since what it is about can't be tried in this cluster: it gets no points, and the report says why.
+func (c *Check) Skip(t *testing.T, why string) {
+	t.Helper()
+	c.skipped = "skipped: " + why
+	t.Skip(why)
 }
 
 // OK ends the check if a request of our own failed, which should not.

@@ -42,9 +42,13 @@ var suites = map[string]check.Features{
 		"and-that": feature(passes),
 		"empty":    features.New("nothing is assessed").Feature(),
 		"skips":    feature(skips),
-		"half":     feature(passes, skips),
-		"errs":     feature(func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.Error("wrong") }),
-		"fatal":    feature(func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.FailNow() }),
+		"untried": feature(passes, func(_ context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			c.Skip(t, "there is no node")
+		}, fails),
+		"half":  feature(passes, skips),
+		"errs":  feature(func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.Error("wrong") }),
+		"fatal": feature(func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.FailNow() }),
 		"teardown": features.New("x").Assess("x", check.Assess(passes)).
 			Teardown(check.Teardown(func(context.Context, *check.Check) error { return errors.New("no") })).Feature(),
 		"restores": features.New("x").Assess("x", check.Assess(fails)).
@@ -195,7 +199,7 @@ func ofLabOne(t *testing.T, how string) check.Features {
 func TestWhatCountsAsPassed(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
-	r := g.run("verdicts", "passes", "fails", "needs-it<fails", "and-that<needs-it", "empty", "skips", "half", "errs", "fatal",
+	r := g.run("verdicts", "passes", "fails", "needs-it<fails", "and-that<needs-it", "empty", "skips", "untried", "half", "errs", "fatal",
 		"teardown", "restores", "last<passes")
 	for _, want := range []protocol.Event{
 		{Check: "passes", Status: "passed"},
@@ -204,6 +208,7 @@ func TestWhatCountsAsPassed(t *testing.T) {
 		{Check: "and-that", Status: "skipped", Reason: "skipped: it needs needs-it, which was skipped"},
 		{Check: "empty", Status: "failed", Expected: "the title of empty", Observed: "the check ended without a verdict"},
 		{Check: "skips", Status: "failed", Expected: "the title of skips", Observed: "the check ended without a verdict"},
+		{Check: "untried", Status: "skipped", Reason: "skipped: there is no node"},
 		{Check: "half", Status: "failed", Expected: "the title of half", Observed: "the check ended without a verdict"},
 		{Check: "errs", Status: "failed", Expected: "the title of errs", Observed: "the check ended without a verdict"},
 		{Check: "fatal", Status: "failed", Expected: "the title of fatal", Observed: "the check ended without a verdict"},

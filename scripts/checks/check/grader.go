@@ -65,6 +65,17 @@ func (o Operator) Start(ctx context.Context) error {
 	return o.post(ctx, protocol.StartOperator, nil, nil)
 }
 
+// Errors of StartAs: the operator's program does not have a flag, or its flags can't be chosen here, as those of a Pod.
+var (
+	ErrNoSuchFlag    = errors.New("there is no such flag")
+	ErrNotAdjustable = errors.New("the flags of this operator can't be chosen")
+)
+
+// StartAs starts the operator again, otherwise than usual. It is so until it is stopped.
+func (o Operator) StartAs(ctx context.Context, how protocol.Start) error {
+	return o.post(ctx, protocol.StartOperator, how, nil)
+}
+
 // Logged is how much the operator has logged so far, in bytes: a mark for Errors.
 func (o Operator) Logged(ctx context.Context) (int64, error) {
 	logged, err := o.log(ctx, math.MaxInt64)
@@ -204,6 +215,10 @@ func (g *grader) do(ctx context.Context, method, path string, body []byte) ([]by
 		return nil, fmt.Errorf("asking the grader for %s: %w", path, err)
 	case answer.StatusCode == http.StatusNotFound:
 		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(string(content)), fs.ErrNotExist)
+	case answer.StatusCode == http.StatusUnprocessableEntity:
+		return nil, fmt.Errorf("%w: %s", ErrNoSuchFlag, strings.TrimSpace(string(content)))
+	case answer.StatusCode == http.StatusNotImplemented:
+		return nil, fmt.Errorf("%w: %s", ErrNotAdjustable, strings.TrimSpace(string(content)))
 	case answer.StatusCode >= http.StatusBadRequest:
 		return nil, fmt.Errorf("asking the grader for %s: %s", path, strings.TrimSpace(string(content)))
 	}

@@ -38,6 +38,14 @@ func (s *Suite) history(entries []faults.Entry) history {
 	return all
 }
 
+// slowness is that of the operator, as far as its silence tells: where Pods run, it waits for them, and is silent without being slow.
+func (s *Suite) slowness(of history) time.Duration {
+	if s.Lab.Node {
+		return 0
+	}
+	return of.slowness()
+}
+
 // slowness is the longest time for which the operator was silent although it had something to do: before a write of its own that
 // succeeded. The first after its start does not count: filling its cache takes time, and no operator at work does that.
 func (h history) slowness() (longest time.Duration) {

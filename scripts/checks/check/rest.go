@@ -51,7 +51,7 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 	const expected = "once all is right the operator is at rest: it sends no requests, and Reconcile is not called again without a reason"
 	log, err := c.Faults.Log(ctx)
 	c.OK(t, "reading the log of requests", err)
-	slowness := c.history(log).slowness()
+	slowness := c.slowness(c.history(log))
 	window = max(window, min(slowWindows*slowness, slowRest).Round(10*time.Millisecond))
 	share := window.Seconds() / restWindow.Seconds()
 	mostRuns, mostCPU := int(restRuns*share), restCPU.Seconds()*share

@@ -27,12 +27,22 @@ type Needs map[string][]string
 // LeastPrivilege is a check: the operator's role allows nothing that no request of the run needed, but for what the lab says and
 // what operators have in general. It comes last, since every check shows what the operator needs.
 func LeastPrivilege(group string, needs Needs) types.Feature {
-	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(group, needs)).Feature()
+	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(needs.of(group))).Feature()
 }
 
 // RoleFits is RoleSuffices and LeastPrivilege in one check.
 func RoleFits(group string, needs Needs) types.Feature {
-	return features.New("the role allows what is needed").Assess("all of it", suffices()).Assess("and no more", spares(group, needs)).Feature()
+	return features.New("the role allows what is needed").Assess("all of it", suffices()).Assess("and no more", spares(needs.of(group))).Feature()
+}
+
+// AllowsNoMore is LeastPrivilege of a lab whose operator needs rights to several groups: may says which of them a right operator may need.
+func AllowsNoMore(may func(audit.Right) bool) types.Feature {
+	return features.New("the role allows no more than is needed").Assess("in the whole run", spares(may)).Feature()
+}
+
+// of says which rights to a group the needs are.
+func (n Needs) of(group string) func(audit.Right) bool {
+	return func(r audit.Right) bool { return r.Group == group && slices.Contains(n[r.Resource], r.Verb) }
 }
 
 func suffices() types.StepFunc {
@@ -51,11 +61,11 @@ func suffices() types.StepFunc {
 	})
 }
 
-func spares(group string, needs Needs) types.StepFunc {
+func spares(may func(audit.Right) bool) types.StepFunc {
 	return Assess(func(_ context.Context, t *testing.T, c *Check) {
 		t.Helper()
 		spare := c.rules.Spare(c.Audit.Since(0, c.ByOperator()), func(r audit.Right) bool {
-			return r.Group == group && slices.Contains(needs[r.Resource], r.Verb) || common(r)
+			return may(r) || common(r)
 		})
 		if len(spare) == 0 {
 			return

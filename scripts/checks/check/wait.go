@@ -59,7 +59,7 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 	if history.restarting() && now.Sub(w.began) < setbackLimit {
 		return ""
 	}
-	patience := max(w.patience, min(slowFactor*history.slowness(), slowLimit))
+	patience := max(w.patience, min(slowFactor*w.check.slowness(history), slowLimit))
 	if action, err := w.check.Faults.lastAction(ctx); err == nil { // also what never reached the API server
 		last = latest(last, action)
 	}

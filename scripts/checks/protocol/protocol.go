@@ -148,11 +148,19 @@ type Output struct {
 	Exit int    `json:"exit"`
 }
 
+// Start is how an operator is started otherwise than usual.
+type Start struct {
+	// Flags come after its usual ones, as --leader-elect: those that its program does not have are refused. They hold until it is stopped.
+	Flags []string `json:"flags,omitempty"`
+	// KeepLeases leaves Leases as they are. Usually those that an operator has held before are released, which a killed one can't do itself.
+	KeepLeases bool `json:"keepLeases,omitempty"`
+}
+
 // Paths of the control socket: POST, unless stated otherwise.
 const (
 	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has
 	KillOperator  = "/operator/kill"  // ends it at once (SIGKILL)
-	StartOperator = "/operator/start" // starts it; nothing happens if it runs
+	StartOperator = "/operator/start" // starts it, as a Start says if there is one; nothing happens if it runs
 	OperatorUsage = "/operator/usage" // GET: what it has used since it was started: a Usage
 	OperatorLog   = "/operator/log"   // GET: what it has logged, after as many bytes as the query's Since says: a Logged
 

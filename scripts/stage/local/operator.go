@@ -90,15 +90,21 @@ func (o *operator) Arguments() []string {
 
 // Start starts the built program with the account's kubeconfig, which it finds in all the places where operators look for one, and as
 // the submission's own Deployment starts it.
-func (o *operator) Start(log io.Writer) (stage.Instance, error) {
-	started, err := o.start(log)
+func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.StartWith(log) }
+
+// Knows reports whether the program says that it has a flag of this name.
+func (o *operator) Knows(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
+
+// StartWith is Start with more flags.
+func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	started, err := o.start(log, flags...)
 	if err != nil {
 		return nil, err
 	}
 	return instance{started}, nil
 }
 
-func (o *operator) start(log io.Writer) (*process.Process, error) {
+func (o *operator) start(log io.Writer, flags ...string) (*process.Process, error) {
 	home := o.Home()
 	if err := os.MkdirAll(filepath.Join(home, ".kube"), 0o700); err != nil {
 		return nil, fmt.Errorf("making the operator's home: %w", err)
@@ -114,7 +120,7 @@ func (o *operator) start(log io.Writer) (*process.Process, error) {
 		arguments = append(arguments, flag+"="+o.kubeconfig)
 	}
 	return o.Scope.Start(process.Spec{
-		Name: "the operator", Path: o.Program(), Args: arguments, Dir: home, Stdout: log, Stderr: log,
+		Name: "the operator", Path: o.Program(), Args: append(arguments, flags...), Dir: home, Stdout: log, Stderr: log,
 		Env: o.Variables(o.kubeconfig, o.environment...), Contained: true,
 	})
 }
