@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/stage"
 )
@@ -113,5 +114,45 @@ func TestAnOperatorThatCannotBeEndedIsNotCalledDead(t *testing.T) {
 		if strings.Contains(entry.Verb, "killed") {
 			t.Error("the log says that the operator was killed")
 		}
+	}
+}
+
+// adjustable is a place whose program has one flag, and that remembers with which flags it was started.
+type adjustable struct {
+	slowPlace
+	started *[][]string
+}
+
+func (adjustable) Knows(flag string) bool { return flag == "leader-elect" }
+
+func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	*p.started = append(*p.started, flags)
+	return p.slowPlace.Start(log)
+}
+
+// Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and is refused.
+func TestAnOperatorIsStartedWithOtherFlags(t *testing.T) {
+	t.Parallel()
+	o, all := newSlow(t, nil)
+	var started [][]string
+	o.place = adjustable{slowPlace{census: all}, &started}
+	if err := o.startAs(protocol.Start{Flags: []string{"--leader-elect", "--namespace=herd"}}); !errors.Is(err, errNoSuchFlag) || !strings.Contains(err.Error(), "--namespace") {
+		t.Errorf("a flag that there is not: %v", err)
+	}
+	for _, do := range []func() error{
+		func() error { return o.startAs(protocol.Start{Flags: []string{"--leader-elect=true"}}) }, o.restart,
+		func() error { return o.stop(true) }, o.start, o.restart,
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.close()
+	if len(started) != 2 || started[0][0] != "--leader-elect=true" || started[1][0] != "--leader-elect=true" {
+		t.Errorf("it was started with the flags %q, want them at the first start and after the crash, and at no other", started)
+	}
+	o, _ = newSlow(t, nil)
+	if err := o.startAs(protocol.Start{Flags: []string{"--leader-elect"}}); !errors.Is(err, errNotAdjustable) {
+		t.Errorf("an operator whose flags can't be chosen: %v", err)
 	}
 }
