@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"hash/fnv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	lolcowv1alpha1 "lva.io/operators/solutions/08-lolcow/api/v1alpha1"
+)
+
+// DefaultImage is the web server with the cow.
+const DefaultImage = "operator-labs/lolcow:v1"
+
+// The names that the parts of a child have for each other.
+const (
+	containerName = "lolcow"
+	portName      = "http"
+)
+
+// The labels by which Pods are found. The second tells the Pods of one Lolcow from those of another.
+const (
+	nameLabel     = "app.kubernetes.io/name"
+	instanceLabel = "app.kubernetes.io/instance"
+	lolcowName    = "lolcow"
+)
+
+// selectorLabels select the Pods of a Lolcow. A Deployment's selector can never be changed, so nothing may be in here that can: no
+// version, no greeting, no port.
+func selectorLabels(name string) map[string]string {
+	return map[string]string{nameLabel: lolcowName, instanceLabel: name}
+}
+
+// desiredDeployment is what the operator states of the Deployment, and so owns. It says nothing of replicas: those belong to whoever
+// scales it. It says nothing of resources either: those belong to whoever pays for the node, or to a LimitRange.
+func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.DeploymentApplyConfiguration {
+	//lab:begin desired-deployment
+	selector := selectorLabels(lolcow.Name)
+	return appsv1ac.Deployment(lolcow.Name, lolcow.Namespace).
+		WithLabels(selector).
+		WithOwnerReferences(ownerReference(lolcow)).
+		WithSpec(appsv1ac.DeploymentSpec().
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
+			WithTemplate(corev1ac.PodTemplateSpec().
+				WithLabels(selector).
+				WithSpec(corev1ac.PodSpec().
+					WithSecurityContext(corev1ac.PodSecurityContext().
+						WithRunAsNonRoot(true).
+						WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+					WithContainers(corev1ac.Container().
+						WithName(containerName).
+						WithImage(image).
+						WithEnv(corev1ac.EnvVar().WithName("GREETING").WithValue(greeting(lolcow))).
+						// A list whose items have keys is merged by them, so each key is stated, also where it is the default.
+						WithPorts(corev1ac.ContainerPort().
+							WithName(portName).WithContainerPort(8080).WithProtocol(corev1.ProtocolTCP)).
+						// Without it a Pod counts as ready when its process has been started, and a rollout replaces pages that work.
+						WithReadinessProbe(corev1ac.Probe().
+							WithHTTPGet(corev1ac.HTTPGetAction().WithPath("/healthz").WithPort(intstr.FromString(portName)))).
+						WithSecurityContext(corev1ac.SecurityContext().
+							WithAllowPrivilegeEscalation(false).
+							WithReadOnlyRootFilesystem(true).
+							WithCapabilities(corev1ac.Capabilities().WithDrop("ALL")))))))
+	//lab:else
+	// // TODO(lab): 1. the selector, the owner reference, and the template: image, port 8080, GREETING, labels.
+	// return appsv1ac.Deployment(lolcow.Name, lolcow.Namespace).WithLabels(selectorLabels(lolcow.Name)).
+	// 	WithSpec(appsv1ac.DeploymentSpec().
+	// 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(lolcow.Name))).
+	// 		WithTemplate(corev1ac.PodTemplateSpec()))
+	//lab:end
+}
+
+// desiredService is what the operator states of the Service: the page, on a port of every node.
+func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfiguration {
+	selector := selectorLabels(lolcow.Name)
+	//lab:begin desired-service
+	return corev1ac.Service(lolcow.Name, lolcow.Namespace).
+		WithLabels(selector).
+		WithOwnerReferences(ownerReference(lolcow)).
+		WithSpec(corev1ac.ServiceSpec().
+			WithType(corev1.ServiceTypeNodePort).
+			WithSelector(selector).
+			WithPorts(corev1ac.ServicePort().
+				WithName(portName).
+				WithProtocol(corev1.ProtocolTCP).
+				WithPort(80).
+				WithTargetPort(intstr.FromString(portName)).
+				WithNodePort(lolcow.Spec.Port)))
+	//lab:else
+	// // TODO(lab): 2. the owner reference, and a spec: type NodePort, selector, port 80 to the container's port, nodePort.
+	// return corev1ac.Service(lolcow.Name, lolcow.Namespace).WithLabels(selector).
+	// 	WithSpec(corev1ac.ServiceSpec().WithPorts(corev1ac.ServicePort().WithPort(80).WithTargetPort(intstr.FromString(portName))))
+	//lab:end
+}
+
+// ownerReference makes the Lolcow the controller of a child: the garbage collector deletes the child after it, and Owns finds it by the
+// child. It holds the UID, so that a later Lolcow of the same name is another owner.
+func ownerReference(lolcow *lolcowv1alpha1.Lolcow) *metav1ac.OwnerReferenceApplyConfiguration {
+	kind := lolcowv1alpha1.GroupVersion.WithKind("Lolcow")
+	//lab:begin owner-reference
+	return metav1ac.OwnerReference().
+		WithAPIVersion(kind.GroupVersion().String()).
+		WithKind(kind.Kind).
+		WithName(lolcow.Name).
+		WithUID(lolcow.UID).
+		WithController(true).
+		WithBlockOwnerDeletion(true)
+	//lab:else
+	// // TODO(lab): 1. name, UID, controller, blockOwnerDeletion.
+	// return metav1ac.OwnerReference().WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind)
+	//lab:end
+}
+
+// greeting is what the cow says, as the value of an environment variable: there Kubernetes replaces $(NAME) by the variable NAME, and $$
+// by $.
+func greeting(lolcow *lolcowv1alpha1.Lolcow) string {
+	said := lolcow.Spec.Greeting
+	//lab:begin greeting
+	if said == "" {
+		said = fortune(lolcow)
+	}
+	//lab:else
+	// // TODO(lab): 3. without a greeting: a fortune.
+	//lab:end
+	return strings.ReplaceAll(said, "$", "$$")
+}
+
+// fortunes are what a cow says that nobody has told what to say.
+var fortunes = []string{
+	"You will reconcile with an old acquaintance.",
+	"A watch that is closed opens another one.",
+	"What you delete today is garbage collected tomorrow.",
+	"Today is a good day to be level-triggered.",
+	"Somebody else owns the field that you graze on.",
+	"Back off, and it will come to you.",
+	"The cache is greener on the other side.",
+	"You will soon be evicted to a better place.",
+}
+
+// fortune picks one by the Lolcow's UID. So it is the same after a restart of the operator, and no status has to remember it; if it were
+// drawn, each call of Reconcile would roll out another one.
+func fortune(lolcow *lolcowv1alpha1.Lolcow) string {
+	//lab:begin fortune
+	sum := fnv.New32a()
+	sum.Write([]byte(lolcow.UID))
+	return fortunes[sum.Sum32()%uint32(len(fortunes))]
+	//lab:else
+	// // TODO(lab): 3. one of them that stays the same for this Lolcow, whoever asks, and whenever. (What does fnv do?)
+	// return fortunes[0]
+	//lab:end
+}
+
+// ours reports whether a child has this Lolcow as its controller. What has another, or none, is somebody else's, whatever its name.
+func ours(lolcow *lolcowv1alpha1.Lolcow, child metav1.Object) bool {
+	return metav1.IsControlledBy(child, lolcow)
+}
+
+// Cows selects the Pods of all Lolcows.
+func Cows() labels.Selector { return labels.SelectorFromSet(labels.Set{nameLabel: lolcowName}) }
