@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package v1alpha1 holds the types of the API my.domain/v1alpha1. It knows nothing of the operator that serves them.
+// +kubebuilder:object:generate=true
+// +groupName=my.domain
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	// GroupVersion is the first line of every manifest: apiVersion: my.domain/v1alpha1.
+	GroupVersion = schema.GroupVersion{Group: "my.domain", Version: "v1alpha1"}
+
+	// SchemeBuilder collects the types of this package.
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+	// AddToScheme tells a scheme which Go type belongs to which kind of this API, so that clients can translate.
+	AddToScheme = SchemeBuilder.AddToScheme
+)
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Lolcow{}, &LolcowList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

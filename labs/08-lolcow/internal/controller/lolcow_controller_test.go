@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	lolcowv1alpha1 "lva.io/operators/labs/08-lolcow/api/v1alpha1"
+)
+
+func TestChildren(t *testing.T) {
+	t.Skip("TODO(lab): 1. remove this line when you begin with the children; then: make test")
+	h := newHerd(t)
+	cow := h.create("bella", 30101, "Moo, world")
+	h.reconcile("bella")
+
+	deployment, service := h.deployment("bella"), h.service("bella")
+	for _, child := range []client.Object{deployment, service} {
+		owner := metav1.GetControllerOf(child)
+		if owner == nil || owner.UID != cow.UID || owner.Kind != "Lolcow" || owner.APIVersion != "my.domain/v1alpha1" {
+			t.Errorf("%T has the controller %+v, want the Lolcow", child, owner)
+		}
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
+	if container.Image != DefaultImage || h.greeting("bella") != "Moo, world" {
+		t.Errorf("it runs %s, which says %q", container.Image, h.greeting("bella"))
+	}
+	if service.Spec.Type != corev1.ServiceTypeNodePort || service.Spec.Ports[0].NodePort != 30101 {
+		t.Errorf("the Service is %+v, want a NodePort 30101", service.Spec)
+	}
+	if !maps.Equal(service.Spec.Selector, deployment.Spec.Selector.MatchLabels) || !maps.Equal(service.Spec.Selector, deployment.Spec.Template.Labels) {
+		t.Errorf("the Service selects %v, and the Pods have %v", service.Spec.Selector, deployment.Spec.Template.Labels)
+	}
+
+	writes := h.writes
+	h.reconcile("bella")
+	h.reconcile("bella")
+	if h.writes != writes {
+		t.Errorf("nothing has changed, and it wrote %d times", h.writes-writes)
+	}
+
+	h.change("bella", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Greeting, cow.Spec.Port = "Moo again", 30102 })
+	h.reconcile("bella")
+	if got := h.greeting("bella"); got != "Moo again" {
+		t.Errorf("the greeting was changed, and it says %q", got)
+	}
+	if ports := h.service("bella").Spec.Ports; len(ports) != 1 || ports[0].NodePort != 30102 {
+		t.Errorf("the port was changed, and the Service has %+v", ports)
+	}
+	h.change("bella", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Greeting = "" })
+	h.reconcile("bella")
+	if got := h.greeting("bella"); got == "" || got == "Moo again" {
+		t.Errorf("without a greeting it says %q, want a fortune", got)
+	}
+}
+
+func TestDrift(t *testing.T) {
+	t.Skip("TODO(lab): 4. remove this line when you begin with drift; then: make test")
+	h := newHerd(t)
+	h.create("daisy", 30111, "Moo")
+	h.reconcile("daisy")
+
+	// What others own: it stays.
+	deployment := h.deployment("daisy")
+	deployment.Spec.Replicas = new(int32(3))
+	deployment.Annotations = map[string]string{"farm": "north"}
+	deployment.Spec.Template.Annotations = map[string]string{"restarted": "yes"}
+	deployment.Spec.Template.Spec.Containers = append(deployment.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar:v1"})
+	h.update(deployment)
+	service := h.service("daisy")
+	service.Labels["team"] = "barn"
+	h.update(service)
+	writes := h.writes
+	h.reconcile("daisy")
+	if h.writes != writes {
+		t.Error("it wrote, though nothing of its own was changed")
+	}
+
+	// What is its own: it comes back, and the rest still stays.
+	deployment = h.deployment("daisy")
+	deployment.Spec.Template.Spec.Containers[0].Image = "goat:v1"
+	deployment.Spec.Template.Spec.Containers[0].Env[0].Value = "Meh"
+	h.update(deployment)
+	service = h.service("daisy")
+	service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
+	service.Spec.Ports[0].TargetPort = intstr.FromInt32(81)
+	service.Spec.Selector["herd"] = "south"
+	h.update(service)
+	h.reconcile("daisy")
+	deployment, service = h.deployment("daisy"), h.service("daisy")
+	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != DefaultImage || h.greeting("daisy") != "Moo" {
+		t.Errorf("it runs %s, which says %q", got, h.greeting("daisy"))
+	}
+	port := service.Spec.Ports[0]
+	if service.Spec.Type != corev1.ServiceTypeNodePort || port.NodePort != 30111 || port.TargetPort.String() != portName || len(service.Spec.Selector) != 2 {
+		t.Errorf("the Service is still %+v", service.Spec)
+	}
+	if len(deployment.Spec.Template.Spec.Containers) != 2 || *deployment.Spec.Replicas != 3 || deployment.Annotations["farm"] != "north" ||
+		deployment.Spec.Template.Annotations["restarted"] != "yes" || service.Labels["team"] != "barn" {
+		t.Error("it took away what others own")
+	}
+
+	h.delete(deployment)
+	h.delete(service)
+	h.reconcile("daisy")
+	h.deployment("daisy")
+	h.service("daisy")
+}
+
+func TestChildrenOfOthersAreLeftAlone(t *testing.T) {
+	t.Skip("TODO(lab): 4. remove this line when you begin with drift; then: make test")
+	h := newHerd(t)
+	h.add(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "elsa", Namespace: h.namespace},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Selector: map[string]string{"app": "opera"}},
+	})
+	before := h.service("elsa")
+	h.create("elsa", 30121, "Moo")
+	h.reconcile("elsa")
+	if h.service("elsa").ResourceVersion != before.ResourceVersion {
+		t.Error("it changed a Service that is not its own")
+	}
+	h.is("elsa", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "NotOurs", "Service elsa")
+	h.delete(before)
+	h.reconcile("elsa")
+	h.is("elsa", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "AsExpected", "")
+}
+
+func TestConditionsFollowTheChildren(t *testing.T) {
+	t.Skip("TODO(lab): 5. remove this line when you begin with the status; then: make test")
+	h := newHerd(t)
+	h.create("flora", 30131, "Moo")
+	h.reconcile("flora")
+	h.is("flora", lolcowv1alpha1.Available, metav1.ConditionFalse, "", "")
+	h.is("flora", lolcowv1alpha1.Progressing, metav1.ConditionTrue, "", "")
+	h.is("flora", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "", "")
+
+	h.rollOut("flora", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue})
+	h.reconcile("flora")
+	h.is("flora", lolcowv1alpha1.Available, metav1.ConditionTrue, "", "30131")
+	h.is("flora", lolcowv1alpha1.Progressing, metav1.ConditionFalse, "", "")
+	h.told("Available")
+
+	// What is true of the Deployment is not yet true of a greeting that it has just been told.
+	h.change("flora", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Greeting = "Hey" })
+	h.reconcile("flora")
+	h.is("flora", lolcowv1alpha1.Progressing, metav1.ConditionTrue, "", "")
+	h.is("flora", lolcowv1alpha1.Available, metav1.ConditionTrue, "", "")
+	h.rollOut("flora", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue})
+	h.reconcile("flora")
+	h.is("flora", lolcowv1alpha1.Progressing, metav1.ConditionFalse, "", "")
+	h.told()
+
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "flora-1", Namespace: h.namespace, Labels: selectorLabels("flora")},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: containerName, Image: DefaultImage}}},
+	}
+	h.add(pod)
+	tests := []struct {
+		name   string
+		state  corev1.ContainerStatus
+		reason string
+		holds  string
+	}{
+		{"it begins", corev1.ContainerStatus{State: waiting("ContainerCreating")}, "AsExpected", ""},
+		{"no image", corev1.ContainerStatus{State: waiting("ErrImagePull")}, "ImageUnavailable", "goat:v9"},
+		{"still no image", corev1.ContainerStatus{State: waiting("ImagePullBackOff")}, "ImageUnavailable", "goat:v9"},
+		{"it runs", corev1.ContainerStatus{Ready: true}, "AsExpected", ""},
+		{"it crashes", corev1.ContainerStatus{State: waiting("CrashLoopBackOff"), RestartCount: 2}, "CrashLooping", containerName},
+		{"it runs between two crashes", corev1.ContainerStatus{RestartCount: 3}, "CrashLooping", containerName},
+		{"it has been restarted, and is well", corev1.ContainerStatus{RestartCount: 3, Ready: true}, "AsExpected", ""},
+		{"no ConfigMap", corev1.ContainerStatus{State: waiting("CreateContainerConfigError")}, "ContainerWaiting", "CreateContainerConfigError"},
+		{"all is well", corev1.ContainerStatus{Ready: true}, "AsExpected", ""},
+	}
+	for _, test := range tests {
+		test.state.Name, test.state.Image = containerName, "goat:v9"
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{test.state}
+		h.updateStatus(pod)
+		h.reconcile("flora")
+		status := metav1.ConditionTrue
+		if test.reason == "AsExpected" {
+			status = metav1.ConditionFalse
+		}
+		t.Log(test.name)
+		h.is("flora", lolcowv1alpha1.Degraded, status, test.reason, test.holds)
+	}
+	h.told("ImageUnavailable", "Recovered", "CrashLooping", "Recovered", "ContainerWaiting", "Recovered")
+
+	h.rollOut("flora",
+		appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse},
+		appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: meadow"})
+	h.reconcile("flora")
+	h.is("flora", lolcowv1alpha1.Available, metav1.ConditionFalse, "", "")
+	h.is("flora", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "PodsRefused", "exceeded quota: meadow")
+}
+
+func TestAPortThatIsRefused(t *testing.T) {
+	t.Skip("TODO(lab): 6. remove this line when you begin with refusals; then: make test")
+	h := newHerd(t)
+	h.create("greta", 30141, "Moo")
+	h.reconcile("greta")
+	h.create("heidi", 30141, "Moo")
+	h.create("ida", 80, "Moo")
+	for _, name := range []string{"heidi", "ida"} {
+		if again := h.reconcile(name).RequeueAfter; again < firstWait/2 || again > firstWait {
+			t.Errorf("%s is tried again in %s", name, again)
+		}
+		h.deployment(name) // The Deployment can't help it.
+		h.is(name, lolcowv1alpha1.Available, metav1.ConditionFalse, "", "")
+	}
+	h.is("heidi", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "PortUnavailable", "30141")
+	h.is("ida", lolcowv1alpha1.Degraded, metav1.ConditionTrue, "PortUnavailable", "Port 80 ")
+
+	writes := h.writes
+	h.reconcile("heidi")
+	if h.writes != writes {
+		t.Error("it asked for the port again at once")
+	}
+	h.told("PortUnavailable", "PortUnavailable")
+
+	h.change("ida", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Port = 30142 })
+	if again := h.reconcile("ida").RequeueAfter; again != 0 {
+		t.Errorf("ida has a port that is free, and is tried again in %s", again)
+	}
+	h.is("ida", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "AsExpected", "")
+
+	h.delete(h.service("greta"))
+	h.restart() // It remembers no refusal.
+	h.reconcile("heidi")
+	h.is("heidi", lolcowv1alpha1.Degraded, metav1.ConditionFalse, "AsExpected", "")
+	h.told("Recovered", "Recovered")
+}
+
+func TestWhatGoesIsLeftAlone(t *testing.T) {
+	h := newHerd(t)
+	h.reconcile("nobody")
+	cow := h.create("josy", 30151, "Moo")
+	cow.Finalizers = []string{"my.domain/somebody-else"}
+	h.update(cow)
+	h.delete(cow)
+	h.reconcile("josy")
+	if err := h.api.Get(t.Context(), h.key("josy"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a Lolcow that is being deleted has a Deployment (%v)", err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Skip("TODO(lab): 8. remove this line when you begin with metrics; then: make test")
+	h := newHerd(t)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&Collector{Reader: client.NewNamespacedClient(h.api, h.namespace)})
+	counts := func() map[string]float64 {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil || len(families) != 1 || families[0].GetName() != "lolcow_objects" {
+			t.Fatalf("there are the metrics %v (%v)", families, err)
+		}
+		counts := map[string]float64{}
+		for _, metric := range families[0].GetMetric() {
+			counts[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
+		}
+		return counts
+	}
+	h.create("karla", 30161, "Moo")
+	h.create("lola", 30161, "Moo")
+	h.reconcile("karla")
+	h.reconcile("lola")
+	h.rollOut("karla", appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue})
+	h.reconcile("karla")
+	if got, want := counts(), map[string]float64{"available": 1, "progressing": 1, "degraded": 1}; !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+	h.delete(h.lolcow("lola"))
+	if got, want := counts(), map[string]float64{"available": 1, "progressing": 0, "degraded": 0}; !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
+func waiting(reason string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+}
+
+// herd is a namespace with Lolcows, and a reconciler that a test calls itself: so the test decides when it looks, and at what.
+type herd struct {
+	*testing.T
+	api        client.WithWatch
+	namespace  string
+	reconciler *LolcowReconciler
+	recorder   *events.FakeRecorder
+	writes     int // of the reconciler
+}
+
+func newHerd(t *testing.T) *herd {
+	t.Helper()
+	h := &herd{T: t, api: apiServer(t), recorder: events.NewFakeRecorder(100)}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "herd-"}}
+	h.add(namespace)
+	h.namespace = namespace.Name
+	h.restart()
+	return h
+}
+
+// restart begins with a new operator, which remembers nothing.
+func (h *herd) restart() {
+	counting := interceptor.NewClient(h.api, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, what runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			h.writes++
+			return c.Apply(ctx, what, options...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, what client.Object, options ...client.SubResourceUpdateOption) error {
+			h.writes++
+			return c.SubResource(subresource).Update(ctx, what, options...)
+		},
+	})
+	h.reconciler = &LolcowReconciler{Client: counting, Recorder: h.recorder, Image: DefaultImage}
+}
+
+func (h *herd) reconcile(name string) ctrl.Result {
+	h.Helper()
+	result, err := h.reconciler.Reconcile(h.Context(), ctrl.Request{NamespacedName: h.key(name)})
+	h.ok(err)
+	return result
+}
+
+func (h *herd) ok(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *herd) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: h.namespace, Name: name}
+}
+
+func (h *herd) add(object client.Object) {
+	h.Helper()
+	h.ok(h.api.Create(h.Context(), object))
+}
+
+func (h *herd) update(object client.Object) {
+	h.Helper()
+	h.ok(h.api.Update(h.Context(), object))
+}
+
+func (h *herd) updateStatus(object client.Object) {
+	h.Helper()
+	h.ok(h.api.Status().Update(h.Context(), object))
+}
+
+func (h *herd) delete(object client.Object) {
+	h.Helper()
+	h.ok(h.api.Delete(h.Context(), object))
+}
+
+func (h *herd) create(name string, port int32, greeting string) *lolcowv1alpha1.Lolcow {
+	h.Helper()
+	cow := &lolcowv1alpha1.Lolcow{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: h.namespace},
+		Spec:       lolcowv1alpha1.LolcowSpec{Greeting: greeting, Port: port},
+	}
+	h.add(cow)
+	return cow
+}
+
+func (h *herd) change(name string, change func(*lolcowv1alpha1.Lolcow)) {
+	h.Helper()
+	cow := h.lolcow(name)
+	change(cow)
+	h.update(cow)
+}
+
+func (h *herd) lolcow(name string) *lolcowv1alpha1.Lolcow {
+	h.Helper()
+	var cow lolcowv1alpha1.Lolcow
+	h.ok(h.api.Get(h.Context(), h.key(name), &cow))
+	return &cow
+}
+
+func (h *herd) deployment(name string) *appsv1.Deployment {
+	h.Helper()
+	var deployment appsv1.Deployment
+	h.ok(h.api.Get(h.Context(), h.key(name), &deployment))
+	return &deployment
+}
+
+func (h *herd) service(name string) *corev1.Service {
+	h.Helper()
+	var service corev1.Service
+	h.ok(h.api.Get(h.Context(), h.key(name), &service))
+	return &service
+}
+
+// greeting is what the cow was told to say.
+func (h *herd) greeting(name string) string {
+	h.Helper()
+	for _, variable := range h.deployment(name).Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "GREETING" {
+			return variable.Value
+		}
+	}
+	return ""
+}
+
+// rollOut does what the Deployment's controller does when all Pods are up to date.
+func (h *herd) rollOut(name string, conditions ...appsv1.DeploymentCondition) {
+	h.Helper()
+	deployment := h.deployment(name)
+	replicas := *deployment.Spec.Replicas
+	deployment.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
+		Conditions: conditions,
+	}
+	h.updateStatus(deployment)
+}
+
+// is fails unless a condition has the status, for the generation of now; where reason and message are given, they must match.
+func (h *herd) is(name, condition string, status metav1.ConditionStatus, reason, message string) {
+	h.Helper()
+	cow := h.lolcow(name)
+	is := meta.FindStatusCondition(cow.Status.Conditions, condition)
+	if is == nil || is.Status != status || is.ObservedGeneration != cow.Generation || reason != "" && is.Reason != reason || !strings.Contains(is.Message, message) {
+		h.Errorf("%s has the condition %+v, want %s %s %s: %q, for generation %d", name, is, condition, status, reason, message, cow.Generation)
+	}
+}
+
+// told fails unless exactly these Events were written since it was asked last.
+func (h *herd) told(reasons ...string) {
+	h.Helper()
+	for _, reason := range reasons {
+		select {
+		case event := <-h.recorder.Events:
+			if !strings.Contains(event, " "+reason+" ") {
+				h.Errorf("it told %q, want %s", event, reason)
+			}
+		default:
+			h.Errorf("it did not tell of %s", reason)
+		}
+	}
+	if left := len(h.recorder.Events); left > 0 {
+		h.Errorf("it told %d times more, first %q", left, <-h.recorder.Events)
+	}
+}

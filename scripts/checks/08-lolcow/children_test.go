@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package lolcow_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// deployment is the only Deployment of a cow, and service its only Service. wrong says what is there instead.
+func (h *herd) deployment(c *cow) (found appsv1.Deployment, wrong string) {
+	all := workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object)
+	if len(all) != 1 {
+		return found, fmt.Sprintf("%s has %s", c.Name, counted(len(all), "Deployment"))
+	}
+	return all[0], ""
+}
+
+func (h *herd) service(c *cow) (found corev1.Service, wrong string) {
+	all := workload.Children[corev1.Service](h.Owners, workload.Services, c.object)
+	if len(all) != 1 {
+		return found, fmt.Sprintf("%s has %s", c.Name, counted(len(all), "Service"))
+	}
+	return all[0], ""
+}
+
+func counted(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what
+	case 1:
+		return "one " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// greets reports whether the template of a Pod hands a greeting to the server: in an environment variable, where $$ stands for $, or in an
+// argument.
+func greets(pod *corev1.PodSpec, greeting string) bool {
+	return slices.ContainsFunc(pod.Containers, func(container corev1.Container) bool {
+		values := slices.Concat(container.Command, container.Args)
+		for _, variable := range container.Env {
+			values = append(values, variable.Value)
+		}
+		return slices.ContainsFunc(values, func(value string) bool {
+			return strings.Contains(value, greeting) || strings.Contains(strings.ReplaceAll(value, "$$", "$"), greeting)
+		})
+	})
+}
+
+// wrong says what is wrong with the children of a cow that lives; empty: they are as its spec says.
+func (h *herd) wrong(c *cow) string {
+	deployment, wrong := h.deployment(c)
+	if wrong != "" {
+		return wrong
+	}
+	service, wrong := h.service(c)
+	if wrong != "" {
+		return wrong
+	}
+	template := &deployment.Spec.Template
+	switch {
+	case c.greeting != "" && !greets(&template.Spec, c.greeting):
+		return fmt.Sprintf("the template of the Deployment %s does not have the greeting %q in an environment variable or an argument", deployment.Name, c.greeting)
+	case service.Spec.Type != corev1.ServiceTypeNodePort:
+		return fmt.Sprintf("the Service %s is of type %s", service.Name, service.Spec.Type)
+	case len(service.Spec.Ports) != 1:
+		return fmt.Sprintf("the Service %s has %s", service.Name, counted(len(service.Spec.Ports), "port"))
+	case service.Spec.Ports[0].NodePort != c.port:
+		return fmt.Sprintf("the Service %s has the node port %d", service.Name, service.Spec.Ports[0].NodePort)
+	case len(service.Spec.Selector) == 0 || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(template.Labels)):
+		return fmt.Sprintf("the selector of the Service %s (%s) does not match the Pods of the Deployment (%s)", service.Name,
+			labels.Set(service.Spec.Selector), labels.Set(template.Labels))
+	}
+	return ""
+}
+
+// asSpecified waits until the children of cows are as their specs say.
+func (v visit) asSpecified(cows ...*cow) {
+	v.t.Helper()
+	v.asSpecifiedWithin(0, cows...)
+}
+
+// asSpecifiedWithin is asSpecified for an operator that may be silent for longer; 0: for no longer than usual.
+func (v visit) asSpecifiedWithin(patience time.Duration, cows ...*cow) {
+	v.t.Helper()
+	var wants []string
+	for _, c := range cows {
+		greeting := fmt.Sprintf(" with the greeting %q", c.greeting)
+		if c.greeting == "" {
+			greeting = ""
+		}
+		wants = append(wants, fmt.Sprintf("%s has one Deployment%s, and one Service of type NodePort at %d for its Pods", c.Name, greeting, c.port))
+	}
+	look := func() (string, bool) {
+		for _, c := range cows {
+			if wrong := v.herd.wrong(c); wrong != "" {
+				return wrong, false
+			}
+		}
+		return "", true
+	}
+	if patience == 0 {
+		v.Eventually(v.ctx, v.t, strings.Join(wants, "; "), v.herd.Changed, look)
+		return
+	}
+	v.EventuallyWithin(v.ctx, v.t, strings.Join(wants, "; "), patience, v.herd.Changed, look)
+}
+
+func children() types.Feature {
+	return features.New("a Lolcow has a Deployment and a Service").
+		Assess("of what its spec says", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			v.Settle(v.ctx, v.t)
+			if wrong := v.herd.wrong(c); wrong != "" {
+				v.Fail(v.t, "the children of "+c.Name+" stay as they are", wrong)
+			}
+		}))).Feature()
+}
+
+func owner() types.Feature {
+	return features.New("a Lolcow is the controller of its children").
+		Assess("by their owner references", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			deployment, _ := v.herd.deployment(c)
+			service, _ := v.herd.service(c)
+			for _, child := range []struct {
+				what string
+				metav1.Object
+			}{{"Deployment", &deployment}, {"Service", &service}} {
+				expected := fmt.Sprintf("the %s %s has %s as its controller (metadata.ownerReferences)", child.what, child.GetName(), c.Name)
+				references := child.GetOwnerReferences()
+				i := slices.IndexFunc(references, func(r metav1.OwnerReference) bool { return r.UID == c.object.GetUID() })
+				switch {
+				case i < 0:
+					v.Fail(v.t, expected, fmt.Sprintf("it has %s, and none is %s", counted(len(references), "owner"), c.Name))
+				case references[i].APIVersion != kind.GroupVersion().String() || references[i].Kind != kind.Kind || references[i].Name != c.Name:
+					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s", references[i].Kind, references[i].Name, references[i].APIVersion))
+				case references[i].Controller == nil || !*references[i].Controller:
+					v.Fail(v.t, expected, c.Name+" is an owner of it, and not its controller")
+				}
+			}
+			v.remove(c)
+			v.herd.orphan = c
+		}))).Feature()
+}
+
+// The garbage collector asks only every 30 s which kinds there are (k8s.io/kubernetes/cmd/kube-controller-manager/app, startGarbageCollectorController),
+// so that it may not know yet of one that has just been defined. So its work is looked at last.
+func collected() types.Feature {
+	return features.New("children go with their Lolcow").
+		Assess("by the garbage collector", check.Assess(assess(func(v visit) {
+			c := v.herd.orphan
+			if c == nil {
+				v.Fail(v.t, "a Lolcow was deleted", "none was")
+			}
+			for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
+				left, none := v.herd.left(c)
+				if none {
+					return
+				}
+				if time.Since(began) > collectPatience {
+					v.Fail(v.t, fmt.Sprintf("the Deployment and the Service of %s go with it", c.Name), left)
+				}
+			}
+		}))).Feature()
+}
+
+// collectPatience is how long the garbage collector may take: it hears of a kind after 30 s at most, and looks again at what it knows by name
+// only, later and later.
+const collectPatience = 45 * time.Second
+
+// gonePatience is how long a Lolcow that is deleted may take to go.
+const gonePatience = 10 * time.Second
+
+// collect removes the children of a Lolcow that was deleted, as the garbage collector would if it knew the kind by now.
+func (v visit) collect(c *cow) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, c.Name+" goes", gonePatience, v.herd.Changed, func() (string, bool) {
+		_, there := v.herd.Get(c.NamespacedName)
+		return "it is still there", !there
+	})
+	v.OK(v.t, "removing the children of "+c.Name, v.herd.Collect(v.ctx, c.object))
+}
+
+// left says which children a cow has left; true: none.
+func (h *herd) left(c *cow) (string, bool) {
+	deployments := len(workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object))
+	services := len(workload.Children[corev1.Service](h.Owners, workload.Services, c.object))
+	return fmt.Sprintf("%s has gone; there is %s, and there is %s", c.Name, counted(deployments, "Deployment"), counted(services, "Service")), deployments+services == 0
+}
+
+// staysGone fails if the operator goes on making children for Lolcows that are gone. That it has made one when its cache was behind is nobody's
+// fault: the garbage collector finds that, too.
+func (v visit) staysGone(cows ...*cow) {
+	v.t.Helper()
+	const most = 2
+	for _, c := range cows {
+		for n := 0; ; n++ {
+			v.Settle(v.ctx, v.t)
+			left, none := v.herd.left(c)
+			if none {
+				break
+			}
+			if n == most {
+				v.Fail(v.t, fmt.Sprintf("nothing is made for %s, which is gone", c.Name), left)
+			}
+			v.collect(c)
+		}
+	}
+}
+
+func deletedChild() types.Feature {
+	return features.New("a child that is deleted is made again").
+		Assess("each alone, and both at once", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			for _, delete := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
+				v.asSpecified(c)
+				deployment, _ := v.herd.deployment(c)
+				service, _ := v.herd.service(c)
+				v.Idle(v.ctx, v.t) // what comes now is an answer to the deletion
+				if slices.Contains(delete, "Deployment") {
+					v.OK(v.t, "deleting the Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, metav1.DeleteOptions{}))
+				}
+				if slices.Contains(delete, "Service") {
+					v.OK(v.t, "deleting the Service", v.herd.Client.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, metav1.DeleteOptions{}))
+				}
+				what := strings.Join(delete, " and the ")
+				v.Eventually(v.ctx, v.t, fmt.Sprintf("the %s of %s, deleted by hand, is made again", what, c.Name), v.herd.Changed, func() (string, bool) {
+					if wrong := v.herd.wrong(c); wrong != "" {
+						return wrong, false
+					}
+					again, _ := v.herd.deployment(c)
+					serviceAgain, _ := v.herd.service(c)
+					behind := slices.Contains(delete, "Deployment") && again.UID == deployment.UID || slices.Contains(delete, "Service") && serviceAgain.UID == service.UID
+					return "the watch has not told of the deletion", !behind
+				})
+			}
+		}))).Feature()
+}
+
+// edit changes a child as `kubectl edit` would.
+func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) {
+	v.t.Helper()
+	found, wrong := v.herd.deployment(c)
+	if wrong != "" {
+		v.Fail(v.t, c.Name+" has one Deployment", wrong)
+	}
+	client := v.herd.Client.AppsV1().Deployments(c.Namespace)
+	v.OK(v.t, "editing the Deployment "+found.Name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := client.Get(v.ctx, found.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(now)
+		_, err = client.Update(v.ctx, now, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+		return err
+	}))
+}
+
+func (v visit) editService(c *cow, change func(*corev1.Service)) {
+	v.t.Helper()
+	found, wrong := v.herd.service(c)
+	if wrong != "" {
+		v.Fail(v.t, c.Name+" has one Service", wrong)
+	}
+	client := v.herd.Client.CoreV1().Services(c.Namespace)
+	v.OK(v.t, "editing the Service "+found.Name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := client.Get(v.ctx, found.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(now)
+		_, err = client.Update(v.ctx, now, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+		return err
+	}))
+}
+
+// drift is a hand edit of a template, in the words of who tells of it.
+type drift struct {
+	what   string
+	change func(pod *corev1.PodSpec, greeting string)
+}
+
+var drifts = []drift{
+	{"the image was changed to operator-labs/lolcow:v0", func(pod *corev1.PodSpec, _ string) { pod.Containers[0].Image = "operator-labs/lolcow:v0" }},
+	{"the greeting was replaced by \"I am a horse\"", func(pod *corev1.PodSpec, greeting string) { regreet(pod, greeting, "I am a horse") }},
+	{"the environment and the arguments were removed", func(pod *corev1.PodSpec, _ string) {
+		pod.Containers[0].Env, pod.Containers[0].Args, pod.Containers[0].Command = nil, nil, nil
+	}},
+}
+
+// regreet replaces a greeting wherever a container has it.
+func regreet(pod *corev1.PodSpec, old, greeting string) {
+	content, err := json.Marshal(pod.Containers)
+	if err != nil {
+		return
+	}
+	var containers []corev1.Container
+	if json.Unmarshal([]byte(strings.ReplaceAll(string(content), old, greeting)), &containers) == nil {
+		pod.Containers = containers
+	}
+}
+
+func driftTemplate() types.Feature {
+	return features.New("a hand edit of the template is undone").
+		Assess("of the image and of the greeting", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			before, _ := v.herd.deployment(c)
+			for _, i := range v.herd.random.Perm(len(drifts)) {
+				v.Idle(v.ctx, v.t)
+				v.editDeployment(c, func(d *appsv1.Deployment) { drifts[i].change(&d.Spec.Template.Spec, c.greeting) })
+				expected := fmt.Sprintf("%s in the Deployment of %s by hand, and the operator puts it back", drifts[i].what, c.Name)
+				v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
+					if wrong := v.herd.wrong(c); wrong != "" {
+						return wrong, false
+					}
+					now, _ := v.herd.deployment(c)
+					image := now.Spec.Template.Spec.Containers[0].Image
+					same := image == before.Spec.Template.Spec.Containers[0].Image
+					return "the image of the Deployment is " + image, same && now.Generation > before.Generation+1
+				})
+				before, _ = v.herd.deployment(c)
+			}
+		}))).Feature()
+}
+
+func driftService() types.Feature {
+	return features.New("a hand edit of the Service is undone").
+		Assess("of its selector, its port, and its type", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			before, _ := v.herd.service(c)
+			edits := []struct {
+				what   string
+				change func(*corev1.ServiceSpec)
+			}{
+				{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "nobody"} }},
+				{"the targetPort was changed to 1", func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort.Type, s.Ports[0].TargetPort.IntVal = 0, 1 }},
+				{"the node port was changed to another one", func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = v.herd.drawPort() }},
+				{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
+			}
+			for _, i := range v.herd.random.Perm(len(edits)) {
+				v.Idle(v.ctx, v.t)
+				edited := before.ResourceVersion
+				v.editService(c, func(s *corev1.Service) { edits[i].change(&s.Spec) })
+				expected := fmt.Sprintf("%s in the Service of %s by hand, and the operator puts it back", edits[i].what, c.Name)
+				v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
+					if wrong := v.herd.wrong(c); wrong != "" {
+						return wrong, false
+					}
+					now, _ := v.herd.service(c)
+					target := now.Spec.Ports[0].TargetPort
+					return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s", now.Name, labels.Set(now.Spec.Selector), target.String()),
+						now.ResourceVersion != edited && reflect.DeepEqual(now.Spec.Selector, before.Spec.Selector) && target == before.Spec.Ports[0].TargetPort
+				})
+				before, _ = v.herd.service(c)
+			}
+		}))).Feature()
+}
+
+// Whoever has no stake in a field leaves it alone. What others own is not the operator's, and a repair would be a fight.
+func othersFields() types.Feature {
+	return features.New("what others own is left alone").
+		Assess("while the greeting changes", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			deployment, _ := v.herd.deployment(c)
+			deployments := v.herd.Client.AppsV1().Deployments(c.Namespace)
+			replicas := int32(2 + v.herd.random.IntN(3)) //nolint:gosec // it is below 5
+			_, err := deployments.Patch(v.ctx, deployment.Name, apitypes.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
+				metav1.PatchOptions{FieldManager: "horizontal-pod-autoscaler"}, "scale")
+			v.OK(v.t, "scaling the Deployment", err)
+			v.editDeployment(c, func(d *appsv1.Deployment) {
+				add(&d.Annotations, "team.example.com/contact", "herders")
+				add(&d.Labels, "team.example.com/cost-centre", "milk")
+				add(&d.Spec.Template.Annotations, "team.example.com/restarted-at", "today")
+				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "parasol", Image: "operator-labs/lolcow:v1", Args: []string{":9090"}})
+			})
+			v.editService(c, func(s *corev1.Service) {
+				add(&s.Annotations, "team.example.com/contact", "herders")
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			})
+			stays := func() (string, bool) {
+				if wrong := v.herd.wrong(c); wrong != "" {
+					return wrong, false
+				}
+				now, _ := v.herd.deployment(c)
+				page, _ := v.herd.service(c)
+				var lost []string
+				lose := func(is bool, what string) {
+					if is {
+						lost = append(lost, what)
+					}
+				}
+				lose(now.Spec.Replicas == nil || *now.Spec.Replicas != replicas, fmt.Sprintf("spec.replicas, which an autoscaler set to %d, is %d", replicas, deref(now.Spec.Replicas)))
+				lose(now.Annotations["team.example.com/contact"] == "", "an annotation of the Deployment is gone")
+				lose(now.Labels["team.example.com/cost-centre"] == "", "a label of the Deployment is gone")
+				lose(now.Spec.Template.Annotations["team.example.com/restarted-at"] == "", "an annotation of the template (as of `kubectl rollout restart`) is gone")
+				lose(!slices.ContainsFunc(now.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "parasol" }), "the container parasol, which was injected, is gone")
+				lose(page.Annotations["team.example.com/contact"] == "", "an annotation of the Service is gone")
+				lose(page.Spec.SessionAffinity != corev1.ServiceAffinityClientIP, "the Service's sessionAffinity, which somebody has set, is "+string(page.Spec.SessionAffinity))
+				return strings.Join(lost, "; "), len(lost) == 0
+			}
+			expected := fmt.Sprintf("what others have set in the children of %s stays: replicas, labels, annotations, a container, the session affinity", c.Name)
+			v.Settle(v.ctx, v.t)
+			v.Eventually(v.ctx, v.t, expected, v.herd.Changed, stays)
+			v.say(c, v.herd.drawGreeting())
+			v.Eventually(v.ctx, v.t, expected+", also when the greeting changes", v.herd.Changed, stays)
+			v.Settle(v.ctx, v.t)
+			if observed, ok := stays(); !ok {
+				v.Fail(v.t, expected, observed)
+			}
+		}))).Feature()
+}
+
+func add(to *map[string]string, key, value string) {
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	(*to)[key] = value
+}
+
+func deref(n *int32) int32 {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+func selectors() types.Feature {
+	return features.New("selectors never change").
+		Assess("when the greeting and the port do", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			before, _ := v.herd.deployment(c)
+			page, _ := v.herd.service(c)
+			for range 2 {
+				v.say(c, v.herd.drawGreeting())
+				v.move(c, v.herd.drawPort())
+				v.asSpecified(c)
+			}
+			v.Settle(v.ctx, v.t)
+			v.asSpecified(c)
+			after, _ := v.herd.deployment(c)
+			pageAfter, _ := v.herd.service(c)
+			const expected = "greeting and port change, and the Deployment stays the same object, with the same selector; the Service selects the same Pods"
+			switch {
+			case after.UID != before.UID:
+				v.Fail(v.t, expected, "the Deployment was deleted and made again: all its Pods ended at once")
+			case !reflect.DeepEqual(after.Spec.Selector, before.Spec.Selector):
+				v.Fail(v.t, expected, "the selector of the Deployment was changed")
+			case !reflect.DeepEqual(page.Spec.Selector, pageAfter.Spec.Selector):
+				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s: until the rollout is done it selects no Pod, or one that nobody asked for",
+					labels.Set(page.Spec.Selector), labels.Set(pageAfter.Spec.Selector)))
+			}
+		}))).Feature()
+}
+
+// apart fails unless no selector of one cow matches Pods of the other.
+func (v visit) apart(a, b *cow) {
+	v.t.Helper()
+	for _, pair := range [][2]*cow{{a, b}, {b, a}} {
+		one, _ := v.herd.deployment(pair[0])
+		page, _ := v.herd.service(pair[0])
+		other, _ := v.herd.deployment(pair[1])
+		pods := labels.Set(other.Spec.Template.Labels)
+		expected := fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name)
+		if labels.SelectorFromSet(page.Spec.Selector).Matches(pods) {
+			v.Fail(v.t, expected, fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well", labels.Set(page.Spec.Selector), pair[0].Name, pair[1].Name))
+		}
+		selector, err := metav1.LabelSelectorAsSelector(one.Spec.Selector)
+		v.OK(v.t, "reading the Deployment's selector", err)
+		if selector.Matches(pods) {
+			v.Fail(v.t, expected, fmt.Sprintf("the Deployment's selector %s does", selector))
+		}
+	}
+}
+
+func twoLolcows() types.Feature {
+	return features.New("two Lolcows never meet").
+		Assess("in one namespace", check.Assess(assess(func(v visit) {
+			a, b := v.penned(), v.penned()
+			v.asSpecified(a, b)
+			v.apart(a, b)
+			v.say(a, v.herd.drawGreeting())
+			v.asSpecified(a, b)
+			v.remove(a)
+			v.Settle(v.ctx, v.t)
+			v.asSpecified(b)
+		}))).
+		Assess("when one has the name of one that was there before", check.Assess(assess(func(v visit) {
+			before := v.penned()
+			v.remove(before)
+			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.drawPort()}
+			v.EventuallyWithin(v.ctx, v.t, before.Name+" goes", gonePatience, v.herd.Changed, func() (string, bool) {
+				_, there := v.herd.Get(before.NamespacedName)
+				return "it is there", !there
+			})
+			v.make(again)
+			v.Settle(v.ctx, v.t)
+			// The children of the one before are the garbage collector's. Then there is room for others.
+			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object))
+			v.asSpecifiedWithin(healPatience, again)
+		}))).Feature()
+}
+
+func namespaces() types.Feature {
+	return features.New("namespaces are apart").
+		Assess("two Lolcows of one name", check.Assess(assess(func(v visit) {
+			a := v.penned()
+			b := v.herd.draw(stable)
+			b.Name = a.Name
+			v.make(b)
+			v.asSpecified(a, b)
+			v.remove(a)
+			v.collect(a)
+			v.Settle(v.ctx, v.t)
+			v.asSpecified(b)
+		}))).Feature()
+}

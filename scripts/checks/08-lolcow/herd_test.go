@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package lolcow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lva.io/operators/clusters/await"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// The namespaces of the checks. In the paddock and the stable a quota lets no Pod run.
+const (
+	meadow  = "lolcow-meadow"
+	paddock = "lolcow-paddock"
+	stable  = "lolcow-stable"
+)
+
+// quotaName is the quota that lets no Pod run.
+const quotaName = "no-pods"
+
+// herd is all Lolcows of the run.
+type herd struct {
+	*workload.Owners
+	random *rand.Rand
+	used   map[int32]bool // ports that were drawn
+	names  int
+	// first is a Lolcow whose page is served, for checks that need one; nil: there is none, or a check that failed has changed it.
+	first *cow
+	// dirty says that the check that runs has not come to its end.
+	dirty bool
+	taken *refusal
+	// orphan is a Lolcow that was deleted, and whose children are for the garbage collector; nil: none was.
+	orphan *cow
+}
+
+type herdKey struct{}
+
+func herdOf(ctx context.Context) *herd { return ctx.Value(herdKey{}).(*herd) }
+
+func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
+	owners, err := workload.Open(ctx, suite.Config, lolcows)
+	if err != nil {
+		return nil, err
+	}
+	h := &herd{Owners: owners, random: rand.New(rand.NewPCG(uint64(suite.Seed), 8)), used: map[int32]bool{}} //nolint:gosec // a seed must draw the same each time
+	services, err := h.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the Services: %w", err)
+	}
+	for _, service := range services.Items {
+		for _, port := range service.Spec.Ports {
+			h.used[port.NodePort] = true
+		}
+	}
+	for _, name := range []string{meadow, paddock, stable} {
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
+		if _, err := h.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
+		}
+	}
+	for _, name := range []string{paddock, stable} {
+		if err := h.forbidPods(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// quotaTimeout is how long the quota's controller may take until it has counted: until then no Pod is let in anyway.
+const quotaTimeout = 20 * time.Second
+
+// forbidPods lets no Pod into a namespace, and waits until that holds.
+func (h *herd) forbidPods(ctx context.Context, namespace string) error {
+	quotas := h.Client.CoreV1().ResourceQuotas(namespace)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: quotaName},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}
+	if _, err := quotas.Create(ctx, quota, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("letting no Pod into %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// cow is a Lolcow as the checks want it.
+type cow struct {
+	types.NamespacedName
+	greeting string
+	port     int32
+	object   *unstructured.Unstructured // as it was when the check wrote it last
+}
+
+// words are what cows say. No two of them say the same: a number comes after.
+var words = []string{"hay", "clover", "thistle", "barn", "bell", "meadow", "dung", "calf", "udder", "moo", "rain", "fence", "butter", "herd"}
+
+// drawGreeting draws what nobody can have expected. It fits on one line of the page.
+func (h *herd) drawGreeting() string {
+	pick := func() string { return words[h.random.IntN(len(words))] }
+	return fmt.Sprintf("%s and %s %d", pick(), pick(), 100+h.random.IntN(900))
+}
+
+// The range of node ports that API servers have unless they are told otherwise.
+const (
+	firstPort = 30000
+	lastPort  = 32767
+)
+
+// drawPort draws a port that nobody has and nobody has had in this run: a Service that goes gives its port back a moment later.
+func (h *herd) drawPort() int32 {
+	for {
+		port := int32(firstPort + h.random.IntN(lastPort-firstPort+1)) //nolint:gosec // it is below 32768
+		if !h.used[port] {
+			h.used[port] = true
+			return port
+		}
+	}
+}
+
+var cowNames = []string{"bella", "dora", "erna", "flora", "gerda", "heidi", "lotte", "olga", "resi", "vroni"}
+
+// draw draws a cow that is not there yet.
+func (h *herd) draw(namespace string) *cow {
+	h.names++
+	name := fmt.Sprintf("%s-%d", cowNames[h.random.IntN(len(cowNames))], h.names)
+	return &cow{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, greeting: h.drawGreeting(), port: h.drawPort()}
+}
+
+// New is the object of a cow.
+func (c *cow) New() *unstructured.Unstructured {
+	spec := map[string]any{"port": int64(c.port)}
+	if c.greeting != "" {
+		spec["greeting"] = c.greeting
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(c.Namespace)
+	object.SetName(c.Name)
+	return object
+}
+
+// cleanTimeout is how long Lolcows that are deleted may take to go. One with a finalizer that nobody removes never does.
+const cleanTimeout = 10 * time.Second
+
+// cleanUp removes what a check has left, but for the first of the herd if the check came to its end. Children go as well, also those that
+// have no owner.
+func (h *herd) cleanUp(ctx context.Context) error {
+	keep := h.first
+	if h.dirty {
+		keep, h.first = nil, nil
+	}
+	h.dirty = false
+	for _, name := range h.All(meadow, paddock, stable) {
+		if keep == nil || name != keep.NamespacedName {
+			if err := h.Delete(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("they are still there after %s", cleanTimeout))
+	defer cancel()
+	err := await.Until(ctx, 20*time.Millisecond, "the Lolcows to go", func(context.Context) (string, error) {
+		for _, name := range h.All(meadow, paddock, stable) {
+			if keep == nil || name != keep.NamespacedName {
+				return name.Name + " is there", nil
+			}
+		}
+		return "", nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, namespace := range []string{meadow, paddock, stable} {
+		options := metav1.ListOptions{}
+		if h.orphan != nil {
+			options.FieldSelector = "metadata.name!=" + h.orphan.Name
+		}
+		if keep != nil && keep.Namespace == namespace {
+			continue // its children stay; those of others have owners that are gone, or are found by the next check that has none
+		}
+		background := metav1.DeletePropagationBackground
+		if err := h.Client.AppsV1().Deployments(namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, options); err != nil {
+			return fmt.Errorf("removing the Deployments of %s: %w", namespace, err)
+		}
+		if err := h.Dynamic.Resource(workload.Services).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, options); err != nil {
+			return fmt.Errorf("removing the Services of %s: %w", namespace, err)
+		}
+	}
+	return nil
+}
+
+// visit is a check among the herd: the words in which checks are written.
+type visit struct {
+	*check.Check
+	ctx  context.Context
+	t    *testing.T
+	herd *herd
+}
+
+// assess makes a step of a feature.
+func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		h := herdOf(ctx)
+		h.dirty = true
+		step(visit{Check: c, ctx: ctx, t: t, herd: h})
+		h.dirty = false
+	}
+}
+
+// make creates a cow.
+func (v visit) make(c *cow) *cow {
+	v.t.Helper()
+	object, err := v.herd.Create(v.ctx, c.New())
+	v.OK(v.t, "creating a Lolcow", err)
+	c.object = object
+	return c
+}
+
+// penned makes a cow where no Pod runs, and waits until its children are right.
+func (v visit) penned() *cow {
+	v.t.Helper()
+	c := v.make(v.herd.draw(paddock))
+	v.asSpecified(c)
+	return c
+}
+
+// patch changes a cow, as a JSON merge patch of its spec.
+func (v visit) patch(c *cow, patch string) {
+	v.t.Helper()
+	object, err := v.herd.Patch(v.ctx, c.NamespacedName, patch)
+	v.OK(v.t, "changing a Lolcow", err)
+	c.object = object
+}
+
+func (v visit) say(c *cow, greeting string) {
+	v.t.Helper()
+	c.greeting = greeting
+	v.patch(c, fmt.Sprintf(`{"spec":{"greeting":%q}}`, greeting))
+}
+
+func (v visit) move(c *cow, port int32) {
+	v.t.Helper()
+	c.port = port
+	v.patch(c, fmt.Sprintf(`{"spec":{"port":%d}}`, port))
+}
+
+func (v visit) remove(c *cow) {
+	v.t.Helper()
+	v.OK(v.t, "deleting a Lolcow", v.herd.Delete(v.ctx, c.NamespacedName))
+}
+
+// needsNode skips the check where no Pod can run.
+func (v visit) needsNode() {
+	v.t.Helper()
+	if v.herd.Node == "" {
+		v.Skip(v.t, "the cluster has no node on which a Pod could run (`make up NODE=1` says why)")
+	}
+}
+
+// pagePatience is for an operator that has done its part: then a Pod starts, which takes its time on a busy machine.
+const pagePatience = 20 * time.Second
+
+// pagePoll is how often a page is asked: nothing tells when it changes.
+const pagePoll = 100 * time.Millisecond
+
+// asks asks the page at a port until what it shows is as wanted. err is a *workload.ClosedError where nobody answers.
+func (v visit) asks(expected string, port int32, wanted func(text string, err error) (observed string, ok bool)) {
+	v.t.Helper()
+	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
+		text, err := v.herd.Page(v.ctx, port)
+		if closed := (*workload.ClosedError)(nil); err != nil && !errors.As(err, &closed) {
+			v.OK(v.t, "asking for the page", err)
+		}
+		observed, ok := wanted(text, err)
+		if ok {
+			return
+		}
+		if why := wait.Over(v.ctx); why != "" {
+			v.Fail(v.t, expected, fmt.Sprintf("%s (%s)", observed, why))
+		}
+	}
+}
+
+// shows waits until the page of a cow says its greeting.
+func (v visit) shows(c *cow) {
+	v.t.Helper()
+	v.asks(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting), c.port, func(text string, err error) (string, bool) {
+		if err != nil {
+			return err.Error(), false
+		}
+		return fmt.Sprintf("it says: %s", said(text)), strings.Contains(said(text), c.greeting)
+	})
+}
+
+// closed waits until nobody answers at a port.
+func (v visit) closed(port int32) {
+	v.t.Helper()
+	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
+		listens, _, err := v.herd.Listens(v.ctx, port)
+		v.OK(v.t, "asking whether the port is open", err)
+		if !listens {
+			return
+		}
+		if why := wait.Over(v.ctx); why != "" {
+			v.Fail(v.t, fmt.Sprintf("nobody answers at node port %d any longer", port), fmt.Sprintf("it is still open (%s)", why))
+		}
+	}
+}
+
+// said is what the cow says on a page in text: what stands in the bubble.
+func said(page string) string {
+	var lines []string
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if inner, ok := strings.CutPrefix(line, "| "); ok && strings.HasSuffix(inner, " |") && len(lines) < strings.Count(page, "\n") && !strings.Contains(inner, "##") {
+			lines = append(lines, strings.TrimSpace(strings.TrimSuffix(inner, "|")))
+			continue
+		}
+		if len(lines) > 0 {
+			break
+		}
+	}
+	if len(lines) == 0 {
+		return strings.TrimSpace(page[:min(len(page), 200)]) // not our server's page: a greeting may stand anywhere
+	}
+	return strings.Join(lines, " ")
+}
+
+// served is the first of the herd: a Lolcow whose page is served.
+func (v visit) served() *cow {
+	v.t.Helper()
+	v.needsNode()
+	if v.herd.first == nil {
+		c := v.make(v.herd.draw(meadow))
+		v.asSpecified(c)
+		v.shows(c)
+		v.herd.first = c
+	}
+	return v.herd.first
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package lolcow_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// What the checks of this file make. Its label lets it be found and removed.
+const madeName = "lolcow-checks"
+
+func made(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: madeName, Namespace: namespace, Labels: map[string]string{existing.Label: "true"}}
+}
+
+// account is the namespace and the name of the operator's ServiceAccount.
+func (v visit) account() rbacv1.Subject {
+	v.t.Helper()
+	parts := strings.Split(v.OperatorUser(), ":") // system:serviceaccount:NAMESPACE:NAME
+	if len(parts) != 4 {
+		v.Skip(v.t, "the operator's account is no ServiceAccount")
+	}
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: parts[2], Name: parts[3]}
+}
+
+// restartAs starts the operator with more flags.
+func (v visit) restartAs(how protocol.Start) {
+	v.t.Helper()
+	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+	err := v.Operator.StartAs(v.ctx, how)
+	switch {
+	case errors.Is(err, check.ErrNotAdjustable):
+		v.Skip(v.t, "it needs an operator with other flags, and here it runs as a Pod: grade it as a process")
+	case errors.Is(err, check.ErrNoSuchFlag):
+		v.Fail(v.t, "the operator's program has the flags of its task: "+strings.Join(how.Flags, " "), err.Error())
+	}
+	v.OK(v.t, "starting the operator with "+strings.Join(how.Flags, " "), err)
+}
+
+// asUsual starts the operator again as it was before.
+func asUsual(ctx context.Context, c *check.Check) error {
+	return errors.Join(c.Operator.Stop(ctx), c.Operator.Start(ctx))
+}
+
+// roleOf reads the rules of a role that kubebuilder scaffolds beside the one of the markers.
+func (v visit) roleOf(file string) []rbacv1.PolicyRule {
+	v.t.Helper()
+	content, err := v.Submission.File(v.ctx, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		v.Fail(v.t, "the submission has "+file, "there is no such file")
+	}
+	v.OK(v.t, "reading "+file, err)
+	var role rbacv1.ClusterRole
+	if err := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096).Decode(&role); err != nil {
+		v.Fail(v.t, file+" is a role in YAML", err.Error())
+	}
+	return role.Rules
+}
+
+// grant gives an account a role for the whole cluster.
+func (v visit) grant(rules []rbacv1.PolicyRule, to rbacv1.Subject) {
+	v.t.Helper()
+	name := made("")
+	name.Name += "-" + to.Name
+	_, err := v.herd.Client.RbacV1().ClusterRoles().Create(v.ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{})
+	v.OK(v.t, "making a role", ignoreThere(err))
+	_, err = v.herd.Client.RbacV1().ClusterRoleBindings().Create(v.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, Subjects: []rbacv1.Subject{to}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+	}, metav1.CreateOptions{})
+	v.OK(v.t, "binding a role", ignoreThere(err))
+}
+
+// withdraw takes all away that grant gave.
+func withdraw(ctx context.Context, h *herd) error {
+	ours := metav1.ListOptions{LabelSelector: existing.Label + "=true"}
+	bindings, err := h.Client.RbacV1().ClusterRoleBindings().List(ctx, ours)
+	if err != nil {
+		return fmt.Errorf("asking for bindings: %w", err)
+	}
+	for _, binding := range bindings.Items {
+		if !strings.HasPrefix(binding.Name, madeName+"-") {
+			continue
+		}
+		err = errors.Join(err, ignoreGone(h.Client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, deleteNow)),
+			ignoreGone(h.Client.RbacV1().ClusterRoles().Delete(ctx, binding.Name, deleteNow)))
+	}
+	return err
+}
+
+func ignoreThere(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// token makes an account, and a token of it.
+func (v visit) token(name string) (string, rbacv1.Subject) {
+	v.t.Helper()
+	accounts := v.herd.Client.CoreV1().ServiceAccounts(stable)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
+	_, err := accounts.Create(v.ctx, account, metav1.CreateOptions{})
+	v.OK(v.t, "making an account", ignoreThere(err))
+	answer, err := accounts.CreateToken(v.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	v.OK(v.t, "making a token", err)
+	return answer.Status.Token, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: stable, Name: name}
+}
+
+// freePort is a port of this machine at which nobody listens now.
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// scrape asks for the metrics. The server's certificate is of its own making.
+func scrape(ctx context.Context, address, token string) (code int, body string, err error) {
+	client := &http.Client{Timeout: askTimeout, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, //nolint:gosec // it has no other certificate than one of its own
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(content), err
+}
+
+const (
+	askTimeout = 5 * time.Second
+	// gaugeName is the metric of the task.
+	gaugeName = "lolcow_objects"
+	// metricsPatience is how long the server of the metrics may take to listen, and the gauge to follow.
+	metricsPatience = 10 * time.Second
+)
+
+// told is what a gauge says for a state; false: it says nothing.
+func told(body, state string) (float64, bool) {
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, gaugeName+"{") && strings.Contains(line, fmt.Sprintf("=%q", state)) {
+			fields := strings.Fields(line)
+			value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			return value, err == nil
+		}
+	}
+	return 0, false
+}
+
+// count is how many Lolcows have a condition that is True.
+func (h *herd) count(of string) (n float64) {
+	for _, name := range h.All(meadow, paddock, stable) {
+		if object, there := h.Get(name); there {
+			if is, _ := workload.ConditionOf(object, of); is.Status == "True" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func gauge() types.Feature {
+	states := map[string]string{"available": availableType, "progressing": progressingType, "degraded": degradedType}
+	return features.New("the metrics tell how many Lolcows there are").
+		Assess("to those who may ask, without a series for each", check.Assess(assess(func(v visit) {
+			address, err := freePort()
+			v.OK(v.t, "finding a port", err)
+			v.grant(v.roleOf("config/rbac/metrics_auth_role.yaml"), v.account())
+			token, scraper := v.token("lolcow-scraper")
+			stranger, _ := v.token("lolcow-stranger")
+			v.grant([]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}, scraper)
+			v.restartAs(protocol.Start{Flags: []string{"--metrics-bind-address=" + address}})
+			cows := []*cow{v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock))}
+			ask := func(expected string, wanted func(code int, body string) (string, bool)) {
+				v.t.Helper()
+				for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
+					code, body, err := scrape(v.ctx, address, token)
+					observed, ok := "nobody answers at "+address+": "+fmt.Sprint(err), false
+					if err == nil {
+						observed, ok = wanted(code, body)
+					}
+					if ok {
+						return
+					}
+					if time.Since(began) > metricsPatience {
+						v.Fail(v.t, expected, observed)
+					}
+				}
+			}
+			follows := func(code int, body string) (string, bool) {
+				if code != http.StatusOK {
+					return fmt.Sprintf("who may get /metrics is answered %d %s", code, http.StatusText(code)), false
+				}
+				for state, of := range states {
+					is, there := told(body, state)
+					if want := v.herd.count(of); !there || is != want {
+						return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, there, want, of), false
+					}
+				}
+				for _, c := range cows {
+					if strings.Contains(body, c.Name) {
+						return fmt.Sprintf("there is a series with the name of %s: one more for each Lolcow that there ever was", c.Name), false
+					}
+				}
+				return "", true
+			}
+			const expected = gaugeName + `{state="available|progressing|degraded"} is the number of Lolcows whose condition is True, and no label has the name of one`
+			v.conditions(cows[0], "no Pod is let in", statusPatience, wanted{of: degradedType, status: "True"})
+			v.conditions(cows[1], "no Pod is let in", statusPatience, wanted{of: degradedType, status: "True"})
+			ask(expected, follows)
+			v.remove(cows[0])
+			ask(expected+", also when one is gone", follows)
+			for who, token := range map[string]string{"who shows no token": "", "an account without a right to it": stranger} {
+				code, _, err := scrape(v.ctx, address, token)
+				v.OK(v.t, "asking for the metrics", err)
+				if code != http.StatusUnauthorized && code != http.StatusForbidden {
+					v.Fail(v.t, who+" is refused the metrics: 401 or 403", fmt.Sprintf("the answer is %d %s", code, http.StatusText(code)),
+						"metricsserver.Options: SecureServing, and FilterProvider: filters.WithAuthenticationAndAuthorization")
+				}
+			}
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			return errors.Join(asUsual(ctx, c), withdraw(ctx, herdOf(ctx)))
+		})).Feature()
+}
+
+const (
+	// leaseSeconds is how long another operator holds the Lease, unless it gives it back.
+	leaseSeconds = 60
+	// leasePatience is how long an operator may take to ask for its Lease, and to take one that is free: it asks every 2 s.
+	leasePatience = 8 * time.Second
+)
+
+// leader lets the check be another replica, which holds the Lease.
+func leader() types.Feature {
+	return features.New("of two operators one works").
+		Assess("while another one holds the Lease, it waits", check.Assess(assess(func(v visit) {
+			account := v.account()
+			flags := []string{"--leader-elect", "--leader-election-namespace=" + account.Namespace}
+			rules := v.roleOf("config/rbac/leader_election_role.yaml")
+			v.grant(rules, account)
+			leases := v.herd.Client.CoordinationV1().Leases(account.Namespace)
+			began := v.Audit.Now()
+			v.restartAs(protocol.Start{Flags: flags})
+			asks := func(since audit.Mark) []audit.Event {
+				return v.Audit.Since(since, v.ByOperator().And(audit.On("coordination.k8s.io", "leases")))
+			}
+			name := ""
+			v.EventuallyWithin(v.ctx, v.t, "with --leader-elect the operator takes a Lease in its namespace", leasePatience, v.Audit.Changed, func() (string, bool) {
+				all := asks(began)
+				for _, e := range all {
+					if audit.Denied(e) {
+						return "it is refused: " + e.Message, false
+					}
+					if audit.Writes(e) && e.Code < http.StatusMultipleChoices {
+						name = e.Name
+						return "", true
+					}
+				}
+				return fmt.Sprintf("it has sent %d requests about Leases", len(all)), false
+			})
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			v.hold(leases.Get, leases.Update, name, "another-operator")
+			again := v.Audit.Now()
+			v.OK(v.t, "starting the operator", v.Operator.StartAs(v.ctx, protocol.Start{Flags: flags, KeepLeases: true}))
+			v.EventuallyWithin(v.ctx, v.t, "the operator asks for its Lease", leasePatience, v.Audit.Changed, func() (string, bool) {
+				return "it has not", len(asks(again)) > 0
+			})
+			c := v.make(v.herd.draw(paddock))
+			v.Pause(v.ctx, v.t, idle)
+			if left, none := v.herd.left(c); !none {
+				v.Fail(v.t, fmt.Sprintf("while another operator holds the Lease nothing is made for %s", c.Name), strings.TrimPrefix(left, c.Name+" has gone; "))
+			}
+			v.hold(leases.Get, leases.Update, name, "")
+			v.asSpecifiedWithin(leasePatience, c)
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			return errors.Join(asUsual(ctx, c), withdraw(ctx, herdOf(ctx)))
+		})).Feature()
+}
+
+// idle is how long an operator without the Lease is watched.
+const idle = time.Second
+
+// hold gives the Lease to somebody; to nobody where holder is empty.
+func (v visit) hold(
+	get func(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error),
+	update func(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error), name, holder string,
+) {
+	v.t.Helper()
+	lease, err := get(v.ctx, name, metav1.GetOptions{})
+	v.OK(v.t, "reading the Lease", err)
+	now := metav1.NowMicro()
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, new(int32(leaseSeconds))
+	lease.Spec.AcquireTime, lease.Spec.RenewTime = &now, &now
+	_, err = update(v.ctx, lease, metav1.UpdateOptions{})
+	v.OK(v.t, "holding the Lease", err)
+}
+
+// namespaced lets the operator have its role in one namespace only.
+func namespaced() types.Feature {
+	var taken []rbacv1.ClusterRoleBinding
+	return features.New("one namespace is enough").
+		Assess("with a Role there, and no right elsewhere", check.Assess(assess(func(v visit) {
+			account := v.account()
+			bindings, err := v.herd.Client.RbacV1().ClusterRoleBindings().List(v.ctx, metav1.ListOptions{})
+			v.OK(v.t, "asking for the operator's bindings", err)
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			for _, binding := range bindings.Items {
+				if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
+					continue
+				}
+				local := made(paddock)
+				local.Name += "-" + binding.Name
+				_, err := v.herd.Client.RbacV1().RoleBindings(paddock).Create(v.ctx, &rbacv1.RoleBinding{ObjectMeta: local, Subjects: binding.Subjects, RoleRef: binding.RoleRef}, metav1.CreateOptions{})
+				v.OK(v.t, "giving the operator its role in one namespace", ignoreThere(err))
+				taken = append(taken, binding)
+				v.OK(v.t, "taking the operator's role away elsewhere", v.herd.Client.RbacV1().ClusterRoleBindings().Delete(v.ctx, binding.Name, deleteNow))
+			}
+			began := v.Audit.Now()
+			v.restartAs(protocol.Start{Flags: []string{"--namespace=" + paddock}})
+			inside, outside := v.make(v.herd.draw(paddock)), v.make(v.herd.draw(stable))
+			expected := fmt.Sprintf("with --namespace=%s the operator asks about that namespace only, where it has its rights", paddock)
+			everywhere := func() []audit.Event {
+				return v.Audit.Since(began, v.ByOperator().And(func(e audit.Event) bool {
+					return e.Resource != "" && (e.Verb == "list" || e.Verb == "watch") && e.Namespace != paddock && e.Resource != "leases"
+				}))
+			}
+			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s; %s has its children", expected, inside.Name), v.herd.Changed, func() (string, bool) {
+				if beyond := everywhere(); len(beyond) > 0 {
+					v.Fail(v.t, expected, "it asked about all namespaces: "+beyond[0].String(), lines(beyond)...)
+				}
+				wrong := v.herd.wrong(inside)
+				return wrong, wrong == ""
+			})
+			v.Settle(v.ctx, v.t)
+			if left, none := v.herd.left(outside); !none {
+				v.Fail(v.t, "a Lolcow of another namespace is not touched", left)
+			}
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			h := herdOf(ctx)
+			var problems []error
+			for _, binding := range taken {
+				binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels, Annotations: binding.Annotations}
+				_, err := h.Client.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{})
+				problems = append(problems, ignoreThere(err), ignoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
+			}
+			return errors.Join(append(problems, asUsual(ctx, c))...)
+		})).Feature()
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package lolcow_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+)
+
+func page() types.Feature {
+	return features.New("the page is served").
+		Assess("at the node port", check.Assess(assess(func(v visit) { v.served() }))).Feature()
+}
+
+func greeting() types.Feature {
+	return features.New("a new greeting is rolled out").
+		Assess("and the page says it", check.Assess(assess(func(v visit) {
+			c := v.served()
+			v.say(c, v.herd.drawGreeting())
+			v.asSpecified(c)
+			v.shows(c)
+		}))).Feature()
+}
+
+// What a shell, a template, or Kubernetes' own expansion of $(NAME) would take for more than letters.
+func anyGreeting() types.Feature {
+	tricks := []string{`"moo"`, "'moo'", "50 %s", "$$5 $(moo)", `\n back`, "a: b # c", "{{moo}}", "ümlaut"}
+	return features.New("a greeting is shown letter by letter").
+		Assess("whatever it is made of", check.Assess(assess(func(v visit) {
+			v.needsNode()
+			c := v.served()
+			v.random(tricks)
+			v.say(c, fmt.Sprintf("%s %s %d", tricks[0], tricks[1], v.herd.random.IntN(100)))
+			v.shows(c)
+		}))).Feature()
+}
+
+// random puts things into another order.
+func (v visit) random(things []string) {
+	v.herd.random.Shuffle(len(things), func(i, j int) { things[i], things[j] = things[j], things[i] })
+}
+
+func fortune() types.Feature {
+	return features.New("a cow without a greeting tells a fortune").
+		Assess("the same after a restart of the operator", check.Assess(assess(func(v visit) {
+			v.needsNode()
+			c := v.herd.draw(meadow)
+			c.greeting = ""
+			v.make(c)
+			v.asSpecified(c)
+			told := ""
+			v.asks(c.Name+" has no greeting, and its page tells a fortune", c.port, func(text string, err error) (string, bool) {
+				if err != nil {
+					return err.Error(), false
+				}
+				told = said(text)
+				return "it says: " + told, told != "" && told != "Moo."
+			})
+			v.AtRest(v.ctx, v.t)
+			before, _ := v.herd.deployment(c)
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			began := v.Audit.Now()
+			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+			v.started(began)
+			after, _ := v.herd.deployment(c)
+			if after.Generation != before.Generation {
+				v.Fail(v.t, fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told),
+					"the operator has changed the template of the Deployment, so that another Pod is rolled out")
+			}
+			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told), c.port, func(text string, err error) (string, bool) {
+				if err != nil {
+					return err.Error(), false
+				}
+				return "it says: " + said(text), said(text) == told
+			})
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
+}
+
+// started waits until an operator that was started has listed what it watches, and is at rest.
+func (v visit) started(since audit.Mark) {
+	v.t.Helper()
+	v.Eventually(v.ctx, v.t, "the operator lists and watches again after its start", v.Audit.Changed, func() (string, bool) {
+		return "it has asked for no Lolcows", len(v.Audit.Since(since, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource)))) > 0
+	})
+	v.AtRest(v.ctx, v.t)
+}
+
+func portMoves() types.Feature {
+	return features.New("a new port is served").
+		Assess("and the old one is closed", check.Assess(assess(func(v visit) {
+			c := v.served()
+			old := c.port
+			listens, why, err := v.herd.Listens(v.ctx, old)
+			v.OK(v.t, "asking whether the port is open", err)
+			if !listens {
+				v.Fail(v.t, fmt.Sprintf("node port %d of %s is open", old, c.Name), why)
+			}
+			v.move(c, v.herd.drawPort())
+			v.asSpecified(c)
+			v.shows(c)
+			v.closed(old)
+		}))).Feature()
+}
+
+func settles() types.Feature {
+	return features.New("at rest once right").
+		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			v.AtRest(v.ctx, v.t)
+			began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
+			for n := range 3 {
+				_, err := v.herd.Patch(v.ctx, c.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"table":"%d"}}}`, n))
+				v.OK(v.t, "labelling a Lolcow", err)
+				v.Pause(v.ctx, v.t, untilSeen)
+			}
+			v.AtRest(v.ctx, v.t)
+			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool { return e.Resource != "leases" }))
+			if len(writes) > 0 {
+				v.Fail(v.t, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: no child, no status, no Event", c.Name),
+					fmt.Sprintf("it sent %d writes", len(writes)), lines(writes)...)
+			}
+			v.NoErrors(v.ctx, v.t, logged, c.Name)
+		}))).Feature()
+}
+
+// untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.
+const untilSeen = 50 * time.Millisecond
+
+func lines(events []audit.Event) []string {
+	const most = 8
+	var all []string
+	for _, e := range events[:min(most, len(events))] {
+		all = append(all, e.String())
+	}
+	return all
+}
+
+func restart() types.Feature {
+	return features.New("right after a restart").
+		Assess("nothing has changed, and nothing is written", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			v.AtRest(v.ctx, v.t)
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			began := v.Audit.Now()
+			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+			v.started(began)
+			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool { return e.Resource != "leases" && e.Name == c.Name }))
+			if len(writes) > 0 {
+				v.Fail(v.t, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", c.Name),
+					fmt.Sprintf("it sent %d writes", len(writes)), lines(writes)...)
+			}
+		}))).
+		Assess("what changed while it was away is put right", check.Assess(assess(func(v visit) {
+			a, b, c := v.penned(), v.penned(), v.herd.draw(paddock)
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			v.say(a, v.herd.drawGreeting())
+			v.move(b, v.herd.drawPort())
+			page, _ := v.herd.service(a)
+			v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(a.Namespace).Delete(v.ctx, page.Name, deleteNow))
+			v.make(c)
+			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+			v.asSpecified(a, b, c)
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			// The checks after this one need it, whatever came of this one.
+			return c.Operator.Start(ctx)
+		})).Feature()
+}
+
+// oneLine is a text without the ends of lines.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// askTimeout is how long a page may take to answer.
+const askTimeout = 2 * time.Second
+
+// ClosedError says that nobody answers at a node port.
+type ClosedError struct {
+	Port int32
+	Err  error
+}
+
+func (e *ClosedError) Error() string {
+	return fmt.Sprintf("nobody answers at port %d: %v", e.Port, e.Err)
+}
+
+// Unwrap is what the API server said of it.
+func (e *ClosedError) Unwrap() error { return e.Err }
+
+// Page is what the node answers at a port, as text: GET / over HTTP. That nobody answers is a *ClosedError. The API server may use a
+// connection of before, which goes on working when its port is closed: see Listens.
+func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
+	code, body, err := o.ask(ctx, port, nil)
+	switch {
+	case err != nil:
+		return "", err
+	case code >= http.StatusInternalServerError:
+		return "", &ClosedError{Port: port, Err: shorten(body)}
+	case code != http.StatusOK:
+		return "", fmt.Errorf("the node answers at port %d: %d %s: %s", port, code, http.StatusText(code), strings.TrimSpace(body))
+	}
+	return body, nil
+}
+
+// Listens reports whether somebody accepts a new connection at a node's port, and if not, why. The API server is asked to upgrade the
+// connection, for which it always makes a new one; a page's server refuses that.
+func (o *Owners) Listens(ctx context.Context, port int32) (listens bool, why string, err error) {
+	_, body, err := o.ask(ctx, port, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"none"}})
+	if closed := (*ClosedError)(nil); errors.As(err, &closed) {
+		return false, closed.Error(), nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	return strings.Contains(body, notUpgraded), shorten(body).Error(), nil
+}
+
+// notUpgraded is what the API server says of a server that was reached, and has answered something else.
+// (k8s.io/apimachinery/pkg/util/proxy)
+const notUpgraded = "invalid upgrade response"
+
+// ask sends GET / to a node's port. That there is no answer in time is a *ClosedError.
+func (o *Owners) ask(ctx context.Context, port int32, header http.Header) (code int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	url := fmt.Sprintf("%s/api/v1/nodes/http:%s:%d/proxy/", strings.TrimSuffix(o.host, "/"), o.Node, port)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if header != nil {
+		request.Header = header
+	}
+	answer, err := o.pages.Do(request)
+	if err != nil && ctx.Err() != nil {
+		return 0, "", &ClosedError{Port: port, Err: fmt.Errorf("no answer within %s", askTimeout)}
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("asking the node at port %d: %w", port, err)
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(answer.Body, pageLimit))
+	if err != nil {
+		return 0, "", &ClosedError{Port: port, Err: err}
+	}
+	return answer.StatusCode, string(content), nil
+}
+
+// pageLimit is how much of a page is read, in bytes.
+const pageLimit = 64 << 10
+
+// pagesClient is a client of the API server for pages: an upgrade is HTTP/1.1.
+func pagesClient(config *rest.Config) (*http.Client, error) {
+	config = rest.CopyConfig(config)
+	config.NextProtos = []string{"http/1.1"}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for pages: %w", err)
+	}
+	return client, nil
+}
+
+// shorten leaves out what says only that a proxy was asked.
+func shorten(text string) error {
+	if i := strings.Index(text, "dial tcp"); i >= 0 {
+		text = text[i:]
+	}
+	text = strings.ReplaceAll(text, "\n", " ")
+	return errors.New(strings.TrimSpace(text))
+}

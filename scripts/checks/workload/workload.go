@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workload
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"lva.io/operators/clusters/existing"
+)
+
+// The kinds of children.
+var (
+	Deployments = appsv1.SchemeGroupVersion.WithResource("deployments")
+	Services    = corev1.SchemeGroupVersion.WithResource("services")
+)
+
+// Owners is all objects of an operator's kind, with all Deployments and Services of the cluster: a view that watches keep.
+type Owners struct {
+	// Client and Dynamic are an administrator's. Resource is the operator's kind.
+	Client   kubernetes.Interface
+	Dynamic  dynamic.Interface
+	Resource schema.GroupVersionResource
+	// Node is the name of a node that is ready; empty: there is none, and no Pod can run.
+	Node string
+
+	host      string
+	pages     *http.Client
+	informers map[schema.GroupVersionResource]cache.SharedIndexInformer
+	mutex     sync.Mutex
+	changed   chan struct{}
+	sent      map[types.NamespacedName]time.Time // creates that the watch has not told of yet
+	lag       time.Duration
+}
+
+// syncTimeout is for the first lists, which take some milliseconds.
+const syncTimeout = 10 * time.Second
+
+// Open begins to watch, until the context ends.
+func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource) (*Owners, error) {
+	o := &Owners{
+		Resource: resource, host: config.Host, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
+		changed: make(chan struct{}), sent: map[types.NamespacedName]time.Time{},
+	}
+	var err error
+	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if o.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if o.pages, err = pagesClient(config); err != nil {
+		return nil, err
+	}
+	for _, watched := range []schema.GroupVersionResource{resource, Deployments, Services} {
+		informer := dynamicinformer.NewFilteredDynamicInformer(o.Dynamic, watched, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { o.arrived(object); o.notify() },
+			UpdateFunc: func(any, any) { o.notify() },
+			DeleteFunc: func(any) { o.notify() },
+		}); err != nil {
+			return nil, fmt.Errorf("watching %s: %w", watched.Resource, err)
+		}
+		o.informers[watched] = informer
+		go informer.RunWithContext(ctx)
+	}
+	syncing, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	for watched, informer := range o.informers {
+		if !cache.WaitForCacheSync(syncing.Done(), informer.HasSynced) {
+			return nil, fmt.Errorf("watching %s: the API server has not listed them within %s: does it serve %s of %s?",
+				watched.Resource, syncTimeout, watched.Resource, watched.GroupVersion())
+		}
+	}
+	nodes, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		if ready(&nodes.Items[i]) {
+			o.Node = nodes.Items[i].Name
+		}
+	}
+	return o, nil
+}
+
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func (o *Owners) notify() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// arrived measures how long it took until the watch told of an owner that we made.
+func (o *Owners) arrived(object any) {
+	name := nameOf(object.(*unstructured.Unstructured))
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if at, ours := o.sent[name]; ours && object.(*unstructured.Unstructured).GroupVersionKind().Group == o.Resource.Group {
+		o.lag = time.Since(at)
+		delete(o.sent, name)
+	}
+}
+
+func nameOf(object *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// Changed is closed when an owner, a Deployment or a Service has come, changed, begun to die or gone.
+func (o *Owners) Changed() <-chan struct{} {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.changed
+}
+
+// Lag is how long it took from sending the last create of an owner until the watch told of it.
+func (o *Owners) Lag() time.Duration {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.lag
+}
+
+// Create creates an owner.
+func (o *Owners) Create(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	o.mutex.Lock()
+	o.sent[nameOf(owner)] = time.Now()
+	o.mutex.Unlock()
+	made, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Create(ctx, owner, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("creating the %s %s: %w", owner.GetKind(), owner.GetName(), err)
+	}
+	return made, nil
+}
+
+// Patch changes an owner by a JSON merge patch, and returns it as it then is.
+func (o *Owners) Patch(ctx context.Context, name types.NamespacedName, patch string) (*unstructured.Unstructured, error) {
+	changed, err := o.Dynamic.Resource(o.Resource).Namespace(name.Namespace).Patch(ctx, name.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("patching %s: %w", name.Name, err)
+	}
+	return changed, nil
+}
+
+// Delete deletes an owner. One that is gone is no error.
+func (o *Owners) Delete(ctx context.Context, name types.NamespacedName) error {
+	err := o.Dynamic.Resource(o.Resource).Namespace(name.Namespace).Delete(ctx, name.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s: %w", name.Name, err)
+	}
+	return nil
+}
+
+// Get is an owner as the watch knows it. It is shared: nobody may change it.
+func (o *Owners) Get(name types.NamespacedName) (*unstructured.Unstructured, bool) {
+	object, there, err := o.informers[o.Resource].GetStore().GetByKey(name.String())
+	if err != nil || !there {
+		return nil, false
+	}
+	return object.(*unstructured.Unstructured), true
+}
+
+// All are the owners in some namespaces, also those that are being deleted.
+func (o *Owners) All(namespaces ...string) (names []types.NamespacedName) {
+	for _, object := range o.informers[o.Resource].GetStore().List() {
+		if name := nameOf(object.(*unstructured.Unstructured)); slices.Contains(namespaces, name.Namespace) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Children are the Deployments or the Services of an owner that live, by name: those that have it as an owner, and those that are called
+// after it, as NAME or NAME-page. One of another owner is not its child, whatever its name.
+func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructured.Unstructured) []T {
+	var children []T
+	for _, object := range o.children(of, owner) {
+		child := new(T)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, child) == nil {
+			children = append(children, *child)
+		}
+	}
+	return children
+}
+
+func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Unstructured) (found []*unstructured.Unstructured) {
+	for _, one := range o.informers[of].GetStore().List() {
+		object := one.(*unstructured.Unstructured)
+		if object.GetDeletionTimestamp() != nil || object.GetNamespace() != owner.GetNamespace() {
+			continue
+		}
+		references := object.GetOwnerReferences()
+		owned := slices.ContainsFunc(references, func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() })
+		called := object.GetName() == owner.GetName() || strings.HasPrefix(object.GetName(), owner.GetName()+"-")
+		if owned || len(references) == 0 && called && object.GetLabels()[existing.Label] == "" {
+			found = append(found, object)
+		}
+	}
+	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return found
+}
+
+// Collect removes the children that have an owner which is gone, as the garbage collector does.
+func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured) error {
+	background := metav1.DeletePropagationBackground
+	for _, of := range []schema.GroupVersionResource{Deployments, Services} {
+		for _, child := range o.children(of, owner) {
+			if !slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+				continue
+			}
+			uid := child.GetUID()
+			err := o.Dynamic.Resource(of).Namespace(child.GetNamespace()).Delete(ctx, child.GetName(), metav1.DeleteOptions{
+				PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid},
+			})
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return fmt.Errorf("removing %s %s: %w", of.Resource, child.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// Condition is a condition of an owner.
+type Condition struct {
+	Status, Reason, Message string
+	ObservedGeneration      int64
+}
+
+// ConditionOf is the condition of a type; false: there is none.
+func ConditionOf(owner *unstructured.Unstructured, of string) (found Condition, there bool) {
+	all, _, _ := unstructured.NestedSlice(owner.Object, "status", "conditions")
+	for _, one := range all {
+		one, ok := one.(map[string]any)
+		if !ok || one["type"] != of {
+			continue
+		}
+		found.Status, _ = one["status"].(string)
+		found.Reason, _ = one["reason"].(string)
+		found.Message, _ = one["message"].(string)
+		found.ObservedGeneration, _ = one["observedGeneration"].(int64)
+		return found, true
+	}
+	return found, false
+}
