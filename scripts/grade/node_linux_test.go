@@ -31,6 +31,21 @@ func onNode(t *testing.T) func(*Options) {
 	}
 }
 
+// besideNode lets an operator be a process, and Pods of what it makes run on an embedded cluster's node.
+func besideNode(t *testing.T) func(*Options) {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := stagetest.Node(t, have.Checkout)
+	return func(o *Options) {
+		o.Start = node.Beside(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+			return embedded.StartWithNode(ctx, have.ControlPlane, parts)
+		})
+	}
+}
+
 // Whether an operator is a process or a Pod of the embedded cluster's node is all the same to the checks: it is restarted, killed at its
 // writes, and asked as a webhook.
 func TestAnOperatorIsAPodOfTheNode(t *testing.T) {

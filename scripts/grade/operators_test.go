@@ -86,6 +86,30 @@ func TestAnOperatorFromBeforeOurTime(t *testing.T) {
 	}
 }
 
+// The Lolcow operator of the lecture, as of 2022: see testdata/operators/lolcow-v0.12/README.md.
+func TestTheLolcowOperatorOf2022(t *testing.T) {
+	t.Parallel()
+	place := besideNode(t)
+	options := options(t, "8", bring(t, "lolcow-v0.12"))
+	options.Fetch = true
+	place(&options)
+	got := grade(t.Context(), t, options)
+	const noDegraded = `^\S+ has no condition Degraded `
+	verdicts{
+		fails: map[string]string{
+			"deleted-child": `^\S+ has no Service `, "drift-template": `^the (image|template) of the Deployment `,
+			"drift-service": "^the (Service|selector of the Service) ", "others-fields": "^spec.replicas, which an autoscaler set to [0-9], is 1; ",
+			"fortune": `^it says: Moo\. `, "available": `^\S+ has no condition Available `, "quota": noDegraded, "port-range": noDegraded, "port-taken": noDegraded,
+			"leader": "^there is no such file$", "namespaced": "no such flag: --namespace$", "least-privilege": "^it allows ",
+		},
+		skipped: []string{"degraded-image", "degraded-crash", "events", "restart", "story", "metrics", "bad-day"},
+		either:  []string{"any-greeting"}, // a dollar sign in the greeting that was drawn
+	}.compare(t, got)
+	if s := got.Submission; s.ControllerRuntime != "v0.12.3" || s.Module != "example.com/lolcow-operator" || s.Go != "1.18" {
+		t.Errorf("the submission is %+v", s)
+	}
+}
+
 // An operator of the autumn of 2024, with a finalizer and webhooks: see testdata/operators/icecream-v0.19/README.md.
 func TestAnOperatorAsPeoplePublishedItIn2024(t *testing.T) {
 	t.Parallel()
