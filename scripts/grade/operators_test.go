@@ -99,11 +99,10 @@ func TestTheLolcowOperatorOf2022(t *testing.T) {
 		fails: map[string]string{
 			"deleted-child": `^\S+ has no Service `, "drift-template": `^the (image|template) of the Deployment `,
 			"drift-service": "^the (Service|selector of the Service) ", "others-fields": "^spec.replicas, which an autoscaler set to [0-9], is 1; ",
-			"fortune": `^it says: Moo\. `, "available": `^\S+ has no condition Available `, "quota": noDegraded, "port-range": noDegraded, "port-taken": noDegraded,
+			"any-greeting": `^it says: \$5 `, "fortune": `^it says: Moo\. `, "available": `^\S+ has no condition Available `, "quota": noDegraded, "port-range": noDegraded, "port-taken": noDegraded,
 			"leader": "^there is no such file$", "namespaced": "no such flag: --namespace$", "least-privilege": "^it allows ",
 		},
 		skipped: []string{"degraded-image", "degraded-crash", "events", "restart", "story", "metrics", "bad-day"},
-		either:  []string{"any-greeting"}, // a dollar sign in the greeting that was drawn
 	}.compare(t, got)
 	if s := got.Submission; s.ControllerRuntime != "v0.12.3" || s.Module != "example.com/lolcow-operator" || s.Go != "1.18" {
 		t.Errorf("the submission is %+v", s)
