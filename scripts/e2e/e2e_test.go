@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/report"
 )
 
@@ -159,6 +161,27 @@ func TestAWrongSubmissionMustFallForItsReason(t *testing.T) {
 		err := deviations(test.report, fails)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+		}
+	}
+}
+
+func TestWhatCannotBeTriedAsAPodIsNoFailure(t *testing.T) {
+	t.Parallel()
+	passed := report.Check{ID: "page", Status: report.Passed}
+	untried := report.Check{ID: "leader", Status: report.Skipped, Reason: "skipped: " + protocol.NotAsAPod}
+	for name, test := range map[string]struct {
+		outcome report.Outcome
+		checks  []report.Check
+		want    []string
+	}{
+		"all passed":               {report.Graded, []report.Check{passed}, nil},
+		"some are untried":         {report.Graded, []report.Check{passed, untried}, []string{"leader"}},
+		"one failed":               {report.Graded, []report.Check{untried, {ID: "owner", Status: report.Failed}}, nil},
+		"one needs one that fails": {report.Graded, []report.Check{untried, {ID: "owner", Status: report.Skipped, Reason: "skipped: it needs children"}}, nil},
+		"the run was ended":        {report.Interrupted, []report.Check{passed, untried}, nil},
+	} {
+		if got := untriedAsAPod(&report.Report{Outcome: test.outcome, Checks: test.checks}); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v are untried, want %v", name, got, test.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (v visit) restartAs(how protocol.Start) {
 	err := v.Operator.StartAs(v.ctx, how)
 	switch {
 	case errors.Is(err, check.ErrNotAdjustable):
-		v.Skip(v.t, "it needs an operator with other flags, and here it runs as a Pod: grade it as a process")
+		v.Skip(v.t, protocol.NotAsAPod)
 	case errors.Is(err, check.ErrNoSuchFlag):
 		v.Fail(v.t, "the operator's program has the flags of its task: "+strings.Join(how.Flags, " "), err.Error())
 	}

@@ -156,6 +156,9 @@ type Start struct {
 	KeepLeases bool `json:"keepLeases,omitempty"`
 }
 
+// NotAsAPod is why a check is skipped that starts the operator as a Start says, where its Deployment decides that.
+const NotAsAPod = "it needs an operator with other flags, and here it runs as a Pod: grade it as a process"
+
 // Paths of the control socket: POST, unless stated otherwise.
 const (
 	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has
