@@ -127,7 +127,7 @@ func (adjustable) Knows(flag string) bool { return flag == "leader-elect" }
 
 func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
 	*p.started = append(*p.started, flags)
-	return p.slowPlace.Start(log)
+	return p.Start(log)
 }
 
 // Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and is refused.

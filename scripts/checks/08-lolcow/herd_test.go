@@ -83,9 +83,6 @@ func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
 	return h, nil
 }
 
-// quotaTimeout is how long the quota's controller may take until it has counted: until then no Pod is let in anyway.
-const quotaTimeout = 20 * time.Second
-
 // forbidPods lets no Pod into a namespace, and waits until that holds.
 func (h *herd) forbidPods(ctx context.Context, namespace string) error {
 	quotas := h.Client.CoreV1().ResourceQuotas(namespace)

@@ -156,7 +156,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 		}
 		becomes("False")
 	}
-	replaces(t, p, s)
+	replaces(t, p, s, func() { becomes("True") })
 	if _, err := os.Stat(s.Serving().DataDir + "/llamas"); err != nil {
 		t.Errorf("it stores elsewhere: %v", err)
 	}
@@ -181,7 +181,7 @@ func TestAnAggregatedServerIsAvailableWhileItRuns(t *testing.T) {
 }
 
 // replaces replaces a server by another start of it. Who asks at once is answered, and the API stays Available.
-func replaces(t *testing.T, p place, s *server) {
+func replaces(t *testing.T, p place, s *server, available func()) {
 	t.Helper()
 	started, err := s.Start(os.Stderr)
 	if err != nil {
@@ -190,6 +190,7 @@ func replaces(t *testing.T, p place, s *server) {
 	if err := s.Listening(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	available()
 	api := kubernetes.NewForConfigOrDie(p.Config()).RESTClient()
 	for range 3 {
 		if started, err = s.Replace(started, os.Stderr); err != nil {

@@ -56,7 +56,7 @@ func printable(greeting string) string {
 func wrap(text string, width int) []string {
 	var lines []string
 	var line []rune
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		word := []rune(field)
 		if len(line) > 0 && len(line)+1+len(word) > width {
 			lines, line = append(lines, string(line)), nil
