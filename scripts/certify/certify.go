@@ -109,7 +109,7 @@ func (o *Options) atOnce() int {
 func (o *Options) deployed() bool { return o.Lab.Stage == manifest.Deployed }
 
 // withNode reports whether a run's cluster has a node.
-func (o *Options) withNode() bool { return o.deployed() || o.Lab.Node }
+func (o *Options) withNode() bool { return o.Lab.NeedsNode(o.Lab.Stage) }
 
 // remember opens what is proven, unless it is luck that is looked for.
 func (o *Options) remember() error {
@@ -422,7 +422,7 @@ func (o *Options) run(dir string) grade.Options {
 	switch {
 	case o.deployed():
 		run.System, run.Start = "linux", node.Start(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
-	case o.Lab.Node:
+	case o.withNode():
 		run.Start = node.Beside(o.WithNode)
 	}
 	return run

@@ -42,7 +42,7 @@ func TestNoLabWithoutPodsWaitsForControllers(t *testing.T) {
 	}
 	start := withControllers(t, "exec sleep 1000")
 	for _, lab := range have.Labs.Labs {
-		if lab.Stage.Pods() || lab.Node || lab.Aggregated {
+		if lab.NeedsNode(lab.Stage) || lab.Aggregated {
 			continue // Deployments wait for them, and the deletion of namespaces while an API server is away
 		}
 		t.Run(lab.Name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func certifyCommand() *cobra.Command {
 				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",
 					strings.Join(options.Only, ", "), options.Only[0])
 			}
-			withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.Node || lab.Stage == manifest.Deployed })
+			withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
 			if err := here.Prepare(command.Context(), withNode, labs...); err != nil {
 				return err
 			}

@@ -133,7 +133,7 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 	if err != nil {
 		return nil, on, err
 	}
-	if (lab.Stage == manifest.Deployed || lab.Node) && on == onExisting {
+	if lab.NeedsNode(lab.Stage) && on == onExisting {
 		return nil, on, fmt.Errorf("in lab %s Pods run an image, and nobody brings it to the nodes of another cluster: "+
 			"grade it on the embedded cluster or with --cluster kind", lab.Name)
 	}
