@@ -31,37 +31,36 @@ type change struct {
 // decide what a test sees.
 func changeOf(m *mutant.Mutant, dir string, programs []string) (change, error) {
 	c := change{unseen: m.Untestable}
-	content := map[string][]byte{}
+	type file struct{ before, after []byte }
+	files := map[string]file{}
 	for _, edit := range m.Edits {
 		if strings.HasSuffix(edit.File, "_test.go") {
 			continue
 		}
 		c.edits = append(c.edits, edit)
-		before, ok := content[edit.File]
+		changed, ok := files[edit.File]
 		if !ok {
-			var err error
-			if before, err = os.ReadFile(filepath.Join(dir, filepath.FromSlash(edit.File))); err != nil {
+			content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(edit.File)))
+			if err != nil {
 				return c, fmt.Errorf("the mutant %s: %w", m.Name, err)
 			}
+			changed = file{content, content}
 		}
-		after, err := edit.Apply(before)
+		after, err := edit.Apply(changed.after)
 		if err != nil {
 			return c, fmt.Errorf("the mutant %s: %w", m.Name, err)
 		}
-		content[edit.File] = after
+		changed.after = after
+		files[edit.File] = changed
 	}
 	inProgram := false
-	for file, after := range content {
-		if path.Ext(file) != ".go" {
+	for name, changed := range files {
+		if path.Ext(name) != ".go" {
 			continue
 		}
-		before, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
-		if err != nil {
-			return c, fmt.Errorf("the mutant %s: %w", m.Name, err)
-		}
-		folder := path.Dir(file)
+		folder := path.Dir(name)
 		switch {
-		case slices.Equal(code(before), code(after)):
+		case slices.Equal(code(changed.before), code(changed.after)):
 		case slices.Contains(programs, folder):
 			inProgram = true
 		case !slices.Contains(c.folders, folder):

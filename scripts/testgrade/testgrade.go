@@ -70,7 +70,6 @@ type grading struct {
 	reach map[string][]string
 	// took is how long the tests of each package took on the solution.
 	took map[string]time.Duration
-	edit bool
 }
 
 // Blank is a report of a run that has not ended.
@@ -144,7 +143,6 @@ func (g *grading) run(ctx context.Context) (err error) {
 	if g.tested, g.report.Notices, err = lay(own, g.base); err != nil {
 		return err
 	}
-	g.edit = true
 	if err := g.right(ctx, own); err != nil {
 		return err
 	}
@@ -235,7 +233,7 @@ func (g *grading) all(ctx context.Context, module *submission.Submission, packag
 	all := &report.TestRun{Passed: true}
 	for i, p := range packages {
 		file := filepath.Join(g.scope.Dir, filepath.Base(module.Dir)+"-"+strconv.Itoa(i)+".test")
-		if err := g.workshop(module).CompileTests(ctx, p.folder, file, g.edit && module == g.base); err != nil {
+		if err := g.workshop(module).CompileTests(ctx, p.folder, file, module == g.base); err != nil {
 			return nil, err
 		}
 		var v verdict
@@ -365,7 +363,7 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 		return "", "", err
 	}
 	programs := map[string]string{}
-	workshop := &submission.Workshop{Submission: &submission.Submission{Dir: module}, Scope: g.scope}
+	workshop := g.workshop(&submission.Submission{Dir: module})
 	for i, t := range tests {
 		programs[t.folder] = filepath.Join(dir, strconv.Itoa(i)+".test")
 		err := workshop.CompileTests(ctx, t.folder, programs[t.folder], false)
