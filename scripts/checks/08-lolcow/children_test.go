@@ -4,6 +4,7 @@
 package lolcow_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -256,16 +257,17 @@ func deletedChild() types.Feature {
 		}))).Feature()
 }
 
+// clientOf is a client of one kind of child.
+type clientOf[Child any] interface {
+	Get(context.Context, string, metav1.GetOptions) (Child, error)
+	Update(context.Context, Child, metav1.UpdateOptions) (Child, error)
+}
+
 // edit changes a child as `kubectl edit` would.
-func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) {
+func edit[Child any](v visit, what, name string, client clientOf[Child], change func(Child)) {
 	v.t.Helper()
-	found, wrong := v.herd.deployment(c)
-	if wrong != "" {
-		v.Fail(v.t, c.Name+" has one Deployment", wrong)
-	}
-	client := v.herd.Client.AppsV1().Deployments(c.Namespace)
-	v.OK(v.t, "editing the Deployment "+found.Name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		now, err := client.Get(v.ctx, found.Name, metav1.GetOptions{})
+	v.OK(v.t, "editing the "+what+" "+name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := client.Get(v.ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -275,22 +277,22 @@ func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) {
 	}))
 }
 
+func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) {
+	v.t.Helper()
+	found, wrong := v.herd.deployment(c)
+	if wrong != "" {
+		v.Fail(v.t, c.Name+" has one Deployment", wrong)
+	}
+	edit(v, "Deployment", found.Name, v.herd.Client.AppsV1().Deployments(c.Namespace), change)
+}
+
 func (v visit) editService(c *cow, change func(*corev1.Service)) {
 	v.t.Helper()
 	found, wrong := v.herd.service(c)
 	if wrong != "" {
 		v.Fail(v.t, c.Name+" has one Service", wrong)
 	}
-	client := v.herd.Client.CoreV1().Services(c.Namespace)
-	v.OK(v.t, "editing the Service "+found.Name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		now, err := client.Get(v.ctx, found.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		change(now)
-		_, err = client.Update(v.ctx, now, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
-		return err
-	}))
+	edit(v, "Service", found.Name, v.herd.Client.CoreV1().Services(c.Namespace), change)
 }
 
 // drift is a hand edit of a template, in the words of who tells of it.
