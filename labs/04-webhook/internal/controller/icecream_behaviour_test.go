@@ -251,12 +251,15 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 		}
 	}
 	soldOut(true)
-	if err := api.Delete(ctx, read(t, api, "melon-3")); err != nil {
-		t.Fatal(err)
+	// Twice: after the first deletion Reconcile may still be called for what was there at the start, and hide that nobody heard of it.
+	for range 2 {
+		if err := api.Delete(ctx, read(t, api, "melon-3")); err != nil {
+			t.Fatal(err)
+		}
+		soldOut(false)
+		order(t, api, "melon-3", "melon")
+		soldOut(true)
 	}
-	soldOut(false)
-	order(t, api, "melon-4", "melon")
-	soldOut(true)
 }
 
 // newReconciler reads and writes through a client with faults. What it asks the API server itself is answered.
