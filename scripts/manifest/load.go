@@ -230,7 +230,8 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 	}
 }
 
-// checkParts demands that parts can be done one after the other: each check is in one, and those of a part follow each other.
+// checkParts demands that parts can be done one after the other: those of a part follow each other. What is only asked when all parts are
+// done is in none, and stands after them.
 func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []string) {
 	parts := l.Parts()
 	if len(parts) == 0 {
@@ -239,9 +240,9 @@ func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []st
 	ended := map[string]bool{}
 	for i, check := range l.Checks {
 		switch {
-		case check.Part == "":
-			found.add(where, at("checks", i), "%s is in no part, and other checks of lab %s are; name one of %s", check.ID, l.Name, strings.Join(parts, ", "))
-		case ended[check.Part]:
+		case check.Part == "" && slices.ContainsFunc(l.Checks[i:], func(later Check) bool { return later.Part != "" }):
+			found.add(where, at("checks", i), "%s is in no part, and later checks of lab %s are; name one of %s, or let it stand after them", check.ID, l.Name, strings.Join(parts, ", "))
+		case check.Part != "" && ended[check.Part]:
 			found.add(where, at("checks", i, "part"), "checks of another part stand between %s and the others of %s; let those of a part follow each other", check.ID, check.Part)
 		}
 		if i+1 < len(l.Checks) && l.Checks[i+1].Part != check.Part {

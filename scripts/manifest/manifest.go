@@ -128,7 +128,8 @@ type Check struct {
 	ID string `json:"id"`
 	// Title is the sentence for the student; it is true when the check passes.
 	Title string `json:"title"`
-	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others.
+	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others, and for what is only asked
+	// of the whole.
 	Part string `json:"part,omitempty"`
 	// Points of the lab's 100; 0 for a precondition.
 	Points int `json:"points"`

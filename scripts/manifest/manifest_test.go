@@ -207,14 +207,15 @@ func TestALabIsLimitedToAPart(t *testing.T) {
 		{ID: "served"},
 		{ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed", "crisp"}},
 		{ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}},
-		{ID: "crisp", Part: "bake", Points: 50, Needs: []string{"warm"}, Causes: []string{"closed"}},
+		{ID: "crisp", Part: "bake", Points: 45, Needs: []string{"warm"}, Causes: []string{"closed"}},
+		{ID: "cools", Points: 5, Needs: []string{"crisp"}}, // asked of the whole only
 	}}
 	if got := lab.Parts(); !slices.Equal(got, []string{"heat", "bake"}) {
 		t.Errorf("the parts are %v", got)
 	}
 	for part, want := range map[string][]manifest.Check{
 		"heat": {{ID: "served"}, {ID: "warm", Part: "heat", Points: 30, Causes: []string{"closed"}}, {ID: "closed", Part: "heat", Points: 20, Needs: []string{"warm"}}},
-		"bake": {{ID: "served"}, {ID: "crisp", Part: "bake", Points: 50}},
+		"bake": {{ID: "served"}, {ID: "crisp", Part: "bake", Points: 45}},
 	} {
 		limited, err := lab.Limit(part)
 		if err != nil {
@@ -227,7 +228,7 @@ func TestALabIsLimitedToAPart(t *testing.T) {
 			t.Errorf("limited to %s it is %+v", part, limited)
 		}
 	}
-	if len(lab.Checks) != 4 || len(lab.Checks[3].Needs) != 1 || lab.Part != "" {
+	if len(lab.Checks) != 5 || len(lab.Checks[3].Needs) != 1 || lab.Part != "" {
 		t.Errorf("the whole lab is now %+v", lab)
 	}
 	_, err := lab.Limit("cool")
@@ -298,7 +299,7 @@ func TestLoadRefuses(t *testing.T) {
 				"    hints: [one, two]\n  - id: cold-pan\n    title: Nothing happens in a cold pan\n    points: 10\n    causes: [never-drops]",
 			`:51: labs\[1\].checks\[2\].causes\[1\]: never-drops would be the cause of itself; leave it out\n.*:57: .*cold-pan would be the cause of itself`,
 		},
-		{"a check without a part beside one that has one", "id: flips", "id: flips\n    part: pan", `:43: labs\[1\].checks\[1\]: once is in no part, and other checks of lab 02-pan-flipper are; name one of pan`},
+		{"a check without a part before one that has one", "id: once", "id: once\n    part: pan", `:37: labs\[1\].checks\[0\]: flips is in no part, and later checks of lab 02-pan-flipper are; name one of pan, or let it stand after them`},
 		{"a part with capitals", "id: flips", "id: flips\n    part: Pan", `:38: labs\[1\].checks\[0\].part: .*expected: The part of the lab`},
 		{"points of tests besides 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {points: 10}\n", `: the points of lab 01-pancake sum to 110; make it 100`},
 		{"a percentage over 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {find: 101}\n", `labs\[0\].tests.find: .*expected: The percentage`},
