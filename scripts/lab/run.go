@@ -171,7 +171,7 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 	}
 	var saves <-chan save // none
 	if what.Aggregated {
-		if saves, err = watchFolder(ctx, what.Dir); err != nil {
+		if saves, err = watchFolder(ctx, what.Dir, buildWindow); err != nil {
 			return err
 		}
 	}
@@ -219,7 +219,13 @@ func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, 
 				return false, errors.Join(made.err, started.Stop(stage.StopGrace))
 			}
 			began := time.Now()
-			if err := workshop.Build(ctx); err != nil {
+			made, err := rebuild(ctx, workshop, made, saves)
+			switch {
+			case made.err != nil:
+				return false, errors.Join(made.err, started.Stop(stage.StopGrace))
+			case ctx.Err() != nil:
+				continue
+			case err != nil:
 				printUnbuilt(os.Stderr, made.file, err)
 				continue
 			}
@@ -227,6 +233,28 @@ func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, 
 			return true, nil
 		}
 	}
+}
+
+// rebuild builds what was saved. Another save ends the build, and begins it again: an editor may write a file in several steps, of which the
+// first is not worth a message of the compiler. made is the save that was built last, or why nothing more can be told of saves.
+func rebuild(ctx context.Context, workshop *submission.Workshop, first save, saves <-chan save) (made save, err error) {
+	for made = first; made.err == nil; {
+		build, cancel := context.WithCancelCause(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			err = workshop.Build(build)
+		}()
+		select {
+		case <-ended:
+			cancel(nil)
+			return made, err
+		case made = <-saves:
+			cancel(errSaved)
+			<-ended
+		}
+	}
+	return made, nil
 }
 
 // printUnbuilt says why what was saved can't be run. What ran before goes on.

@@ -26,8 +26,12 @@ import (
 	"lva.io/operators/scripts/stage/own"
 )
 
-// saveWindow is how long the folder must be quiet before it is graded: editors write a file in several steps.
-const saveWindow = 50 * time.Millisecond
+// How long the folder must be quiet before a save is told of: editors write a file in several steps. What is begun a step too early and
+// costs nobody anything, as a build, need not wait for them.
+const (
+	saveWindow  = 50 * time.Millisecond
+	buildWindow = 5 * time.Millisecond
+)
 
 func watchCommand() *cobra.Command {
 	var flags choiceFlags
@@ -57,7 +61,7 @@ func watch(ctx context.Context, s stretch) error {
 	if _, err := tools(ctx, c); err != nil {
 		return err
 	}
-	saves, err := watchFolder(ctx, c.Dir)
+	saves, err := watchFolder(ctx, c.Dir, saveWindow)
 	if err != nil {
 		return err
 	}
@@ -152,8 +156,9 @@ type save struct {
 	err  error
 }
 
-// watchFolder tells of files that were saved below a folder: what a submission is made of, not what tools leave there.
-func watchFolder(ctx context.Context, root string) (<-chan save, error) {
+// watchFolder tells of files that were saved below a folder, as soon as it was quiet for the time of a window: what a submission is made of,
+// not what tools leave there.
+func watchFolder(ctx context.Context, root string, window time.Duration) (<-chan save, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", root, err)
@@ -165,13 +170,13 @@ func watchFolder(ctx context.Context, root string) (<-chan save, error) {
 	saves := make(chan save)
 	go func() {
 		defer watcher.Close()
-		tellSaves(ctx, watcher, root, saves)
+		tellSaves(ctx, watcher, root, window, saves)
 	}()
 	return saves, nil
 }
 
 // tellSaves tells of what a watcher saw, until the context or the watcher ends.
-func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, saves chan<- save) {
+func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, window time.Duration, saves chan<- save) {
 	var next save
 	var settled <-chan time.Time
 	for {
@@ -186,12 +191,12 @@ func tellSaves(ctx context.Context, watcher *fsnotify.Watcher, root string, save
 			if event.Op == fsnotify.Chmod || !part(event.Name) {
 				continue
 			}
-			next, settled = save{file: filepath.Base(event.Name)}, time.After(saveWindow)
+			next, settled = save{file: filepath.Base(event.Name)}, time.After(window)
 		case err := <-watcher.Errors:
 			// So much was saved at once that the kernel kept no list of it. New folders may be among it.
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
 				err = addFolders(watcher, root)
-				next, settled = save{file: "much"}, time.After(saveWindow)
+				next, settled = save{file: "much"}, time.After(window)
 			}
 			if err != nil {
 				next, settled = save{err: fmt.Errorf("watching %s: %w: start lab watch again", root, err)}, time.After(0)

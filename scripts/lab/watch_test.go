@@ -17,7 +17,7 @@ import (
 func TestSavesAreToldAlsoOfFoldersThatAreNew(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	saves, err := watchFolder(t.Context(), root)
+	saves, err := watchFolder(t.Context(), root, saveWindow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func told(t *testing.T) (*fsnotify.Watcher, <-chan save) {
 	}
 	t.Cleanup(func() { watcher.Close() })
 	saves := make(chan save)
-	go tellSaves(t.Context(), watcher, t.TempDir(), saves)
+	go tellSaves(t.Context(), watcher, t.TempDir(), saveWindow, saves)
 	return watcher, saves
 }
 
