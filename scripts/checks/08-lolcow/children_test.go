@@ -164,7 +164,8 @@ func owner() types.Feature {
 }
 
 // The garbage collector asks only every 30 s which kinds there are (k8s.io/kubernetes/cmd/kube-controller-manager/app, startGarbageCollectorController),
-// so that it may not know yet of one that has just been defined. So its work is looked at last.
+// and looks at what it did not know later and later: a kind that has just been defined would be waited for longer than all other checks take.
+// So it is asked here whether it may delete the children, by its own rule, and then they are deleted as it does.
 func collected() types.Feature {
 	return features.New("children go with their Lolcow").
 		Assess("by the garbage collector", check.Assess(assess(func(v visit) {
@@ -172,21 +173,18 @@ func collected() types.Feature {
 			if c == nil {
 				v.Fail(v.t, "a Lolcow was deleted", "none was")
 			}
-			for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
-				left, none := v.herd.left(c)
-				if none {
-					return
-				}
-				if time.Since(began) > collectPatience {
-					v.Fail(v.t, fmt.Sprintf("the Deployment and the Service of %s go with it", c.Name), left)
-				}
+			expected := fmt.Sprintf("the Deployment and the Service of %s go with it", c.Name)
+			v.gone(c)
+			kept, err := v.herd.Kept(v.ctx, c.object)
+			v.OK(v.t, "asking for the owners of the children of "+c.Name, err)
+			if kept != "" {
+				left, _ := v.herd.left(c)
+				v.Fail(v.t, expected, left+": "+kept)
 			}
+			v.collect(c)
+			v.staysGone(c)
 		}))).Feature()
 }
-
-// collectPatience is how long the garbage collector may take: it hears of a kind after 30 s at most, and looks again at what it knows by name
-// only, later and later.
-const collectPatience = 45 * time.Second
 
 // gonePatience is how long a Lolcow that is deleted may take to go.
 const gonePatience = 10 * time.Second
@@ -194,11 +192,17 @@ const gonePatience = 10 * time.Second
 // collect removes the children of a Lolcow that was deleted, as the garbage collector would if it knew the kind by now.
 func (v visit) collect(c *cow) {
 	v.t.Helper()
+	v.gone(c)
+	v.OK(v.t, "removing the children of "+c.Name, v.herd.Collect(v.ctx, c.object))
+}
+
+// gone waits until a Lolcow that was deleted has gone.
+func (v visit) gone(c *cow) {
+	v.t.Helper()
 	v.EventuallyWithin(v.ctx, v.t, c.Name+" goes", gonePatience, v.herd.Changed, func() (string, bool) {
 		_, there := v.herd.Get(c.NamespacedName)
 		return "it is still there", !there
 	})
-	v.OK(v.t, "removing the children of "+c.Name, v.herd.Collect(v.ctx, c.object))
 }
 
 // left says which children a cow has left; true: none.
@@ -509,10 +513,7 @@ func twoLolcows() types.Feature {
 			before := v.penned()
 			v.remove(before)
 			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.drawPort()}
-			v.EventuallyWithin(v.ctx, v.t, before.Name+" goes", gonePatience, v.herd.Changed, func() (string, bool) {
-				_, there := v.herd.Get(before.NamespacedName)
-				return "it is there", !there
-			})
+			v.gone(before)
 			v.make(again)
 			v.Settle(v.ctx, v.t)
 			// The children of the one before are the garbage collector's. Then there is room for others.

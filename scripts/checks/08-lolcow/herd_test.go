@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +26,16 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// The namespaces of the checks. In the paddock and the stable a quota lets no Pod run.
+// The namespaces of the checks. In the paddock, the stable and the corner a quota lets no Pod run.
 const (
 	meadow  = "lolcow-meadow"
+	sickbay = "lolcow-sickbay"
 	paddock = "lolcow-paddock"
 	stable  = "lolcow-stable"
+	corner  = "lolcow-corner"
 )
+
+var spaces = []string{meadow, sickbay, paddock, stable, corner}
 
 // quotaName is the quota that lets no Pod run.
 const quotaName = "no-pods"
@@ -43,9 +48,14 @@ type herd struct {
 	names  int
 	// first is a Lolcow whose page is served, for checks that need one; nil: there is none, or a check that failed has changed it.
 	first *cow
+	// patients are Lolcows of the sickbay that a later check needs, begun with the first: their Pods start while other checks run.
+	patients *patients
 	// dirty says that the check that runs has not come to its end.
 	dirty bool
-	taken *refusal
+	// taken is a Lolcow whose port another Service has, or had; nil: there is none.
+	taken *occupation
+	// restarted is what came of a restart of the operator; nil: there was none yet.
+	restarted *restarted
 	// orphan is a Lolcow that was deleted, and whose children are for the garbage collector; nil: none was.
 	orphan *cow
 }
@@ -69,13 +79,13 @@ func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
 			h.used[port.NodePort] = true
 		}
 	}
-	for _, name := range []string{meadow, paddock, stable} {
+	for _, name := range spaces {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
 		if _, err := h.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
 		}
 	}
-	for _, name := range []string{paddock, stable} {
+	for _, name := range []string{paddock, stable, corner} {
 		if err := h.forbidPods(ctx, name); err != nil {
 			return nil, err
 		}
@@ -155,16 +165,32 @@ func (c *cow) New() *unstructured.Unstructured {
 // cleanTimeout is how long Lolcows that are deleted may take to go. One with a finalizer that nobody removes never does.
 const cleanTimeout = 10 * time.Second
 
-// cleanUp removes what a check has left, but for the first of the herd if the check came to its end. Children go as well, also those that
+// cleanUp removes what a check has left, but for what later checks need if the check came to its end. Children go as well, also those that
 // have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
-	keep := h.first
 	if h.dirty {
-		keep, h.first = nil, nil
+		h.first, h.patients = nil, nil
+		if h.taken != nil {
+			h.taken.end()
+			h.taken = nil
+		}
 	}
 	h.dirty = false
-	for _, name := range h.All(meadow, paddock, stable) {
-		if keep == nil || name != keep.NamespacedName {
+	var kept []*cow
+	if h.first != nil {
+		kept = append(kept, h.first)
+	}
+	if h.patients != nil {
+		kept = append(kept, h.patients.image, h.patients.crash)
+	}
+	if h.taken != nil {
+		kept = append(kept, h.taken.cow)
+	}
+	stays := func(name types.NamespacedName) bool {
+		return slices.ContainsFunc(kept, func(c *cow) bool { return c.NamespacedName == name })
+	}
+	for _, name := range h.All(spaces...) {
+		if !stays(name) {
 			if err := h.Delete(ctx, name); err != nil {
 				return err
 			}
@@ -173,8 +199,8 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("they are still there after %s", cleanTimeout))
 	defer cancel()
 	err := await.Until(ctx, 20*time.Millisecond, "the Lolcows to go", func(context.Context) (string, error) {
-		for _, name := range h.All(meadow, paddock, stable) {
-			if keep == nil || name != keep.NamespacedName {
+		for _, name := range h.All(spaces...) {
+			if !stays(name) {
 				return name.Name + " is there", nil
 			}
 		}
@@ -183,12 +209,12 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, namespace := range []string{meadow, paddock, stable} {
+	for _, namespace := range spaces {
 		options := metav1.ListOptions{}
 		if h.orphan != nil {
 			options.FieldSelector = "metadata.name!=" + h.orphan.Name
 		}
-		if keep != nil && keep.Namespace == namespace {
+		if slices.ContainsFunc(kept, func(c *cow) bool { return c.Namespace == namespace }) {
 			continue // its children stay; those of others have owners that are gone, or are found by the next check that has none
 		}
 		background := metav1.DeletePropagationBackground
@@ -346,9 +372,19 @@ func (v visit) served() *cow {
 	v.needsNode()
 	if v.herd.first == nil {
 		c := v.make(v.herd.draw(meadow))
+		if v.herd.patients == nil {
+			v.herd.patients = &patients{image: v.make(v.herd.draw(sickbay)), crash: v.make(v.herd.draw(sickbay))}
+		}
 		v.asSpecified(c)
 		v.shows(c)
 		v.herd.first = c
 	}
 	return v.herd.first
+}
+
+// patients are two Lolcows with whose Pods something will be wrong.
+type patients struct {
+	image, crash *cow
+	// admitted says that things go wrong with both.
+	admitted bool
 }

@@ -66,12 +66,8 @@ func fortune() types.Feature {
 				told = said(text)
 				return "it says: " + told, told != "" && told != "Moo."
 			})
-			v.AtRest(v.ctx, v.t)
 			before, _ := v.herd.deployment(c)
-			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			began := v.Audit.Now()
-			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
-			v.started(began)
+			v.restart()
 			after, _ := v.herd.deployment(c)
 			if after.Generation != before.Generation {
 				v.Fail(v.t, fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told),
@@ -87,6 +83,26 @@ func fortune() types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
 }
 
+// restarted is what an operator did after a restart at which nothing had changed.
+type restarted struct {
+	of     *cow
+	writes []audit.Event
+}
+
+// restart starts the operator again, and remembers for the check restart what it wrote of a Lolcow of which all was right.
+func (v visit) restart() {
+	v.t.Helper()
+	c := v.penned()
+	v.Idle(v.ctx, v.t)
+	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+	began := v.Audit.Now()
+	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+	v.started(began)
+	v.herd.restarted = &restarted{of: c, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+		return e.Resource != "leases" && e.Name == c.Name
+	}))}
+}
+
 // started waits until an operator that was started has listed what it watches, and is at rest.
 func (v visit) started(since audit.Mark) {
 	v.t.Helper()
@@ -100,6 +116,7 @@ func portMoves() types.Feature {
 	return features.New("a new port is served").
 		Assess("and the old one is closed", check.Assess(assess(func(v visit) {
 			c := v.served()
+			v.admit()
 			old := c.port
 			listens, why, err := v.herd.Listens(v.ctx, old)
 			v.OK(v.t, "asking whether the port is open", err)
@@ -117,7 +134,7 @@ func settles() types.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
 			c := v.penned()
-			v.AtRest(v.ctx, v.t)
+			v.Idle(v.ctx, v.t)
 			began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
 			for n := range 3 {
 				_, err := v.herd.Patch(v.ctx, c.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"table":"%d"}}}`, n))
@@ -149,16 +166,12 @@ func lines(events []audit.Event) []string {
 func restart() types.Feature {
 	return features.New("right after a restart").
 		Assess("nothing has changed, and nothing is written", check.Assess(assess(func(v visit) {
-			c := v.penned()
-			v.AtRest(v.ctx, v.t)
-			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			began := v.Audit.Now()
-			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
-			v.started(began)
-			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool { return e.Resource != "leases" && e.Name == c.Name }))
-			if len(writes) > 0 {
-				v.Fail(v.t, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", c.Name),
-					fmt.Sprintf("it sent %d writes", len(writes)), lines(writes)...)
+			if v.herd.restarted == nil { // unless the check fortune has restarted it
+				v.restart()
+			}
+			if is := v.herd.restarted; len(is.writes) > 0 {
+				v.Fail(v.t, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", is.of.Name),
+					fmt.Sprintf("it sent %d writes", len(is.writes)), lines(is.writes)...)
 			}
 		}))).
 		Assess("what changed while it was away is put right", check.Assess(assess(func(v visit) {

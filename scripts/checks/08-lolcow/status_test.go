@@ -4,8 +4,10 @@
 package lolcow_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,6 +96,7 @@ func available() types.Feature {
 	return features.New("conditions follow what is there").
 		Assess("for the generation that they are about", check.Assess(assess(func(v visit) {
 			c := v.served()
+			v.admit()
 			for range 2 {
 				v.conditions(c, "the page is served", podPatience, wanted{of: availableType, status: "True"}, wanted{of: degradedType, status: "False"}, wanted{of: progressingType, status: "False"})
 				v.say(c, v.herd.drawGreeting())
@@ -102,32 +105,69 @@ func available() types.Feature {
 		}))).Feature()
 }
 
-// sidecar lets somebody else add a container to the Deployment of a cow, or take it out again where image is empty.
-func (v visit) sidecar(c *cow, image string, args ...string) {
+// sidecars lets somebody else add containers to the Deployment of a cow, or take them out again: none.
+func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 	v.t.Helper()
 	v.editDeployment(c, func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
-		var kept []corev1.Container
-		for _, container := range pod.Containers {
-			if container.Name != "parasol" {
-				kept = append(kept, container)
-			}
-		}
-		if image != "" {
-			kept = append(kept, corev1.Container{Name: "parasol", Image: image, Args: args})
-		}
-		pod.Containers = kept
+		others := func(container corev1.Container) bool { return container.Name == "shade" || container.Name == "parasol" }
+		pod.Containers = append(slices.DeleteFunc(pod.Containers, others), sidecars...)
 	})
 }
 
+// admit lets things go wrong with the Pods of the patients, if both are well by now and it has not done so: the checks that look at them
+// come later. What goes wrong is the sidecars', which somebody else has added. It comes late enough that no change of the Deployment tells
+// of it: one can't be pulled when the container before it has run for a while, the other one ends again and again.
+func (v visit) admit() bool {
+	v.t.Helper()
+	v.needsNode()
+	p := v.herd.patients
+	if p == nil {
+		p = &patients{image: v.make(v.herd.draw(sickbay)), crash: v.make(v.herd.draw(sickbay))}
+		v.herd.patients = p
+	}
+	if !p.admitted && v.herd.rolledOut(p.image) && v.herd.rolledOut(p.crash) {
+		v.sidecars(p.image,
+			corev1.Container{
+				Name: "shade", Image: pageImage, Args: []string{":9091"},
+				Lifecycle: &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}},
+			},
+			corev1.Container{Name: "parasol", Image: missingImage})
+		v.sidecars(p.crash, corev1.Container{Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"}})
+		p.admitted = true
+	}
+	return p.admitted
+}
+
+const (
+	pageImage    = "operator-labs/lolcow:v1"
+	missingImage = "operator-labs/parasol:v0"
+)
+
+// rolledOut reports whether all Pods of a cow are up to date, ready, and none is about to end: nothing more changes in its Deployment.
+func (h *herd) rolledOut(c *cow) bool {
+	deployment, wrong := h.deployment(c)
+	is := deployment.Status
+	return wrong == "" && is.ObservedGeneration == deployment.Generation && is.UpdatedReplicas == deref(deployment.Spec.Replicas) &&
+		is.AvailableReplicas == is.UpdatedReplicas && is.Replicas == is.UpdatedReplicas && (is.TerminatingReplicas == nil || *is.TerminatingReplicas == 0)
+}
+
+// admitted waits until the patients are.
+func (v visit) admitted() *patients {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, "the Pods of two Lolcows run", podPatience, v.herd.Changed, func() (string, bool) {
+		return "one of their Deployments is not rolled out", v.admit()
+	})
+	return v.herd.patients
+}
+
 func degradedImage() types.Feature {
-	const missing = "operator-labs/parasol:v0"
 	return features.New("an image that can't be pulled is reported").
 		Assess("by name, until it is gone", check.Assess(assess(func(v visit) {
-			c := v.served()
-			v.sidecar(c, missing)
-			v.conditions(c, "somebody has added a container whose image there is not", podPatience, wanted{of: degradedType, status: "True", says: missing})
-			v.sidecar(c, "")
+			c := v.admitted().image
+			v.occupy()
+			v.conditions(c, "somebody has added a container whose image there is not", podPatience, wanted{of: degradedType, status: "True", says: missingImage})
+			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, wanted{of: degradedType, status: "False"}, wanted{of: availableType, status: "True"})
 		}))).Feature()
 }
@@ -135,17 +175,18 @@ func degradedImage() types.Feature {
 func degradedCrash() types.Feature {
 	return features.New("a container that crashes is reported").
 		Assess("until it is gone", check.Assess(assess(func(v visit) {
-			c := v.served()
-			v.sidecar(c, "operator-labs/lolcow:v1", "this", "is", "wrong")
+			c := v.admitted().crash
 			v.conditions(c, "somebody has added a container that ends with an error each time", podPatience, wanted{of: degradedType, status: "True", says: "parasol"})
-			v.sidecar(c, "")
+			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, wanted{of: degradedType, status: "False"})
+			v.herd.first, v.herd.patients = nil, nil // no check after this one needs a page
 		}))).Feature()
 }
 
 func quota() types.Feature {
 	return features.New("a quota that lets no Pod in is reported").
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
+			v.occupy()
 			c := v.make(v.herd.draw(paddock))
 			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience, wanted{of: degradedType, status: "True", says: "quota"},
 				wanted{of: availableType, status: "False"})
@@ -164,10 +205,20 @@ func portRange() types.Feature {
 		}))).Feature()
 }
 
-// refusal is what the check port-taken saw, for the one that counts Events.
-type refusal struct {
-	*cow
-	// writes is how often the operator has written Events about it while the port was taken, and events what there was then.
+// occupation is a Lolcow whose node port another Service has for a while, and what its operator does meanwhile.
+type occupation struct {
+	cow   *cow
+	began time.Time
+	since audit.Mark
+	// seen is closed when the operator has reported it. Then, and when it has lasted for occupied, the port is given back, and done is closed.
+	seen, done chan struct{}
+	end        context.CancelFunc
+
+	// These are for who has waited for done. tries are the writes that were refused, took is how long it lasted, writes how often the operator
+	// has written Events about it, and events what there was then.
+	err    error
+	tries  []audit.Event
+	took   time.Duration
 	writes int
 	events []corev1.Event
 }
@@ -181,54 +232,115 @@ const (
 	healPatience = 20 * time.Second
 )
 
+// occupy takes the port of a Lolcow, if that has not been done. What comes of it takes some seconds, in which other checks run.
+func (v visit) occupy() *occupation {
+	v.t.Helper()
+	if v.herd.taken != nil {
+		return v.herd.taken
+	}
+	c := v.herd.draw(corner)
+	squatter := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "squatter-" + c.Name, Namespace: corner, Labels: map[string]string{existing.Label: "true"}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "squatter"},
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80), NodePort: c.port}},
+		},
+	}
+	_, err := v.herd.Client.CoreV1().Services(corner).Create(v.ctx, squatter, metav1.CreateOptions{})
+	v.OK(v.t, "taking a node port", err)
+	o := &occupation{cow: c, since: v.Audit.Now(), seen: make(chan struct{}), done: make(chan struct{})}
+	v.make(c)
+	o.began = time.Now()
+	ctx, end := context.WithCancel(v.ctx)
+	o.end = end
+	v.herd.taken = o
+	go func() {
+		defer close(o.done)
+		o.err = o.last(ctx, v, squatter.Name)
+	}()
+	return o
+}
+
+// wants is what the operator should report.
+func (o *occupation) wants() wanted {
+	return wanted{of: degradedType, status: "True", says: strconv.Itoa(int(o.cow.port))}
+}
+
+// last waits for the end of an occupation. It may not use what ends a check.
+func (o *occupation) last(ctx context.Context, v visit, squatter string) error {
+	for seen := false; ; {
+		changed := v.herd.Changed()
+		if !seen && v.herd.unlike(o.cow, []wanted{o.wants()}) == "" {
+			seen = true
+			close(o.seen)
+		}
+		left := time.Until(o.began.Add(occupied))
+		if seen && left <= 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(max(left, pagePoll)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	mine := func(e audit.Event) bool {
+		return e.Namespace == o.cow.Namespace && (e.Name == o.cow.Name || strings.HasPrefix(e.Name, o.cow.Name+"-"))
+	}
+	o.tries = v.Audit.Since(o.since, v.ByOperator().And(audit.On("", "services"), audit.Writes, mine, func(e audit.Event) bool { return e.Code == http.StatusUnprocessableEntity }))
+	o.took = time.Since(o.began)
+	o.writes = len(v.Audit.Since(o.since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+		return e.Resource == "events" && e.Namespace == o.cow.Namespace && strings.HasPrefix(e.Name, o.cow.Name+".") && e.Code < http.StatusMultipleChoices
+	})))
+	var err error
+	if o.events, err = v.herd.eventsOf(ctx, o.cow); err != nil {
+		return err
+	}
+	if err := v.herd.Client.CoreV1().Services(corner).Delete(ctx, squatter, deleteNow); err != nil {
+		return fmt.Errorf("giving the node port back: %w", err)
+	}
+	return nil
+}
+
 func portTaken() types.Feature {
 	return features.New("a port that is taken is reported").
 		Assess("tried again later and later, and served when it is free", check.Assess(assess(func(v visit) {
-			c := v.herd.draw(paddock)
-			squatter := &corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Name: "squatter-" + c.Name, Namespace: stable, Labels: map[string]string{existing.Label: "true"}},
-				Spec: corev1.ServiceSpec{
-					Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "squatter"},
-					Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80), NodePort: c.port}},
-				},
-			}
-			_, err := v.herd.Client.CoreV1().Services(stable).Create(v.ctx, squatter, metav1.CreateOptions{})
-			v.OK(v.t, "taking a node port", err)
-			since := v.Audit.Now()
-			v.make(c)
-			began := time.Now()
-			v.conditions(c, fmt.Sprintf("node port %d is another Service's", c.port), statusPatience, wanted{of: degradedType, status: "True", says: strconv.Itoa(int(c.port))})
+			o := v.occupy()
+			c := o.cow
+			expected := fmt.Sprintf("node port %d is another Service's: of %s %s", c.port, c.Name, o.wants())
+			v.EventuallyWithin(v.ctx, v.t, expected, statusPatience, v.herd.Changed, func() (string, bool) {
+				select {
+				case <-o.seen:
+					return "", true
+				default:
+				}
+				unlike := v.herd.unlike(c, []wanted{o.wants()})
+				return unlike, unlike == ""
+			})
 			v.penned() // others are not held up
-			v.Pause(v.ctx, v.t, time.Until(began.Add(occupied)))
-			tries := v.Audit.Since(since, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
-				return e.Namespace == c.Namespace && (e.Name == c.Name || strings.HasPrefix(e.Name, c.Name+"-")) && e.Code == http.StatusUnprocessableEntity
-			}))
-			took := time.Since(began)
-			v.Measure("tries while the port was taken", float64(len(tries)), "requests")
-			if most := mostTries * max(1, int(took/occupied)); len(tries) > most {
-				v.Fail(v.t, fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", c.port, most, took.Round(time.Second)),
-					fmt.Sprintf("it tried %d times: a loop", len(tries)), lines(tries)...)
+			select {
+			case <-o.done:
+			case <-v.ctx.Done():
+				v.OK(v.t, "waiting until the port is free", context.Cause(v.ctx))
 			}
-			v.herd.taken = &refusal{cow: c, events: v.eventsOf(c), writes: len(v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-				return e.Resource == "events" && e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name+".") && e.Code < http.StatusMultipleChoices
-			})))}
-			v.OK(v.t, "giving the node port back", v.herd.Client.CoreV1().Services(stable).Delete(v.ctx, squatter.Name, deleteNow))
+			v.OK(v.t, "taking a node port for a while", o.err)
+			v.Measure("tries while the port was taken", float64(len(o.tries)), "requests")
+			if most := mostTries * max(1, int(o.took/occupied)); len(o.tries) > most {
+				v.Fail(v.t, fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", c.port, most, o.took.Round(time.Second)),
+					fmt.Sprintf("it tried %d times: a loop", len(o.tries)), lines(o.tries)...)
+			}
 			v.asSpecifiedWithin(healPatience, c)
 		}))).Feature()
 }
 
 // eventsOf are the Events about a cow, of whichever API they were written by.
-func (v visit) eventsOf(c *cow) []corev1.Event {
-	v.t.Helper()
-	list, err := v.herd.Client.CoreV1().Events(c.Namespace).List(v.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + c.Name})
-	v.OK(v.t, "asking for the Events of "+c.Name, err)
-	var all []corev1.Event
-	for _, event := range list.Items {
-		if event.InvolvedObject.UID == c.object.GetUID() {
-			all = append(all, event)
-		}
+func (h *herd) eventsOf(ctx context.Context, c *cow) ([]corev1.Event, error) {
+	list, err := h.Client.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + c.Name})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the Events of %s: %w", c.Name, err)
 	}
-	return all
+	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != c.object.GetUID() }), nil
 }
 
 // An Event is written when something becomes so, and not each time when it is so still.
@@ -239,7 +351,7 @@ func events() types.Feature {
 			if taken == nil {
 				v.Fail(v.t, "the port was taken once", "it was not")
 			}
-			port := strconv.Itoa(int(taken.port))
+			port := strconv.Itoa(int(taken.cow.port))
 			var about, told []string
 			for _, event := range taken.events {
 				told = append(told, fmt.Sprintf("Event %s %s × %d: %s", event.Type, event.Reason, max(1, event.Count), event.Message))
@@ -247,13 +359,15 @@ func events() types.Feature {
 					about = append(about, event.Reason)
 				}
 			}
-			expected := fmt.Sprintf("of %s, whose node port %s was taken for some seconds, one Event of type Warning says so, and it is written once", taken.Name, port)
+			expected := fmt.Sprintf("of %s, whose node port %s was taken for some seconds, one Event of type Warning says so, and it is written once", taken.cow.Name, port)
 			switch {
 			case len(about) == 0:
 				v.Fail(v.t, expected, fmt.Sprintf("of %s about it none is a Warning that names the port", counted(len(taken.events), "Event")), told...)
 			case taken.writes > mostEvents:
 				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), told...)
 			}
+			taken.end()
+			v.herd.taken = nil
 		}))).Feature()
 }
 

@@ -226,6 +226,62 @@ func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Un
 	return found
 }
 
+// Kept says why the garbage collector would keep a child of an owner that is gone; empty: it deletes them all. It deletes what has owners
+// and none that is there, by its rule in k8s.io/kubernetes/pkg/controller/garbagecollector.
+func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured) (why string, err error) {
+	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner))
+	for _, child := range children {
+		name := child.GetKind() + " " + child.GetName()
+		if len(child.GetOwnerReferences()) == 0 {
+			return name + " has no owner", nil
+		}
+		for _, reference := range child.GetOwnerReferences() {
+			if slices.ContainsFunc(children, func(other *unstructured.Unstructured) bool { return other.GetUID() == reference.UID }) {
+				continue // which is asked about as well
+			}
+			there, err := o.isThere(ctx, child.GetNamespace(), reference)
+			if err != nil {
+				return "", err
+			}
+			if there != "" {
+				return fmt.Sprintf("an owner of %s, %s %s, %s", name, reference.Kind, reference.Name, there), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// isThere says of the owner that a reference names how it is there, or why nobody can know; empty: it is gone.
+func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1.OwnerReference) (how string, err error) {
+	version, err := schema.ParseGroupVersion(reference.APIVersion)
+	if err != nil {
+		return "is of an API version that there is not: " + reference.APIVersion, nil
+	}
+	kinds, err := o.Client.Discovery().ServerResourcesForGroupVersion(reference.APIVersion)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("asking for the kinds of %s: %w", reference.APIVersion, err)
+	}
+	if err == nil {
+		for _, served := range kinds.APIResources {
+			if served.Kind != reference.Kind || strings.Contains(served.Name, "/") {
+				continue
+			}
+			if !served.Namespaced {
+				namespace = ""
+			}
+			found, err := o.Dynamic.Resource(version.WithResource(served.Name)).Namespace(namespace).Get(ctx, reference.Name, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err), err == nil && found.GetUID() != reference.UID:
+				return "", nil
+			case err != nil:
+				return "", fmt.Errorf("asking for the owner %s %s: %w", reference.Kind, reference.Name, err)
+			}
+			return "is still there", nil
+		}
+	}
+	return fmt.Sprintf("is of a kind that there is not in %s", reference.APIVersion), nil
+}
+
 // Collect removes the children that have an owner which is gone, as the garbage collector does.
 func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured) error {
 	background := metav1.DeletePropagationBackground

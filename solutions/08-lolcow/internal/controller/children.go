@@ -63,8 +63,10 @@ func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.De
 						// A list whose items have keys is merged by them, so each key is stated, also where it is the default.
 						WithPorts(corev1ac.ContainerPort().
 							WithName(portName).WithContainerPort(8080).WithProtocol(corev1.ProtocolTCP)).
-						// Without it a Pod counts as ready when its process has been started, and a rollout replaces pages that work.
+						// Without it a Pod counts as ready when its process has been started, and a rollout replaces pages that work. By
+						// default the kubelet asks every 10 s: who is not there yet at the first time would be missing for as long.
 						WithReadinessProbe(corev1ac.Probe().
+							WithPeriodSeconds(1).
 							WithHTTPGet(corev1ac.HTTPGetAction().WithPath("/healthz").WithPort(intstr.FromString(portName)))).
 						WithSecurityContext(corev1ac.SecurityContext().
 							WithAllowPrivilegeEscalation(false).
