@@ -231,7 +231,7 @@ func (r *run) install(
 	s := &subject{connection: links, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
 	what := stage.Submission{
 		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
-		ControlPlane: r.Kubectl,
+		Workloads: r.Lab.Node, ControlPlane: r.Kubectl,
 	}
 	err := r.step(ctx, on.Installing(), func(ctx context.Context) (_ string, err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)

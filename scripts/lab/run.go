@@ -132,7 +132,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 		way = local.ByNode(playground.Egress(), embedded.MachineIP)
 	}
 	on := local.New(&stage.Cluster{Config: config}, way)
-	what := stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, ControlPlane: here.ControlPlane.Path}
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, Workloads: lab != nil && lab.Node, ControlPlane: here.ControlPlane.Path}
 	if what.Aggregated {
 		what.DataDir = serverData(playground, workshop.Dir)
 	}
@@ -366,7 +366,7 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, ControlPlane: here.ControlPlane.Path}
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, Workloads: lab != nil && lab.Node, ControlPlane: here.ControlPlane.Path}
 	return operate(ctx, on, what, environment, func() error {
 		fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, under its own account; Ctrl-C stops it.\n", there.Context)
 		if manifests.HasWebhooks() {

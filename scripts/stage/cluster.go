@@ -31,9 +31,9 @@ type Cluster struct {
 	FrontProxy embedded.FrontProxy
 	// Shared says that the cluster has other users: what they have there is not touched.
 	Shared bool
-	// Account makes the account by which what a submission brings is installed, with rights to the kinds of these API groups, and to what
-	// an aggregated API server needs. Default: the administrator's, in a cluster where there is nobody else.
-	Account func(ctx context.Context, groups []string, aggregated bool) (*existing.Account, error)
+	// Account makes the account by which a submission is installed, which has the rights that its lab's operators need. Default: the
+	// administrator's, in a cluster where there is nobody else.
+	Account func(context.Context, *Submission) (*existing.Account, error)
 	// Lost is closed when the cluster is another run's all at once. Default: it never is.
 	Lost <-chan struct{}
 	// Failed says why the cluster is not what it must be, if that is known by now. Default: it never fails.
@@ -64,13 +64,13 @@ func (c *Cluster) OpenAudit(ctx context.Context) (*audit.Log, error) {
 	return log, nil
 }
 
-// Into is how a submission with kinds of these API groups is installed there. aggregated says that it is an aggregated API server.
-func (c *Cluster) Into(ctx context.Context, groups []string, aggregated bool) (install.Into, error) {
-	into := install.Into{Config: c.Config, Shared: c.Shared, Groups: groups}
+// Into is how a submission is installed there.
+func (c *Cluster) Into(ctx context.Context, what *Submission) (install.Into, error) {
+	into := install.Into{Config: c.Config, Shared: c.Shared, Groups: what.Groups}
 	if c.Account == nil {
 		return into, nil
 	}
-	account, err := c.Account(ctx, groups, aggregated)
+	account, err := c.Account(ctx, what)
 	if err != nil {
 		return into, err
 	}

@@ -50,6 +50,8 @@ type Submission struct {
 	Webhooks bool
 	// Aggregated says that it is an aggregated API server, which is registered.
 	Aggregated bool
+	// Workloads says that it makes Deployments and Services, and reads Pods.
+	Workloads bool
 	// DataDir is the folder in which such a server stores on this machine. Default: one that goes with the workshop's scope.
 	DataDir string
 	// ControlPlane is the program that is etcd when etcd is its first argument: an aggregated API server that knows a flag --etcd-servers gets

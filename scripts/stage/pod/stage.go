@@ -81,7 +81,7 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 	if err := p.nodes.Load(ctx, how.reference, what.Program()); err != nil {
 		return nil, err
 	}
-	into, err := p.cluster.Into(ctx, what.Groups, what.Aggregated)
+	into, err := p.cluster.Into(ctx, &what)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/stage"
 )
 
 // authReader is the Role of kube-system with which one may read the front proxy's authority.
@@ -16,13 +17,14 @@ const authReader = "extension-apiserver-authentication-reader"
 
 // account makes the account by which what a submission brings comes into a cluster of others: its kinds, its registrations
 // of webhooks, namespaces of its own with all that is in them, and roles. It can give an operator no right that it does not
-// have itself: all to the kinds of these API groups, and what every operator needs. That of an aggregated API server may also register it,
-// and give it what the farm of lab 07 needs: to read Pods, and the front proxy's authority.
-func (o *opened) account(ctx context.Context, groups []string, aggregated bool) (*existing.Account, error) {
+// have itself: all to the kinds of the lab's API groups, and what every operator needs. That of an aggregated API server may also register
+// it, and give it what the farm of lab 07 needs: to read Pods, and the front proxy's authority. An operator that owns workloads could change
+// those of everybody, so that it gets rights to them on kind only, where the cluster is the grader's own.
+func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing.Account, error) {
 	all := []string{"*"}
 	bring := []string{"get", "list", "watch", "create"}
 	rules := []rbacv1.PolicyRule{
-		{APIGroups: groups, Resources: all, Verbs: all},
+		{APIGroups: what.Groups, Resources: all, Verbs: all},
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: bring},
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: bring},
 		{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles", "clusterrolebindings"}, Verbs: bring},
@@ -36,11 +38,18 @@ func (o *opened) account(ctx context.Context, groups []string, aggregated bool) 
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 		{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
 	}
-	if aggregated {
+	readPods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}
+	if what.Workloads && o.shared.Pods != nil {
+		verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+		rules = append(rules, readPods,
+			rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: verbs},
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: verbs},
+		)
+	}
+	if what.Aggregated {
 		rbac := []string{"rbac.authorization.k8s.io"}
-		rules = append(rules,
+		rules = append(rules, readPods,
 			rbacv1.PolicyRule{APIGroups: []string{"apiregistration.k8s.io"}, Resources: []string{"apiservices"}, Verbs: bring},
-			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
 			rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"rolebindings"}, Verbs: bring},
 			rbacv1.PolicyRule{APIGroups: rbac, Resources: []string{"roles"}, Verbs: []string{"bind"}, ResourceNames: []string{authReader}},
 		)
