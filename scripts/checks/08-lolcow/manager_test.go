@@ -13,6 +13,11 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +28,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
@@ -228,15 +235,15 @@ func gauge() types.Feature {
 				if code != http.StatusOK {
 					return fmt.Sprintf("who may get /metrics is answered %d %s", code, http.StatusText(code)), false
 				}
+				for _, c := range cows {
+					if strings.Contains(body, c.Name) {
+						return fmt.Sprintf("there is a series with the name of %s: one more for each Lolcow that there ever was", c.Name), false
+					}
+				}
 				for state, of := range states {
 					is, there := told(body, state)
 					if want := v.herd.count(of); !there || is != want {
 						return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, there, want, of), false
-					}
-				}
-				for _, c := range cows {
-					if strings.Contains(body, c.Name) {
-						return fmt.Sprintf("there is a series with the name of %s: one more for each Lolcow that there ever was", c.Name), false
 					}
 				}
 				return "", true
@@ -334,10 +341,131 @@ func (v visit) hold(
 	v.OK(v.t, "holding the Lease", err)
 }
 
+// namespacedFolder is what is applied to run the operator for one namespace.
+const namespacedFolder = "config/namespaced"
+
+// lay copies a kustomization of the submission, with all that it is made of, into a folder.
+func (v visit) lay(from, into string) {
+	v.t.Helper()
+	expected := namespacedFolder + " can be put together by kustomize, from files of the submission"
+	copied := func(file string) []byte {
+		v.t.Helper()
+		if !filepath.IsLocal(file) {
+			v.Fail(v.t, expected, file+" is none of them")
+		}
+		content, err := v.Submission.File(v.ctx, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			v.Fail(v.t, expected, "there is no "+file)
+		}
+		v.OK(v.t, "reading "+file, err)
+		to := filepath.Join(into, filepath.FromSlash(file))
+		v.OK(v.t, "making a folder", os.MkdirAll(filepath.Dir(to), 0o750))
+		v.OK(v.t, "writing "+file, os.WriteFile(to, content, 0o600))
+		return content
+	}
+	var parts struct {
+		Resources []string
+		Patches   []struct{ Path string }
+	}
+	file := path.Join(from, "kustomization.yaml")
+	if err := yaml.Unmarshal(copied(file), &parts); err != nil {
+		v.Fail(v.t, expected, file+": "+err.Error())
+	}
+	for _, patch := range parts.Patches {
+		if patch.Path != "" {
+			copied(path.Join(from, patch.Path))
+		}
+	}
+	for _, resource := range parts.Resources {
+		if of := path.Join(from, resource); path.Ext(of) == ".yaml" || path.Ext(of) == ".yml" {
+			copied(of)
+		} else {
+			v.lay(of, into)
+		}
+	}
+}
+
+// kustomizeTimeout is for what takes a tenth of a second.
+const kustomizeTimeout = 20 * time.Second
+
+// rendered puts together what is applied to run the operator for one namespace.
+func (v visit) rendered() (all []*unstructured.Unstructured) {
+	v.t.Helper()
+	if v.Kubectl == "" {
+		v.Skip(v.t, "there is no kubectl, which puts manifests together")
+	}
+	folder := v.t.TempDir()
+	v.lay(namespacedFolder, folder)
+	ctx, cancel := context.WithTimeoutCause(v.ctx, kustomizeTimeout, fmt.Errorf("kustomize took longer than %s", kustomizeTimeout))
+	defer cancel()
+	command := exec.CommandContext(ctx, v.Kubectl, "kubectl", "kustomize", filepath.Join(folder, filepath.FromSlash(namespacedFolder)))
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder}
+	var mistakes bytes.Buffer
+	command.Stderr = &mistakes
+	output, err := command.Output()
+	if err != nil {
+		v.Fail(v.t, namespacedFolder+" can be put together by kustomize", strings.ReplaceAll(strings.TrimSpace(mistakes.String()), folder+"/", "")+": "+err.Error())
+	}
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(output), 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			v.Fail(v.t, namespacedFolder+" comes to objects of Kubernetes", err.Error())
+		}
+		all = append(all, object)
+	}
+}
+
+// givesARole checks what rights the manifests give: a Role with the operator's, bound to its account, and nothing for the whole cluster, but
+// for asking who somebody is, which only a ClusterRole can allow.
+func (v visit) givesARole() {
+	v.t.Helper()
+	expected := namespacedFolder + " gives the operator's account a Role, by a RoleBinding, and no right in other namespaces"
+	roles := map[string]rbacv1.ClusterRole{} // by kind and name: a Role has the same fields
+	bindings := map[string]rbacv1.ClusterRoleBinding{}
+	for _, object := range v.rendered() {
+		var err error
+		name := object.GetKind() + " " + object.GetName()
+		switch object.GetKind() {
+		case "Role", "ClusterRole":
+			var role rbacv1.ClusterRole
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
+			roles[name] = role
+		case "RoleBinding", "ClusterRoleBinding":
+			var binding rbacv1.ClusterRoleBinding
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding)
+			bindings[name] = binding
+		}
+		v.OK(v.t, "reading the "+name, err)
+	}
+	works := false
+	for name, binding := range bindings {
+		role := roles[binding.RoleRef.Kind+" "+binding.RoleRef.Name]
+		of := func(groups ...string) func(rbacv1.PolicyRule) bool {
+			return func(rule rbacv1.PolicyRule) bool {
+				return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return slices.Contains(groups, group) })
+			}
+		}
+		if !strings.HasPrefix(name, "ClusterRoleBinding ") {
+			works = works || slices.ContainsFunc(role.Rules, of(kind.Group)) && slices.ContainsFunc(role.Rules, of("apps"))
+			continue
+		}
+		asks := of("authentication.k8s.io", "authorization.k8s.io")
+		if len(role.Rules) == 0 || slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return !asks(rule) }) {
+			v.Fail(v.t, expected, fmt.Sprintf("it has the %s, which gives the %s %s in all namespaces", name, binding.RoleRef.Kind, binding.RoleRef.Name))
+		}
+	}
+	if !works {
+		v.Fail(v.t, expected, fmt.Sprintf("of its %s none gives rights to Lolcows and Deployments", counted(len(bindings), "binding")))
+	}
+}
+
 // namespaced lets the operator have its role in one namespace only.
 func namespaced() types.Feature {
 	var taken []rbacv1.ClusterRoleBinding
 	return features.New("one namespace is enough").
+		Assess("by the manifests for it", check.Assess(assess(visit.givesARole))).
 		Assess("with a Role there, and no right elsewhere", check.Assess(assess(func(v visit) {
 			account := v.account()
 			bindings, err := v.herd.Client.RbacV1().ClusterRoleBindings().List(v.ctx, metav1.ListOptions{})
