@@ -19,4 +19,6 @@
 // unless the lab has a task in it, or says why it is another:
 //
 //	//lab:differs the manager also starts the reconciler
+//
+// A lab that begins nearly empty has a solution with a file skeleton.txt, which names the files and folders that the lab has.
 package skeleton

@@ -99,16 +99,51 @@ func checkEmpty(dir string) error {
 
 // OfSolution reports whether a file of a solution, given by its path in there, has no part in the lab.
 func OfSolution(name string) bool {
-	return slices.Contains([]string{"README.md", "mutants.yaml", "survivors.yaml"}, name)
+	return slices.Contains([]string{"README.md", "mutants.yaml", "survivors.yaml", kept}, name)
+}
+
+// kept is a file of a solution whose lab begins nearly empty: it names the files and folders that the lab has, one a line. Lines that begin
+// with # are comments. Without it, the lab has them all.
+const kept = "skeleton.txt"
+
+// keeps reads that file. The function that it returns reports whether the lab has a file of the solution.
+func keeps(lab string, files []file) (func(name string) bool, error) {
+	i := slices.IndexFunc(files, func(f file) bool { return f.name == kept })
+	if i < 0 {
+		return func(string) bool { return true }, nil
+	}
+	named := map[string]bool{}
+	for n, line := range strings.Split(string(files[i].content), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if !slices.ContainsFunc(files, func(f file) bool { return f.name == line || strings.HasPrefix(f.name, line+"/") }) {
+			return nil, &Problem{File: where(lab, kept), Line: n + 1, Message: fmt.Sprintf("the solution has no %s: correct the name, or delete the line", line)}
+		}
+		named[line] = true
+	}
+	return func(name string) bool {
+		for ; name != "."; name = path.Dir(name) {
+			if named[name] {
+				return true
+			}
+		}
+		return false
+	}, nil
 }
 
 // skeletonFiles are the files of the lab that come from the solution's.
 func skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file, error) {
+	keep, err := keeps(lab, files)
+	if err != nil {
+		return nil, err
+	}
 	var made []file
 	task := false
 	for _, f := range files {
 		switch {
-		case OfSolution(f.name), Generated(f.name):
+		case OfSolution(f.name), Generated(f.name), !keep(f.name):
 			continue
 		case f.name == "TASK.md":
 			task = true

@@ -108,6 +108,32 @@ func TestGenerate(t *testing.T) {
 	run(t, into, "go", "vet", "./...")
 }
 
+func TestALabThatBeginsNearlyEmpty(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"TASK.md": "# Build it\n", "go.mod": "module lva.io/operators/solutions/09-shop\n\ngo 1.26.0\n", "cmd/main.go": "package main\n\nfunc main() {}\n",
+		"cmdline/x.go": "package cmdline\n", "internal/shop.go": "package internal\n", "skeleton.txt": "# what is there\ngo.mod\ncmd\nTASK.md\n",
+	} {
+		write(t, filepath.Join(dir, "solutions", "09-shop", filepath.FromSlash(name)), content)
+	}
+	generator := Generator{Root: dir, ControllerGen: nothing}
+	into := filepath.Join(t.TempDir(), "lab")
+	if err := generator.Generate(t.Context(), "09-shop", into); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"README.md": "# Build it\n", "go.mod": "module lva.io/operators/labs/09-shop\n\ngo 1.26.0\n", "cmd/main.go": "package main\n\nfunc main() {}\n"}
+	if diff := cmp.Diff(want, contents(t, into)); diff != "" {
+		t.Errorf("lab (-want +got):\n%s", diff)
+	}
+
+	write(t, filepath.Join(dir, "solutions", "09-shop", "skeleton.txt"), "TASK.md\ncmd/mian.go\n")
+	err := generator.Generate(t.Context(), "09-shop", filepath.Join(t.TempDir(), "lab"))
+	if err == nil || !strings.Contains(err.Error(), "solutions/09-shop/skeleton.txt:2: the solution has no cmd/mian.go") {
+		t.Errorf("error %v, want one that names the line", err)
+	}
+}
+
 func TestGenerateRefusesAFolderWithSomethingInIt(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
