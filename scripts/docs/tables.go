@@ -55,6 +55,9 @@ func checksOf(_, page string, list *manifest.Manifest) (*table, error) {
 	for _, check := range list.Labs[i].Checks {
 		t.add(check.ID, fmt.Sprint(check.Points), check.Title)
 	}
+	if own := list.Labs[i].OwnTests(); own != nil {
+		t.add(own.ID, fmt.Sprint(own.Points), own.Title)
+	}
 	return t, nil
 }
 

@@ -31,6 +31,7 @@ import (
 	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/own"
 	"lva.io/operators/scripts/submission"
+	"lva.io/operators/scripts/testgrade"
 )
 
 const (
@@ -145,6 +146,8 @@ type how struct {
 	on      string
 	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
 	gradescope, visibility string
+	// knownTests is true if the student's own tests are not run: what is known of them from an earlier run counts, if they have not changed.
+	knownTests bool
 }
 
 // gradeOne grades what was chosen, shows it as it goes on, and writes the reports.
@@ -160,6 +163,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	options.Fetch = options.Fetch || how.fetch
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
 	blank := grade.Blank(options, time.Now())
+	testgrade.Plan(blank, c.Lab)
 	live := terminal.NewLive(os.Stdout, blank, screen)
 	options.View = live
 	forGradescope := &resultsFile{View: live, file: how.gradescope, visibility: how.visibility, soFar: blank}
@@ -167,7 +171,11 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		options.View = forGradescope
 	}
 	result := grade.Run(ctx, options)
+	err = gradeOwnTests(ctx, c, options.View, result, how)
 	live.Close()
+	if err != nil {
+		return nil, err
+	}
 	if how.gradescope != "" {
 		forGradescope.write(result, false)
 		if forGradescope.err != nil {
@@ -201,6 +209,7 @@ func begin(c *choice) error {
 		return fmt.Errorf("removing the operator's log of the last run: %w", err)
 	}
 	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+	testgrade.Plan(unfinished, c.Lab)
 	unfinished.Outcome, unfinished.Reason = report.Unfinished, "the run has not ended: it still goes on, or it was killed"
 	return formats.Write(c.Out, *unfinished)
 }

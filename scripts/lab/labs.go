@@ -80,12 +80,12 @@ func standing(lab *manifest.Lab, dir string) (row []string, err error) {
 		switch {
 		case last.Outcome != report.Graded:
 			score += " (" + string(last.Outcome) + ")"
-		case last.MaxScore < lab.MaxScore():
+		case last.MaxScore < lab.FullScore():
 			score += " (a part)"
 		}
 		when = last.Started.Local().Format("2 Jan 15:04")
 		next = fmt.Sprintf("make lab-%d", lab.Number)
-		if last.FullMarks() && last.MaxScore == lab.MaxScore() {
+		if last.FullMarks() && last.MaxScore == lab.FullScore() {
 			next = "done"
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/html"
 	"lva.io/operators/scripts/submission"
@@ -67,15 +67,35 @@ func labsWithTests(c *choice) string {
 	return english.WordSeries(names, "and")
 }
 
-func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch bool) (err error) {
-	options.Lab, options.Dir, options.Main, options.Solution = c.Lab, c.Dir, c.Main, c.SolutionDir(c.Lab)
+// gradeTests grades the tests by all mutants, and tells what came of it.
+func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch bool) error {
 	if err := writable(c.Out); err != nil {
 		return err
 	}
-	// Whatever ends this run, nobody takes an old report for the new one.
-	if err := writeTests(c.Out, testgrade.Blank(&options)); err != nil {
+	if err := prepareTests(ctx, c, &options, fetch); err != nil {
 		return err
 	}
+	bar := progress.Start(os.Stdout, "grade the tests")
+	options.Say = bar.Set
+	all, err := runTests(ctx, c, options)
+	if err != nil || all.Outcome == report.Error {
+		bar.Fail()
+	} else {
+		bar.Done()
+	}
+	if err != nil {
+		return err
+	}
+	printTests(os.Stdout, all, c.relative(filepath.Join(c.Out, report.TestsHTMLFile)))
+	if !all.FullMarks() {
+		return cli.ErrSaid
+	}
+	return nil
+}
+
+// prepareTests says whose tests are graded, and fetches the modules that they need.
+func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fetch bool) (err error) {
+	options.Lab, options.Dir, options.Main, options.Solution = c.Lab, c.Dir, c.Main, c.SolutionDir(c.Lab)
 	if options.Assets, err = c.Assets(ctx); err != nil {
 		return err
 	}
@@ -88,32 +108,71 @@ func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch
 			return err
 		}
 	}
-	bar := progress.Start(os.Stdout, "grade the tests")
-	options.Say = bar.Set
-	result := testgrade.Run(ctx, options)
-	if result.Outcome == report.Error {
-		bar.Fail()
-	} else {
-		bar.Done()
-	}
-	all := *result
-	all.Mutants = slices.Clone(result.Mutants)
-	if !c.solution {
-		told, err := keepMissed(c, result)
-		if err != nil {
-			return err
-		}
-		testgrade.Hide(&all, told)
-	}
-	if err := writeTests(c.Out, &all); err != nil {
-		return err
-	}
-	printTests(os.Stdout, &all, c.relative(filepath.Join(c.Out, report.TestsHTMLFile)))
-	if !all.FullMarks() {
-		return cli.ErrSaid
-	}
 	return nil
 }
+
+// runTests grades tests and writes the report, without what would tell what a test should look for.
+func runTests(ctx context.Context, c *choice, options testgrade.Options) (*report.Tests, error) {
+	// Whatever ends this run, nobody takes an old report for the new one.
+	if err := writeTests(c.Out, testgrade.Blank(&options)); err != nil {
+		return nil, err
+	}
+	all := testgrade.Run(ctx, options)
+	if !c.solution && !all.Known { // what is known was hidden when it was found out
+		told, err := keepMissed(c, all)
+		if err != nil {
+			return nil, err
+		}
+		testgrade.Hide(all, told)
+	}
+	return all, writeTests(c.Out, all)
+}
+
+// gradeOwnTests grades the student's own tests in a lab in which they are worth points, after all that the checks have found out: both
+// would disturb each other. As long as neither the tests nor what they test has changed, the verdict of an earlier run counts, since it takes
+// a minute or more.
+func gradeOwnTests(ctx context.Context, c *choice, view grade.View, result *report.Report, how how) error {
+	if c.Lab.OwnTests() == nil || result.Outcome != report.Graded {
+		testgrade.Add(result, nil, c.Lab)
+		return nil
+	}
+	began := time.Now()
+	view.StepStarted(ownTestsStep)
+	options := testgrade.Options{
+		Decide: true, OnlyKnown: how.knownTests,
+		Say: func(what string, done, total int) {
+			if total > 0 {
+				what = fmt.Sprintf("%s: %d of at most %d", what, done, total)
+			}
+			view.StepProgress(ownTestsStep, what)
+		},
+	}
+	var err error
+	if options.Known, err = report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile)); err != nil {
+		options.Known = nil // there is none, or none that this version reads: then nothing is known
+	}
+	if err := prepareTests(ctx, c, &options, how.fetch); err != nil {
+		return err
+	}
+	var tests *report.Tests
+	if how.knownTests {
+		if tests = testgrade.Run(ctx, options); tests.Outcome == report.Unfinished {
+			tests.Reason += fmt.Sprintf(": `%s` grades them", c.command("tests"))
+		}
+	} else if tests, err = runTests(ctx, c, options); err != nil {
+		return err
+	}
+	note := ""
+	if tests.Known {
+		note = "known from an earlier run"
+	}
+	view.StepDone(ownTestsStep, time.Since(began), note)
+	testgrade.Add(result, tests, c.Lab)
+	view.CheckDone(result.Checks[len(result.Checks)-1])
+	return nil
+}
+
+const ownTestsStep = "grade your tests"
 
 // Mutants that were missed are remembered beside the reports, by their names.
 const (

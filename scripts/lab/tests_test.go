@@ -9,8 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission/samples"
 )
 
 // What is wrong with a mutant is told after two versions of the tests have missed it, and not after two runs of one.
@@ -81,5 +85,58 @@ It took 1m5s. Report: out/02-reconciler/tests.html
 `
 	if text.String() != want {
 		t.Errorf("it prints\n%s\nwant\n%s", text.String(), want)
+	}
+}
+
+// steps is the view of a run: the names of what it was told.
+type steps []string
+
+func (s *steps) StepStarted(name string)                      { *s = append(*s, name) }
+func (*steps) StepProgress(string, string)                    {}
+func (s *steps) StepDone(_ string, _ time.Duration, n string) { *s = append(*s, "done: "+n) }
+func (*steps) CheckStarted(report.Check)                      {}
+func (s *steps) CheckDone(c report.Check)                     { *s = append(*s, c.ID+" "+string(c.Status)) }
+
+// Where the student's own tests are worth points, a run of lab grade tries them, once, and lab watch goes by what is known.
+func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
+	t.Parallel()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := func(name, extra string) string {
+		return "-- solutions/09-shop/go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n-- solutions/09-shop/cmd/main.go --\n" + samples.Program +
+			"-- solutions/09-shop/a/a.go --\npackage a\n\nfunc Add(a, b int) int { return a + b }\n-- solutions/09-shop/" + name + " --\n" + extra
+	}
+	root := samples.Lay(t, module("mutants.yaml", "skeleton:\n  fails: {a: b}\nmutants:\n"+
+		"- {name: subtracts, misconception: It is the same., edits: [{file: a/a.go, find: a + b, replace: a - b}], fails: {a: b}}\n"))
+	dir := filepath.Join(samples.Lay(t, module("a/a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n")),
+		"solutions", "09-shop")
+	lab := &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 8}}
+	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir(), foreign: true}
+	for _, step := range []struct {
+		name    string
+		how     how
+		outcome report.Outcome
+		score   int
+		told    string
+	}{
+		{"the operator was not graded", how{}, report.Crashed, 0, ""},
+		{"lab watch, before anything is known", how{knownTests: true}, report.Graded, 92, ownTestsStep + "; done: ; own-tests skipped"},
+		{"lab grade", how{}, report.Graded, 100, ownTestsStep + "; done: ; own-tests passed"},
+		{"lab grade again", how{}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
+		{"lab watch", how{knownTests: true}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
+	} {
+		result := &report.Report{Outcome: step.outcome, MaxScore: 92}
+		if step.outcome == report.Graded {
+			result.Score = 92
+		}
+		var view steps
+		if err := gradeOwnTests(t.Context(), c, &view, result, step.how); err != nil {
+			t.Fatal(err)
+		}
+		if result.Score != step.score || result.MaxScore != 100 || strings.Join(view, "; ") != step.told {
+			t.Errorf("%s: %d of %d points, %q: %+v", step.name, result.Score, result.MaxScore, view, result.Checks)
+		}
 	}
 }

@@ -64,6 +64,9 @@ func CheckLinks(root string) error {
 		for j, c := range lab.Own() {
 			check(path("labs", i, "checks", j, "lecture"), c.Lecture)
 		}
+		if own := lab.OwnTests(); own != nil {
+			check(path("labs", i, "tests", "points"), own.Lecture)
+		}
 	}
 	return found.err()
 }

@@ -221,10 +221,10 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 		}
 	}
 	l.checkParts(found, where, at)
-	sum := l.MaxScore()
-	if l.Tests != nil {
-		sum += l.Tests.Points
+	if i, taken := index[OwnTestsID]; taken {
+		found.add(where, at("checks", i, "id"), "%s is the check of the student's own tests, which `tests` asks for; give this one another id", OwnTestsID)
 	}
+	sum := l.FullScore()
 	if sum != maxPoints {
 		found.add(where, at("checks"), "the points of lab %s sum to %d; make it %d", l.Name, sum, maxPoints)
 	}

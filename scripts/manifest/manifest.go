@@ -113,6 +113,27 @@ func (t *OwnTests) Percentage() int {
 	return t.Find
 }
 
+// OwnTestsID is the id of the check of the student's own tests, in a lab in which they are worth points.
+const OwnTestsID = "own-tests"
+
+// OwnTests is the check of the student's own tests; nil in a lab in which they are worth no points. It is none of Checks: no code of the
+// lab's checks can decide it. The lab's lecture explains it under the heading "Your own tests".
+func (l *Lab) OwnTests() *Check {
+	if l.Tests == nil || l.Tests.Points == 0 {
+		return nil
+	}
+	return &Check{
+		ID: OwnTestsID, Title: fmt.Sprintf("Your own tests pass on your operator and on ours, and find %d %% of our wrong solutions", l.Tests.Percentage()),
+		Points: l.Tests.Points, Lecture: l.Lecture + "#your-own-tests",
+		Hints: []string{
+			fmt.Sprintf("`make tests-%d` runs your tests on our operator and on all wrong solutions, and lists which were found and by which test.", l.Number),
+			"Go through the table of the task page: which of its lines does no test of yours ask for? Break it in your operator, and see whether a test fails.",
+			fmt.Sprintf("What is wrong with a solution is told after two versions of your tests have missed it: write a test more, run `make tests-%d` again, "+
+				"and look at those that have a name now. docs/guides/testing-operators.md says how to find more.", l.Number),
+		},
+	}
+}
+
 // NeedsNode reports whether a run of the lab needs a cluster in which Pods run, if its operator runs at this stage.
 func (l *Lab) NeedsNode(at Stage) bool { return l.Node || at.Pods() }
 
@@ -234,6 +255,15 @@ func AddonsOf(labs ...*Lab) []string {
 // Own are the checks of the lab without its preconditions.
 func (l *Lab) Own() []Check {
 	return slices.DeleteFunc(slices.Clone(l.Checks), Check.Precondition)
+}
+
+// FullScore is how many points the lab has: those of all checks, and those of the student's own tests.
+func (l *Lab) FullScore() int {
+	sum := l.MaxScore()
+	if own := l.OwnTests(); own != nil {
+		sum += own.Points
+	}
+	return sum
 }
 
 // MaxScore is the sum of the points of all checks.

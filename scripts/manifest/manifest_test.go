@@ -250,6 +250,22 @@ func TestWhatIsAskedOfTests(t *testing.T) {
 	}
 }
 
+func TestOwnTestsAreACheckOnlyWhereTheyHavePoints(t *testing.T) {
+	t.Parallel()
+	lab := manifest.Lab{Number: 9, Lecture: "docs/lectures/09-oven.md", Checks: []manifest.Check{{ID: "bakes", Points: 90}}}
+	for _, tests := range []*manifest.OwnTests{nil, {Find: 50}} {
+		lab.Tests = tests
+		if got := lab.OwnTests(); got != nil || lab.FullScore() != 90 {
+			t.Errorf("%+v are the check %+v, and the lab has %d points", tests, got, lab.FullScore())
+		}
+	}
+	lab.Tests = &manifest.OwnTests{Points: 10}
+	got := lab.OwnTests()
+	if got == nil || got.Points != 10 || got.Lecture != "docs/lectures/09-oven.md#your-own-tests" || len(got.Hints) < 2 || lab.FullScore() != 100 || lab.MaxScore() != 90 {
+		t.Errorf("they are the check %+v, and the lab has %d points, %d without it", got, lab.FullScore(), lab.MaxScore())
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
@@ -284,6 +300,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a start from itself", "startsFrom: 01-pancake", "startsFrom: 02-pan-flipper", `:30: labs\[1\].startsFrom: there is no lab 02-pan-flipper before`},
 		{"a start from a later one", "  lecture: docs/lectures/01-batter.md\n  te", "  startsFrom: 02-pan-flipper\n  lecture: docs/lectures/01-batter.md\n  te", `:7: labs\[0\].startsFrom: .*there are none`},
 		{"an id twice", "id: once", "id: flips", `:42: labs\[1\].checks\[1\].id: lab 02-pan-flipper has two checks flips`},
+		{"a check that is called like that of own tests", "id: once", "id: own-tests", `:42: labs\[1\].checks\[1\].id: own-tests is the check of the student's own tests`},
 		{"a need that does not exist", "needs: [flips, once]", "needs: [flips, served]", `:51: labs\[1\].checks\[2\].needs\[1\]: lab 02-pan-flipper has no check served`},
 		{"a need of itself", "needs: [flips, once]", "needs: [flips, never-drops]", `:51: labs\[1\].checks\[2\].needs\[1\]: never-drops needs itself`},
 		{"a need of a later one", "needs: [flips, once]", "needs: [flips, cold-pan]", `:51: .*cold-pan comes after never-drops`},

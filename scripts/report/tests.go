@@ -6,6 +6,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -42,6 +43,12 @@ type Tests struct {
 	Ours *TestRun `json:"ours,omitempty"`
 	// Mutants are the wrong solutions, in the order of the list.
 	Mutants []TestedMutant `json:"mutants,omitempty"`
+	// Digest is of what decides how the tests go on the solution and on the mutants, and OwnDigest of what decides how they go on the
+	// submission's operator, so that a later run can tell what it need not repeat.
+	Digest    string `json:"digest,omitempty"`
+	OwnDigest string `json:"ownDigest,omitempty"`
+	// Known is true where Mutants are those of an earlier run.
+	Known bool `json:"-"`
 }
 
 // TestRun is one run of all tests.
@@ -81,6 +88,22 @@ type TestedMutant struct {
 	// By is the test that found it, or why it is unseen or untried.
 	By      string  `json:"by,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
+}
+
+// ReadTests reads a report that was written before. Like Read it takes only what this version has written.
+func ReadTests(file string) (*Tests, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the report about tests: %w", err)
+	}
+	var t Tests
+	if err := json.Unmarshal(content, &t); err != nil {
+		return nil, fmt.Errorf("reading the report about tests: %w", err)
+	}
+	if t.Schema != TestsSchema {
+		return nil, fmt.Errorf("%s is no report about tests that this version reads: its schema is %q, and should be %q", file, Safe(t.Schema), TestsSchema)
+	}
+	return &t, nil
 }
 
 // Count is how many mutants have a fate.

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/mod/sumdb/dirhash"
+
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
@@ -54,6 +56,13 @@ type Options struct {
 	Within time.Duration
 	// Parallel is how many are tried at once. Default: DefaultParallel.
 	Parallel int
+	// Decide ends the run as soon as it is certain whether enough mutants are found: those that are left are not tried. Default: all are.
+	Decide bool
+	// Known is the report of an earlier run, or nil. How the tests went on the solution and on the mutants is taken from it, and how they
+	// went on the submission's operator as well, unless something has changed that decides it.
+	Known *report.Tests
+	// OnlyKnown has nothing run: what Known does not say is Unfinished.
+	OnlyKnown bool
 	// Say is told what is done: a mutant that is about to be tried, and how many of how many are done. Default: nobody is told.
 	Say func(what string, done, total int)
 }
@@ -101,6 +110,8 @@ func Run(ctx context.Context, options Options) *report.Tests {
 		g.report.Outcome, g.report.Reason, g.report.Diagnostics = report.NotBuilt, problem.Reason, problem.Diagnostics
 	case errors.Is(err, errLate):
 		g.report.Outcome, g.report.Reason = report.TimedOut, fmt.Sprintf("not all mutants were tried within %s: give more time with --within, or make the tests faster", g.Within)
+	case errors.Is(err, errUnknown):
+		g.report.Outcome, g.report.Reason = report.Unfinished, err.Error()
 	case errors.Is(err, errNoTests):
 		g.report.Outcome, g.report.Reason = report.NotBuilt, err.Error()
 	default:
@@ -143,13 +154,57 @@ func (g *grading) run(ctx context.Context) (err error) {
 	if g.tested, g.report.Notices, err = lay(own, g.base); err != nil {
 		return err
 	}
-	if err := g.right(ctx, own); err != nil {
+	if err := g.note(own); err != nil {
 		return err
+	}
+	ownKnown := g.takeKnown()
+	if g.OnlyKnown && (!g.report.Known || !ownKnown) {
+		return errUnknown
+	}
+	if !g.report.Known {
+		if err := g.onOurs(ctx); err != nil {
+			return err
+		}
+	}
+	if !ownKnown {
+		if err := g.onOwn(ctx, own); err != nil {
+			return err
+		}
+	}
+	if g.report.Known {
+		return nil
 	}
 	if g.reach, err = g.reached(ctx); err != nil {
 		return err
 	}
 	return g.tryAll(ctx, mutants)
+}
+
+var errUnknown = errors.New("your tests, or what they test, have changed since they were graded")
+
+// note notes what decides the verdict: the solution with the submission's tests, its mutants among it, and the submission.
+func (g *grading) note(own *submission.Submission) (err error) {
+	for to, dir := range map[*string]string{&g.report.Digest: g.base.Dir, &g.report.OwnDigest: own.Dir} {
+		if *to, err = dirhash.HashDir(dir, "", dirhash.Hash1); err != nil {
+			return fmt.Errorf("reading the tests: %w", err)
+		}
+	}
+	return nil
+}
+
+// takeKnown takes from an earlier report what is still true, and reports whether that is so of the submission's operator. An earlier run
+// that came to no verdict on the mutants says nothing.
+func (g *grading) takeKnown() (own bool) {
+	known := g.Known
+	if known == nil || known.Outcome != report.Graded || known.Digest != g.report.Digest || known.Want != g.report.Want || len(g.Only) > 0 {
+		return false
+	}
+	g.report.Known, g.report.Notices, g.report.Ours, g.report.Mutants = true, known.Notices, known.Ours, known.Mutants
+	if known.OwnDigest != g.report.OwnDigest {
+		return false
+	}
+	g.report.Own = known.Own
+	return true
 }
 
 // copied is a copy of a module in the scope.
@@ -194,8 +249,8 @@ func (g *grading) mutants(solution *submission.Submission) (changes []change, er
 	return changes, nil
 }
 
-// right runs the tests on our operator and on the student's. On ours they must pass, since what fails there fails on every mutant.
-func (g *grading) right(ctx context.Context, own *submission.Submission) error {
+// onOurs runs the tests on our operator. There they must pass, since what fails there fails on every mutant.
+func (g *grading) onOurs(ctx context.Context) error {
 	g.Say("your tests on our operator", 0, 0)
 	ours, err := g.all(ctx, g.base, g.tested, func(folder string, took time.Duration) { g.took[folder] = took })
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
@@ -219,6 +274,11 @@ func (g *grading) right(ctx context.Context, own *submission.Submission) error {
 	if ours.Skipped > 0 {
 		g.report.Notices = append(g.report.Notices, fmt.Sprintf("%d of %d tests skip themselves, and find nothing", ours.Skipped, ours.Tests))
 	}
+	return nil
+}
+
+// onOwn runs the tests on the student's operator.
+func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err error) {
 	g.Say("your tests on your operator", 0, 0)
 	var packages []testedPackage
 	for _, t := range g.tested {
@@ -305,8 +365,9 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 		slots <- struct{}{}
 		mutex.Lock()
 		failed := len(problems) > 0
+		decided := g.Decide && g.decided(len(todo))
 		mutex.Unlock()
-		if ctx.Err() != nil || failed {
+		if ctx.Err() != nil || failed || decided {
 			<-slots
 			break
 		}
@@ -339,6 +400,12 @@ func (g *grading) tryAll(ctx context.Context, changes []change) error {
 		return err
 	}
 	return errLate
+}
+
+// decided reports whether it is certain if enough of so many mutants are found, whatever becomes of those that have not ended.
+func (g *grading) decided(of int) bool {
+	found, missed := g.report.Count(report.MutantFound), g.report.Count(report.MutantMissed)
+	return 100*found >= g.report.Want*of || 100*(of-missed) < g.report.Want*of
 }
 
 // try runs the tests that reach a mutant on it, those that were fastest on the solution first, until one fails.
@@ -409,33 +476,64 @@ func Hide(t *report.Tests, told func(name string) bool) {
 	}
 }
 
-// Add adds a check of the student's own tests to the report of a run, for a lab in which they are worth points: all, or none. Where the run
-// was not graded the check is skipped.
-func Add(r *report.Report, t *report.Tests, of *manifest.OwnTests) {
-	found, missed := t.Count(report.MutantFound), t.Count(report.MutantMissed)
-	check := report.Check{
-		ID: CheckID, Title: fmt.Sprintf("Your own tests find at least %d %% of our wrong solutions", of.Percentage()),
-		Status: report.Failed, MaxPoints: of.Points, Seconds: t.Seconds,
+// Plan adds the check of the student's own tests to the report of a run that has not ended, in a lab in which they are worth points.
+func Plan(r *report.Report, lab *manifest.Lab) {
+	if listed := lab.OwnTests(); listed != nil {
+		r.Checks, r.MaxScore = append(r.Checks, report.Check{
+			ID: listed.ID, Title: listed.Title, MaxPoints: listed.Points, Lecture: listed.Lecture, Status: report.Skipped, Reason: "skipped: the run ended before it",
+		}), r.MaxScore+listed.Points
 	}
-	switch {
-	case r.Outcome != report.Graded:
-		check.Status, check.Reason, check.Seconds = report.Skipped, "the operator was not graded", 0
-	case t.FullMarks():
-		check.Status, check.Points = report.Passed, of.Points
-	default:
-		check.Expected = fmt.Sprintf("your tests pass on your operator and on ours, and fail on %d %% of our wrong solutions", of.Percentage())
-		check.Observed = fmt.Sprintf("they fail on %d of %d (%d %%)", found, found+missed, t.Share())
-		if t.Outcome != report.Graded {
-			check.Observed = t.Reason
-		} else if !t.Own.Passed {
-			check.Observed = "they fail on your own operator"
-		}
-	}
-	r.Checks, r.Score, r.MaxScore = append(r.Checks, check), r.Score+check.Points, r.MaxScore+check.MaxPoints
 }
 
-// CheckID is the id of that check.
-const CheckID = "own-tests"
+// Add decides that check in the report of a run that has ended: it gives all points, or none. Where the run was not graded, or nothing is
+// known of the tests, it is skipped. What the machine did is the outcome of the run, and no verdict on tests. Without points for tests it
+// does nothing.
+func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
+	planned := len(r.Checks)
+	Plan(r, lab)
+	if len(r.Checks) == planned {
+		return
+	}
+	check := &r.Checks[planned]
+	if r.Outcome != report.Graded {
+		return
+	}
+	check.Seconds = t.Seconds
+	switch {
+	case t.Outcome == report.Error || t.Outcome == report.Interrupted:
+		r.Outcome, r.Reason = t.Outcome, t.Reason
+	case t.Outcome == report.Unfinished:
+		check.Reason = "skipped: " + t.Reason
+	case t.FullMarks():
+		check.Status, check.Points, check.Reason = report.Passed, check.MaxPoints, ""
+	default:
+		check.Status, check.Reason = report.Failed, ""
+		check.Expected = fmt.Sprintf("your tests pass on your operator and on ours, and fail on %d %% of our wrong solutions", t.Want)
+		found, missed := t.Count(report.MutantFound), t.Count(report.MutantMissed)
+		check.Observed = fmt.Sprintf("they fail on %d of %d (%d %%)", found, found+missed, t.Share())
+		if n := t.Count(report.MutantUntried); n > 0 {
+			check.Observed += fmt.Sprintf("; %d more were not tried", n)
+		}
+		switch {
+		case t.Outcome != report.Graded:
+			check.Observed = t.Reason
+		case !t.Own.Passed:
+			check.Observed = "on your own operator " + t.Own.Summary()
+			check.Evidence = t.Own.Output
+		}
+		for _, d := range t.Diagnostics {
+			check.Evidence = append(check.Evidence, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+		}
+		if t.Outcome == report.Graded && t.Own.Passed {
+			for _, m := range t.Mutants {
+				if m.Fate == report.MutantMissed {
+					check.Evidence = append(check.Evidence, "missed: "+m.Text())
+				}
+			}
+		}
+	}
+	r.Score += check.Points
+}
 
 // Digest tells the tests of a submission from other tests, for whoever remembers which were missed by which.
 func Digest(dir, main string) (string, error) {

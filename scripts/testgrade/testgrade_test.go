@@ -255,7 +255,7 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 
 func TestTheCheckOfALab(t *testing.T) {
 	t.Parallel()
-	of := &manifest.OwnTests{Points: 10, Find: 50}
+	of := &manifest.Lab{Number: 9, Lecture: "docs/lectures/09-shop.md", Tests: &manifest.OwnTests{Points: 10, Find: 50}}
 	run := &report.TestRun{Passed: true, Tests: 1}
 	tests := func(change func(*report.Tests), fates ...report.MutantFate) *report.Tests {
 		made := &report.Tests{Outcome: report.Graded, Own: run, Ours: run, Want: 50}
@@ -279,23 +279,98 @@ func TestTheCheckOfALab(t *testing.T) {
 		{"what does not count does not count", report.Graded, tests(same, report.MutantFound, report.MutantUnseen, report.MutantUntried), report.Passed, 10, ""},
 		{"nothing counts", report.Graded, tests(same, report.MutantUnseen), report.Failed, 0, "they fail on 0 of 0 (0 %)"},
 		{
-			"they fail on the student's operator", report.Graded, tests(func(t *report.Tests) { t.Own = &report.TestRun{} }, report.MutantFound),
-			report.Failed, 0, "they fail on your own operator",
+			"they fail on the student's operator", report.Graded, tests(func(t *report.Tests) { t.Own = &report.TestRun{Tests: 1, Failed: []string{"TestA"}, Seconds: 2} }, report.MutantFound),
+			report.Failed, 0, "on your own operator they fail: TestA (1 test, 2 s)",
 		},
 		{
 			"they were not tried", report.Graded, tests(func(t *report.Tests) { t.Outcome, t.Reason, t.Own = report.TimedOut, "the time was up", nil }, report.MutantFound),
 			report.Failed, 0, "the time was up",
 		},
-		{"the operator was not graded", report.Crashed, tests(same, report.MutantFound), report.Skipped, 0, ""},
+		{"too few can be found", report.Graded, tests(same, report.MutantMissed, report.MutantMissed, report.MutantUntried), report.Failed, 0, "they fail on 0 of 2 (0 %); 1 more were not tried"},
+		{"nothing is known of them", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Unfinished }), report.Skipped, 0, ""},
+		{"the machine failed", report.Graded, tests(func(t *report.Tests) { t.Outcome = report.Error }), report.Skipped, 0, ""},
+		{"the operator was not graded", report.Crashed, nil, report.Skipped, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r := &report.Report{Outcome: test.outcome, Score: 50, MaxScore: 90}
 			Add(r, test.tests, of)
 			got := r.Checks[0]
+			if machine := test.tests != nil && test.tests.Outcome == report.Error; machine != (r.Outcome == report.Error) {
+				t.Errorf("the outcome of the run is %s", r.Outcome)
+			}
 			if got.Status != test.status || got.Points != test.points || got.Observed != test.observed || r.Score != 50+test.points || r.MaxScore != 100 {
 				t.Errorf("it is %+v, in a report with %d of %d", got, r.Score, r.MaxScore)
 			}
 		})
+	}
+}
+
+// shop is a lab whose solution adds, and of which two mutants do not.
+func shop(t *testing.T) (lab *manifest.Lab, solution string) {
+	t.Helper()
+	const adds = "-- go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n-- cmd/main.go --\n" + samples.Program +
+		"-- a/a.go --\npackage a\n\n// Add adds.\nfunc Add(a, b int) int { return a + b }\n"
+	mutants := "skeleton:\n  fails: {a: b}\nmutants:\n"
+	for name, operator := range map[string]string{"subtracts": "-", "multiplies": "*"} {
+		mutants += "- {name: " + name + ", misconception: It is the same., edits: [{file: a/a.go, find: a + b, replace: a " + operator + " b}], fails: {a: b}}\n"
+	}
+	return &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 10}}, samples.Lay(t, adds+"-- mutants.yaml --\n"+mutants)
+}
+
+// submitted is a submission to that lab: its operator and its test.
+func submitted(t *testing.T, operator, test string) string {
+	t.Helper()
+	return samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- a/a.go --\npackage a\n\nfunc Add(a, b int) int { "+operator+" }\n"+
+		"-- a/a_test.go --\npackage a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif "+test+" {\n\t\tt.Fail()\n\t}\n}\n")
+}
+
+func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	lab, solution := shop(t)
+	var said []string
+	run := func(dir string, known *report.Tests, only bool) *report.Tests {
+		said = nil
+		return Run(t.Context(), Options{
+			Lab: lab, Dir: dir, Solution: solution, Known: known, OnlyKnown: only, Parallel: 1,
+			Say: func(what string, _, _ int) { said = append(said, what) },
+		})
+	}
+	const right, strong = "return a + b", "Add(2, 3) != 5"
+	if got := run(submitted(t, right, strong), nil, true); got.Outcome != report.Unfinished || len(said) > 0 {
+		t.Errorf("nothing is known, and nothing may be run: %+v, after %q", got, said)
+	}
+	first := run(submitted(t, right, strong), nil, false)
+	if !first.FullMarks() || first.Known || first.Share() != 100 {
+		t.Fatalf("the first run is %+v", first)
+	}
+	if got := run(submitted(t, right, strong), first, true); !got.FullMarks() || !got.Known || len(said) > 0 {
+		t.Errorf("nothing has changed: %+v, after %q", got, said)
+	}
+	wrong := submitted(t, "return a - b", strong)
+	if got := run(wrong, first, true); got.Outcome != report.Unfinished || len(said) > 0 {
+		t.Errorf("the operator has changed, and nothing may be run: %+v, after %q", got, said)
+	}
+	if got := run(wrong, first, false); got.FullMarks() || !got.Known || got.Own.Passed || !slices.Equal(said, []string{"your tests on your operator"}) {
+		t.Errorf("the operator has changed: %+v, after %q", got, said)
+	}
+	if got := run(submitted(t, right, "Add(2, 3) < 5"), first, false); got.FullMarks() || got.Known || got.Share() != 50 || !slices.Contains(said, "mutants") {
+		t.Errorf("the test has changed: %+v, after %q", got, said)
+	}
+}
+
+func TestARunEndsWhenItIsDecided(t *testing.T) {
+	t.Parallel()
+	lab, solution := shop(t)
+	for _, test := range []struct {
+		find int
+		test string
+		full bool
+	}{{50, "Add(2, 3) != 5", true}, {80, "false", false}} {
+		lab.Tests.Find = test.find
+		got := Run(t.Context(), Options{Lab: lab, Dir: submitted(t, "return a + b", test.test), Solution: solution, Decide: true, Parallel: 1})
+		if got.Outcome != report.Graded || got.FullMarks() != test.full || got.Count(report.MutantUntried) != 1 {
+			t.Errorf("of two, %d %% must be found: %+v", test.find, got)
+		}
 	}
 }
