@@ -157,7 +157,10 @@ func (g *grading) run(ctx context.Context) (err error) {
 	if err := g.note(own); err != nil {
 		return err
 	}
-	ownKnown := g.takeKnown()
+	ownKnown, err := g.takeKnown()
+	if err != nil {
+		return err
+	}
 	if g.OnlyKnown && (!g.report.Known || !ownKnown) {
 		return errUnknown
 	}
@@ -193,18 +196,25 @@ func (g *grading) note(own *submission.Submission) (err error) {
 }
 
 // takeKnown takes from an earlier report what is still true, and reports whether that is so of the submission's operator. An earlier run
-// that came to no verdict on the mutants says nothing.
-func (g *grading) takeKnown() (own bool) {
+// that came to no verdict on the mutants says nothing, unless the tests failed on the solution.
+func (g *grading) takeKnown() (own bool, err error) {
 	known := g.Known
-	if known == nil || known.Outcome != report.Graded || known.Digest != g.report.Digest || known.Want != g.report.Want || len(g.Only) > 0 {
-		return false
+	if known == nil || known.Digest != g.report.Digest || known.Want != g.report.Want || len(g.Only) > 0 {
+		return false, nil
+	}
+	if known.Outcome == report.NotBuilt && known.Ours != nil && !known.Ours.Passed {
+		g.report.Known, g.report.Ours = true, known.Ours
+		return false, &submission.Problem{Reason: known.Reason}
+	}
+	if known.Outcome != report.Graded {
+		return false, nil
 	}
 	g.report.Known, g.report.Notices, g.report.Ours, g.report.Mutants = true, known.Notices, known.Ours, known.Mutants
 	if known.OwnDigest != g.report.OwnDigest {
-		return false
+		return false, nil
 	}
 	g.report.Own = known.Own
-	return true
+	return true, nil
 }
 
 // copied is a copy of a module in the scope.
@@ -517,6 +527,9 @@ func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
 		switch {
 		case t.Outcome != report.Graded:
 			check.Observed = t.Reason
+			if t.Ours != nil {
+				check.Evidence = t.Ours.Output
+			}
 		case !t.Own.Passed:
 			check.Observed = "on your own operator " + t.Own.Summary()
 			check.Evidence = t.Own.Output

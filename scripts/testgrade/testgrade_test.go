@@ -354,6 +354,12 @@ func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
 	if got := run(wrong, first, false); got.FullMarks() || !got.Known || got.Own.Passed || !slices.Equal(said, []string{"your tests on your operator"}) {
 		t.Errorf("the operator has changed: %+v, after %q", got, said)
 	}
+	for i, known := range []*report.Tests{nil, run(submitted(t, right, "true"), nil, false)} {
+		got := run(submitted(t, right, "true"), known, false)
+		if got.Outcome != report.NotBuilt || got.Known != (i > 0) || (len(said) == 0) != got.Known || !strings.Contains(got.Reason, "(TestAdd)") {
+			t.Errorf("the test fails on a right operator: %+v, after %q", got, said)
+		}
+	}
 	if got := run(submitted(t, right, "Add(2, 3) < 5"), first, false); got.FullMarks() || got.Known || got.Share() != 50 || !slices.Contains(said, "mutants") {
 		t.Errorf("the test has changed: %+v, after %q", got, said)
 	}
