@@ -295,6 +295,8 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 	switch {
 	case len(c.expectation.Fails) > 0:
 		expected = "fails " + strings.Join(slices.Sorted(maps.Keys(c.expectation.Fails)), ", ")
+	case c.expectation.Outcome != "":
+		expected = "ends as " + c.expectation.Outcome
 	case c.ungraded:
 		expected = "survives"
 	case c.torture && c.falls != "":
@@ -453,6 +455,12 @@ func tortureDeviations(trials *grade.Trials, falls string) []string {
 func deviations(result *report.Report, expectation mutant.Expectation) []string {
 	fails := expectation.Fails
 	var all []string
+	if expectation.Outcome != "" {
+		if string(result.Outcome) != expectation.Outcome {
+			all = append(all, fmt.Sprintf("the outcome is %s, and must be %s", result.Outcome, expectation.Outcome))
+		}
+		return all
+	}
 	if result.Outcome != report.Graded {
 		all = append(all, fmt.Sprintf("the outcome is %s: %s", result.Outcome, result.Reason))
 		for _, d := range result.Diagnostics {

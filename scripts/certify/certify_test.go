@@ -82,6 +82,19 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
+// The skeleton of a lab that begins nearly empty is no operator.
+func TestDeviationsOfWhatIsNotGraded(t *testing.T) {
+	t.Parallel()
+	wanted := mutant.Expectation{Outcome: string(report.NotStarted)}
+	if got := deviations(&report.Report{Outcome: report.NotStarted}, wanted); len(got) > 0 {
+		t.Errorf("a skeleton that ends as it must deviates: %q", got)
+	}
+	want := []string{"the outcome is graded, and must be not-started"}
+	if got := deviations(&report.Report{Outcome: report.Graded}, wanted); !slices.Equal(got, want) {
+		t.Errorf("the deviations of a skeleton that is graded are %q, want %q", got, want)
+	}
+}
+
 func TestDeviationsOfATorture(t *testing.T) {
 	t.Parallel()
 	survived := &grade.Trials{Run: report.Report{Outcome: report.Graded, Seed: 7}, Tried: 3, Of: 3}

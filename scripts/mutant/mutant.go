@@ -31,6 +31,9 @@ type Expectation struct {
 	Fails map[string]string `json:"fails"`
 	// Explained is the one of them that a student is shown first. It is left out where only one fails.
 	Explained string `json:"explained,omitempty"`
+	// Outcome is for the skeleton of a lab that begins nearly empty: it can't be graded, and the run ends with this outcome of a report,
+	// such as not-started. Then no check fails. Empty: it is graded.
+	Outcome string `json:"outcome,omitempty"`
 }
 
 // Mutant is a wrong solution.
@@ -73,7 +76,13 @@ func Load(solution string) (*List, error) {
 }
 
 func (l *List) problems() []error {
-	problems := []error{l.Skeleton.check("the skeleton")}
+	var problems []error
+	switch {
+	case l.Skeleton.Outcome == "":
+		problems = append(problems, l.Skeleton.check("the skeleton"))
+	case len(l.Skeleton.Fails) > 0:
+		problems = append(problems, errors.New("the skeleton is not graded, so that it fails no checks: leave out one of fails and outcome"))
+	}
 	seen := map[string]bool{}
 	for _, m := range l.Mutants {
 		if seen[m.Name] {
@@ -93,6 +102,9 @@ func (l *List) problems() []error {
 
 func (m *Mutant) check() error {
 	who := "the mutant " + m.Name
+	if m.Outcome != "" {
+		return fmt.Errorf("%s has an outcome: only a skeleton need not be graded", who)
+	}
 	if m.Torture == "" {
 		return m.Expectation.check(who)
 	}
