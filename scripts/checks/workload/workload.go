@@ -36,6 +36,8 @@ var (
 	Services    = corev1.SchemeGroupVersion.WithResource("services")
 )
 
+var children = []schema.GroupVersionResource{Deployments, Services}
+
 // Owners is all objects of an operator's kind, with all Deployments and Services of the cluster: a view that watches keep.
 type Owners struct {
 	// Client and Dynamic are an administrator's. Resource is the operator's kind.
@@ -73,7 +75,7 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 	if o.pages, err = pagesClient(config); err != nil {
 		return nil, err
 	}
-	for _, watched := range []schema.GroupVersionResource{resource, Deployments, Services} {
+	for _, watched := range append([]schema.GroupVersionResource{resource}, children...) {
 		informer := dynamicinformer.NewFilteredDynamicInformer(o.Dynamic, watched, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { o.arrived(object); o.notify() },
@@ -199,14 +201,24 @@ func (o *Owners) All(namespaces ...string) (names []types.NamespacedName) {
 // Children are the Deployments or the Services of an owner that live, by name: those that have it as an owner, and those that are called
 // after it, as NAME or NAME-page. One of another owner is not its child, whatever its name.
 func Children[T any](o *Owners, of schema.GroupVersionResource, owner *unstructured.Unstructured) []T {
-	var children []T
+	var found []T
 	for _, object := range o.children(of, owner) {
 		child := new(T)
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, child) == nil {
-			children = append(children, *child)
+			found = append(found, *child)
 		}
 	}
-	return children
+	return found
+}
+
+// Named is the Deployment or the Service of a name, whosever it is; false: there is none.
+func Named[T any](o *Owners, of schema.GroupVersionResource, name types.NamespacedName) (found T, there bool) {
+	object, there, err := o.informers[of].GetStore().GetByKey(name.String())
+	if err != nil || !there {
+		return found, false
+	}
+	err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.(*unstructured.Unstructured).Object, &found)
+	return found, err == nil
 }
 
 func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Unstructured) (found []*unstructured.Unstructured) {
@@ -285,7 +297,7 @@ func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1
 // Collect removes the children that have an owner which is gone, as the garbage collector does.
 func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured) error {
 	background := metav1.DeletePropagationBackground
-	for _, of := range []schema.GroupVersionResource{Deployments, Services} {
+	for _, of := range children {
 		for _, child := range o.children(of, owner) {
 			if !slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
 				continue

@@ -1,0 +1,609 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webapp_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// served needs no operator: it is about the CRD.
+func served() frameworktypes.Feature {
+	return features.New("the API server serves WebApps").
+		Assess("with the fields of the task", check.Assess(assess(func(v visit) {
+			const expected = "the API server serves apps.lva.io/v1alpha1, kind WebApp, plural webapps, namespaced, with the subresources status and scale"
+			var names []string
+			for _, r := range v.town.resources {
+				names = append(names, r.Name)
+			}
+			i := slices.IndexFunc(v.town.resources, func(r metav1.APIResource) bool { return r.Name == webapps.Resource })
+			switch {
+			case len(names) == 0:
+				v.Fail(v.t, expected, "it serves nothing of apps.lva.io/v1alpha1: no CRD of the submission says so")
+			case i < 0:
+				v.Fail(v.t, expected, "of apps.lva.io/v1alpha1 it serves "+strings.Join(names, ", "))
+			case v.town.resources[i].Kind != kind.Kind || !v.town.resources[i].Namespaced:
+				v.Fail(v.t, expected, fmt.Sprintf("the kind is %s, and namespaced: %t", v.town.resources[i].Kind, v.town.resources[i].Namespaced))
+			}
+			for _, subresource := range []string{"/status", "/scale"} {
+				if !v.town.serves(webapps.Resource + subresource) {
+					v.Fail(v.t, expected, "it serves "+strings.Join(names, ", "))
+				}
+			}
+			v.validates()
+		}))).Feature()
+}
+
+// validates sends WebApps that are never stored: what is asked for is a dry run.
+func (v visit) validates() {
+	v.t.Helper()
+	edits := []struct {
+		what string
+		ok   bool
+		edit func(spec map[string]any)
+	}{
+		{"one with an image, a port and replicas", true, func(map[string]any) {}},
+		{"one without replicas", true, func(spec map[string]any) { delete(spec, "replicas") }},
+		{"one with 0 replicas", true, func(spec map[string]any) { spec["replicas"] = int64(0) }},
+		{"one with a port that is out of the range of node ports, which is the cluster's and not the CRD's", true, func(spec map[string]any) { spec["nodePortNumber"] = int64(80) }},
+		{"one without an image", false, func(spec map[string]any) { delete(spec, "image") }},
+		{"one with an empty image", false, func(spec map[string]any) { spec["image"] = "" }},
+		{"one without a port", false, func(spec map[string]any) { delete(spec, "nodePortNumber") }},
+		{"one with port 0", false, func(spec map[string]any) { spec["nodePortNumber"] = int64(0) }},
+		{"one with port 65536", false, func(spec map[string]any) { spec["nodePortNumber"] = int64(65536) }},
+		{"one whose port is a text", false, func(spec map[string]any) { spec["nodePortNumber"] = "30080" }},
+		{"one with -1 replicas", false, func(spec map[string]any) { spec["replicas"] = int64(-1) }},
+	}
+	for _, e := range edits {
+		object := v.town.draw(plans).New()
+		spec := object.Object["spec"].(map[string]any)
+		e.edit(spec)
+		_, err := v.town.Dynamic.Resource(webapps).Namespace(plans).Create(v.ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+			v.OK(v.t, "asking for a dry run", err)
+		}
+		switch {
+		case e.ok && err != nil:
+			v.Fail(v.t, "the API server accepts a WebApp as the task has it: "+e.what, "it refuses it: "+err.Error())
+		case !e.ok && err == nil:
+			v.Fail(v.t, "the API server refuses a WebApp that can't be meant: "+e.what, fmt.Sprintf("it accepts spec %v", spec))
+		}
+	}
+}
+
+// deployment is the only Deployment of a WebApp, and service its only Service. wrong says what is there instead.
+func (t *town) deployment(a *app) (found appsv1.Deployment, wrong string) {
+	all := workload.Children[appsv1.Deployment](t.Owners, workload.Deployments, a.object)
+	if len(all) != 1 {
+		return found, fmt.Sprintf("%s has %s", a.Name, counted(len(all), "Deployment"))
+	}
+	return all[0], ""
+}
+
+func (t *town) service(a *app) (found corev1.Service, wrong string) {
+	all := workload.Children[corev1.Service](t.Owners, workload.Services, a.object)
+	if len(all) != 1 {
+		return found, fmt.Sprintf("%s has %s", a.Name, counted(len(all), "Service"))
+	}
+	return all[0], ""
+}
+
+// wrong says what is wrong with the children of a WebApp; empty: they are as its spec says.
+func (t *town) wrong(a *app) string {
+	deployment, wrong := t.deployment(a)
+	if wrong != "" {
+		return wrong
+	}
+	if wrong := wrongDeployment(a, &deployment); wrong != "" {
+		return wrong
+	}
+	service, wrong := t.service(a)
+	if wrong != "" {
+		return wrong
+	}
+	return wrongService(a, &service, &deployment)
+}
+
+func wrongDeployment(a *app, d *appsv1.Deployment) string {
+	containers := d.Spec.Template.Spec.Containers
+	has := func(image string) bool {
+		return slices.ContainsFunc(containers, func(c corev1.Container) bool { return c.Image == image })
+	}
+	switch {
+	case d.Name != a.Name:
+		return fmt.Sprintf("its Deployment is called %s", d.Name)
+	case d.Spec.Replicas == nil || *d.Spec.Replicas != a.replicas:
+		return fmt.Sprintf("the Deployment %s has replicas: %d", d.Name, deref(d.Spec.Replicas))
+	case !has(a.image):
+		return fmt.Sprintf("the Deployment %s has the image %s", d.Name, containers[0].Image)
+	}
+	for _, image := range a.before {
+		if image != a.image && has(image) {
+			return fmt.Sprintf("the Deployment %s has the image of before as well: %s", d.Name, image)
+		}
+	}
+	return ""
+}
+
+func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
+	// d is nil if the Deployment is somebody else's.
+	switch {
+	case s.Name != a.Name:
+		return fmt.Sprintf("its Service is called %s", s.Name)
+	case s.Spec.Type != corev1.ServiceTypeNodePort:
+		return fmt.Sprintf("the Service %s is of type %s", s.Name, s.Spec.Type)
+	case len(s.Spec.Ports) != 1:
+		return fmt.Sprintf("the Service %s has %s", s.Name, counted(len(s.Spec.Ports), "port"))
+	case s.Spec.Ports[0].NodePort != a.port:
+		return fmt.Sprintf("the Service %s has the node port %d", s.Name, s.Spec.Ports[0].NodePort)
+	case d == nil:
+		return ""
+	case len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)):
+		return fmt.Sprintf("the selector of the Service %s (%s) does not match the Pods of the Deployment (%s)", s.Name,
+			labels.Set(s.Spec.Selector), labels.Set(d.Spec.Template.Labels))
+	}
+	if leads := leadsTo(s.Spec.Ports[0], a.image, d.Spec.Template.Spec.Containers); leads != serverPort {
+		return fmt.Sprintf("the Service %s has the targetPort %s, and that is port %d of the container", s.Name, s.Spec.Ports[0].TargetPort.String(), leads)
+	}
+	return ""
+}
+
+// leadsTo is the port of a container to which a Service's port leads; 0: to none.
+func leadsTo(port corev1.ServicePort, image string, containers []corev1.Container) int32 {
+	if port.TargetPort.Type == intstr.Int {
+		if port.TargetPort.IntVal == 0 {
+			return port.Port
+		}
+		return port.TargetPort.IntVal
+	}
+	for _, container := range containers {
+		for _, named := range container.Ports {
+			if named.Name == port.TargetPort.StrVal && container.Image == image {
+				return named.ContainerPort
+			}
+		}
+	}
+	return 0
+}
+
+func deref(n *int32) int32 {
+	if n == nil {
+		return -1
+	}
+	return *n
+}
+
+func (a *app) String() string {
+	return fmt.Sprintf("%s has a Deployment with replicas: %d and the image %s, and a Service of type NodePort at %d that leads to port %d of its Pods, both called as it is",
+		a.Name, a.replicas, a.image, a.port, serverPort)
+}
+
+// asSpecified waits until the children of WebApps are as their specs say.
+func (v visit) asSpecified(apps ...*app) {
+	v.t.Helper()
+	v.asSpecifiedWithin(0, apps...)
+}
+
+// asSpecifiedWithin is asSpecified for an operator that may be silent for longer; 0: for no longer than usual.
+func (v visit) asSpecifiedWithin(patience time.Duration, apps ...*app) {
+	v.t.Helper()
+	var wants []string
+	for _, a := range apps {
+		wants = append(wants, a.String())
+	}
+	v.eventually(patience, strings.Join(wants, "; "), func() string {
+		for _, a := range apps {
+			if wrong := v.town.wrong(a); wrong != "" {
+				return wrong
+			}
+		}
+		return ""
+	})
+}
+
+// eventually waits until nothing is wrong any more.
+func (v visit) eventually(patience time.Duration, expected string, wrong func() string) {
+	v.t.Helper()
+	look := func() (string, bool) {
+		is := wrong()
+		return is, is == ""
+	}
+	if patience == 0 {
+		v.Eventually(v.ctx, v.t, expected, v.town.Changed, look)
+		return
+	}
+	v.EventuallyWithin(v.ctx, v.t, expected, patience, v.town.Changed, look)
+}
+
+func children() frameworktypes.Feature {
+	return features.New("a WebApp has a Deployment and a Service").
+		Assess("of what its spec says", check.Assess(assess(func(v visit) {
+			a := v.town.draw(plans)
+			a.replicas = int32(2 + v.town.random.IntN(4)) //nolint:gosec // it is below 6
+			v.create(a)
+			v.asSpecified(a)
+			v.Settle(v.ctx, v.t)
+			if wrong := v.town.wrong(a); wrong != "" {
+				v.Fail(v.t, "the children of "+a.Name+" stay as they are", wrong)
+			}
+		}))).Feature()
+}
+
+// owner asks for all that the garbage collector goes by. The collector itself hears of a new kind within 30 s, and so long nobody waits here.
+func owner() frameworktypes.Feature {
+	return features.New("a WebApp is the controller of its children").
+		Assess("by their owner references", check.Assess(assess(func(v visit) {
+			a := v.planned()
+			deployment, _ := v.town.deployment(a)
+			service, _ := v.town.service(a)
+			for _, child := range []struct {
+				what string
+				metav1.Object
+			}{{"Deployment", &deployment}, {"Service", &service}} {
+				expected := fmt.Sprintf("the %s %s has %s as its controller and as its only owner (metadata.ownerReferences), so that it goes with it", child.what, child.GetName(), a.Name)
+				references := child.GetOwnerReferences()
+				switch {
+				case len(references) != 1:
+					v.Fail(v.t, expected, "it has "+counted(len(references), "owner"))
+				case references[0].UID != a.object.GetUID():
+					v.Fail(v.t, expected, "its owner has another UID than "+a.Name)
+				case references[0].APIVersion != kind.GroupVersion().String() || references[0].Kind != kind.Kind || references[0].Name != a.Name:
+					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s", references[0].Kind, references[0].Name, references[0].APIVersion))
+				case references[0].Controller == nil || !*references[0].Controller:
+					v.Fail(v.t, expected, a.Name+" is an owner of it, and not its controller")
+				case len(child.GetFinalizers()) > 0:
+					v.Fail(v.t, expected, "it has a finalizer, which would keep it: "+strings.Join(child.GetFinalizers(), ", "))
+				}
+			}
+			// With a finalizer of somebody else it is there for a while after it was deleted, and its children may go before it.
+			v.OK(v.t, "adding a finalizer", v.finalizers(a, `["`+keepIt+`"]`))
+			defer func() { _ = v.finalizers(a, "null") }()
+			v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
+			v.eventually(0, a.Name+" is being deleted", func() string {
+				if object, there := v.town.Get(a.NamespacedName); there && object.GetDeletionTimestamp() == nil {
+					return "it is not"
+				}
+				return ""
+			})
+			v.staysGone(a)
+			v.OK(v.t, "removing the finalizer", v.finalizers(a, "null"))
+			v.staysGone(a)
+		}))).Feature()
+}
+
+// finalizers sets the finalizers of a WebApp to a JSON list.
+func (v visit) finalizers(a *app, list string) error {
+	_, err := v.town.Patch(v.ctx, a.NamespacedName, `{"metadata":{"finalizers":`+list+`}}`)
+	return ignoreGone(err)
+}
+
+// staysGone removes the children of a WebApp that was deleted, as the garbage collector does, and fails if the operator goes on making some. That it has made one when its cache was behind is
+// nobody's fault: the garbage collector finds that, too.
+func (v visit) staysGone(a *app) {
+	v.t.Helper()
+	const most = 2
+	v.OK(v.t, "removing the children of "+a.Name, v.town.Collect(v.ctx, a.object))
+	for n := 0; ; n++ {
+		v.Settle(v.ctx, v.t)
+		deployments := len(workload.Children[appsv1.Deployment](v.town.Owners, workload.Deployments, a.object))
+		services := len(workload.Children[corev1.Service](v.town.Owners, workload.Services, a.object))
+		if deployments+services == 0 {
+			return
+		}
+		if n == most {
+			v.Fail(v.t, fmt.Sprintf("nothing is made for %s, which was deleted", a.Name),
+				fmt.Sprintf("there is %s, and there is %s", counted(deployments, "Deployment"), counted(services, "Service")))
+		}
+		v.OK(v.t, "removing the children of "+a.Name, v.town.Collect(v.ctx, a.object))
+	}
+}
+
+func defaultReplicas() frameworktypes.Feature {
+	return features.New("a WebApp has one Pod unless it says otherwise").
+		Assess("which its scale tells as well", check.Assess(assess(func(v visit) {
+			a := v.town.draw(plans)
+			a.silent = true
+			v.create(a)
+			v.asSpecified(a)
+			if is := v.scaleOf(a); is.Spec.Replicas != 1 {
+				v.Fail(v.t, fmt.Sprintf("the scale of %s, which says nothing about replicas, has spec.replicas: 1", a.Name), fmt.Sprintf("it has spec.replicas: %d", is.Spec.Replicas))
+			}
+		}))).Feature()
+}
+
+func replicasZero() frameworktypes.Feature {
+	return features.New("0 replicas are none").
+		Assess("at the beginning and later", check.Assess(assess(func(v visit) {
+			a, b := v.town.draw(plans), v.planned()
+			a.replicas = 0
+			v.create(a)
+			v.setReplicas(b, 0)
+			v.asSpecified(a, b)
+			all := workload.Wanted{Of: availableType, Status: "True"}
+			v.conditions(a, "0 Pods are asked for, and there are 0", all, workload.Wanted{Of: degradedType, Status: "False"})
+			v.conditions(b, "0 Pods are asked for, and there are 0", all)
+			v.setReplicas(a, 2)
+			v.asSpecified(a)
+		}))).Feature()
+}
+
+func changes() frameworktypes.Feature {
+	return features.New("children follow the spec").
+		Assess("and stay the same objects", check.Assess(assess(func(v visit) {
+			a := v.planned()
+			deployment, _ := v.town.deployment(a)
+			service, _ := v.town.service(a)
+			edits := []func(){
+				func() { v.setImage(a, v.town.drawImage()) },
+				func() { v.setPort(a, v.town.ports.Draw()) },
+				func() { v.setReplicas(a, a.replicas+2) },
+			}
+			for _, i := range v.town.random.Perm(len(edits)) {
+				edits[i]()
+				v.asSpecified(a)
+			}
+			a.before, a.image, a.port, a.replicas = append(a.before, a.image), v.town.drawImage(), v.town.ports.Draw(), 1
+			v.set(a)
+			v.asSpecified(a)
+			deploymentNow, _ := v.town.deployment(a)
+			serviceNow, _ := v.town.service(a)
+			const expected = "image, port and replicas change, and Deployment and Service stay the same objects, with the same selectors"
+			switch {
+			case deploymentNow.UID != deployment.UID:
+				v.Fail(v.t, expected, "the Deployment was deleted and made again: all its Pods ended at once")
+			case serviceNow.UID != service.UID:
+				v.Fail(v.t, expected, "the Service was deleted and made again: nobody was served meanwhile")
+			case !reflect.DeepEqual(serviceNow.Spec.Selector, service.Spec.Selector):
+				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s", labels.Set(service.Spec.Selector), labels.Set(serviceNow.Spec.Selector)))
+			}
+		}))).Feature()
+}
+
+func deletedChild() frameworktypes.Feature {
+	return features.New("a child that is deleted is made again").
+		Assess("each alone, and both at once", check.Assess(assess(func(v visit) {
+			a, b, c := v.planned(), v.planned(), v.planned()
+			deployments, services := map[*app]types.UID{}, map[*app]types.UID{}
+			for _, one := range []*app{a, c} {
+				deployment, _ := v.town.deployment(one)
+				deployments[one] = deployment.UID
+			}
+			for _, one := range []*app{b, c} {
+				service, _ := v.town.service(one)
+				services[one] = service.UID
+			}
+			v.Idle(v.ctx, v.t) // what comes now is an answer to the deletions
+			for one := range deployments {
+				v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
+			}
+			for one := range services {
+				v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, one.Name, metav1.DeleteOptions{}))
+			}
+			v.eventually(0, fmt.Sprintf("the Deployment of %s, the Service of %s, and both of %s, deleted by hand, are made again", a.Name, b.Name, c.Name), func() string {
+				for _, one := range []*app{a, b, c} {
+					if wrong := v.town.wrong(one); wrong != "" {
+						return wrong
+					}
+					deployment, _ := v.town.deployment(one)
+					service, _ := v.town.service(one)
+					if deployment.UID == deployments[one] || service.UID == services[one] {
+						return "the watch has not told of the deletion"
+					}
+				}
+				return ""
+			})
+		}))).Feature()
+}
+
+// clientOf is a client of one kind of child.
+type clientOf[Child any] interface {
+	Get(context.Context, string, metav1.GetOptions) (Child, error)
+	Update(context.Context, Child, metav1.UpdateOptions) (Child, error)
+}
+
+// edit changes a child as `kubectl edit` would, and returns what it then is.
+func edit[Child metav1.Object](v visit, name string, client clientOf[Child], change func(Child)) (edited Child) {
+	v.t.Helper()
+	v.OK(v.t, "editing a child of "+name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := client.Get(v.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(now)
+		edited, err = client.Update(v.ctx, now, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+		return err
+	}))
+	return edited
+}
+
+func (v visit) editDeployment(a *app, change func(*appsv1.Deployment)) *appsv1.Deployment {
+	v.t.Helper()
+	return edit(v, a.Name, v.town.Client.AppsV1().Deployments(a.Namespace), change)
+}
+
+func (v visit) editService(a *app, change func(*corev1.Service)) *corev1.Service {
+	v.t.Helper()
+	return edit(v, a.Name, v.town.Client.CoreV1().Services(a.Namespace), change)
+}
+
+// ours is the index of the container of the WebApp.
+func ours(d *appsv1.Deployment, image string) int {
+	return max(0, slices.IndexFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == image }))
+}
+
+// drift lets two WebApps be edited at a time: the Deployment of one, and the Service of another one.
+func drift() frameworktypes.Feature {
+	return features.New("a hand edit is undone").
+		Assess("of whatever the spec says", check.Assess(assess(func(v visit) {
+			a, b := v.planned(), v.planned()
+			foreign := v.town.drawImage()
+			a.before = append(a.before, foreign)
+			deployments := []struct {
+				what   string
+				change func(*appsv1.Deployment)
+			}{
+				{"the image was changed", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign }},
+				{"replicas were changed", func(d *appsv1.Deployment) { d.Spec.Replicas = new(a.replicas + 3) }},
+			}
+			services := []struct {
+				what   string
+				change func(*corev1.Service)
+			}{
+				{"the selector was changed to app=nobody", func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} }},
+				{"the targetPort was changed to 1", func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(1) }},
+				{"the node port was changed to another one", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = v.town.ports.Draw() }},
+				{"the type was changed to ClusterIP", func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
+			}
+			template, _ := v.town.deployment(a)
+			service, _ := v.town.service(b)
+			first, second := v.town.random.Perm(len(deployments)), v.town.random.Perm(len(services))
+			for n := range max(len(first), len(second)) {
+				v.Idle(v.ctx, v.t)
+				var told []string
+				generation := template.Generation
+				if n < len(first) {
+					told = append(told, fmt.Sprintf("%s in the Deployment of %s by hand", deployments[first[n]].what, a.Name))
+					if v.editDeployment(a, deployments[first[n]].change).Generation > generation {
+						generation += 2 // one of ours, and one of the repair
+					}
+				}
+				edited := v.editService(b, services[second[n]].change)
+				told = append(told, fmt.Sprintf("%s in the Service of %s", services[second[n]].what, b.Name))
+				v.eventually(0, strings.Join(told, ", and ")+", and the operator puts it back", func() string {
+					if wrong := v.town.wrong(a); wrong != "" {
+						return wrong
+					}
+					if wrong := v.town.wrong(b); wrong != "" {
+						return wrong
+					}
+					now, _ := v.town.deployment(a)
+					is, _ := v.town.service(b)
+					switch {
+					case now.Generation < generation, is.ResourceVersion == service.ResourceVersion, is.ResourceVersion == edited.ResourceVersion:
+						return "the watch has not told of it"
+					case !reflect.DeepEqual(is.Spec.Selector, service.Spec.Selector):
+						return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
+					}
+					return ""
+				})
+				template, _ = v.town.deployment(a)
+				service, _ = v.town.service(b)
+			}
+		}))).Feature()
+}
+
+func add(all *map[string]string, key, value string) {
+	if *all == nil {
+		*all = map[string]string{}
+	}
+	(*all)[key] = value
+}
+
+// Whoever has no stake in a field leaves it alone. What others own is not the operator's, and a repair would be a fight.
+func othersFields() frameworktypes.Feature {
+	return features.New("what others own is left alone").
+		Assess("while image and port change", check.Assess(assess(func(v visit) {
+			const contact, centre, restarted, sidecar = "team.example.com/contact", "team.example.com/cost-centre", "team.example.com/restarted-at", "parasol"
+			a := v.planned()
+			v.editDeployment(a, func(d *appsv1.Deployment) {
+				add(&d.Annotations, contact, "somebody")
+				add(&d.Labels, centre, "web")
+				add(&d.Spec.Template.Annotations, restarted, "today")
+				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: sidecar, Image: "registry.example.com/parasol:v1"})
+			})
+			v.editService(a, func(s *corev1.Service) {
+				add(&s.Annotations, contact, "somebody")
+				add(&s.Labels, centre, "web")
+				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			})
+			lost := func() string {
+				if wrong := v.town.wrong(a); wrong != "" {
+					return wrong
+				}
+				d, _ := v.town.deployment(a)
+				s, _ := v.town.service(a)
+				var lost []string
+				for what, is := range map[string]bool{
+					"an annotation of the Deployment is gone":                                 d.Annotations[contact] == "",
+					"a label of the Deployment is gone":                                       d.Labels[centre] == "",
+					"an annotation of the template (as of `kubectl rollout restart`) is gone": d.Spec.Template.Annotations[restarted] == "",
+					"the container parasol, which was injected, is gone":                      !slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == sidecar }),
+					"an annotation of the Service is gone":                                    s.Annotations[contact] == "",
+					"a label of the Service is gone":                                          s.Labels[centre] == "",
+					"the Service's sessionAffinity is no longer ClientIP":                     s.Spec.SessionAffinity != corev1.ServiceAffinityClientIP,
+				} {
+					if is {
+						lost = append(lost, what)
+					}
+				}
+				slices.Sort(lost)
+				return strings.Join(lost, "; ")
+			}
+			expected := fmt.Sprintf("what others have set in the children of %s stays: labels, annotations, a container, the session affinity", a.Name)
+			v.Settle(v.ctx, v.t)
+			v.eventually(0, expected, lost)
+			a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage(), v.town.ports.Draw()
+			v.set(a)
+			v.asSpecified(a)
+			v.Settle(v.ctx, v.t)
+			v.eventually(0, expected+", also when image and port have changed", lost)
+		}))).Feature()
+}
+
+// apart fails unless no selector of one WebApp matches Pods of the other.
+func (v visit) apart(a, b *app) {
+	v.t.Helper()
+	for _, pair := range [][2]*app{{a, b}, {b, a}} {
+		one, _ := v.town.deployment(pair[0])
+		service, _ := v.town.service(pair[0])
+		other, _ := v.town.deployment(pair[1])
+		pods := labels.Set(other.Spec.Template.Labels)
+		expected := fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name)
+		if labels.SelectorFromSet(service.Spec.Selector).Matches(pods) {
+			v.Fail(v.t, expected, fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well", labels.Set(service.Spec.Selector), pair[0].Name, pair[1].Name))
+		}
+		selector, err := metav1.LabelSelectorAsSelector(one.Spec.Selector)
+		v.OK(v.t, "reading the Deployment's selector", err)
+		if selector.Matches(pods) {
+			v.Fail(v.t, expected, fmt.Sprintf("the Deployment's selector %s does", selector))
+		}
+	}
+}
+
+func twoWebApps() frameworktypes.Feature {
+	return features.New("two WebApps never meet").
+		Assess("in one namespace, and of one name in two", check.Assess(assess(func(v visit) {
+			a, b, c := v.town.draw(plans), v.town.draw(plans), v.town.draw(suburb)
+			b.image, b.Name, c.Name = a.image, a.Name+"-b", a.Name
+			for _, one := range []*app{a, b, c} {
+				v.create(one)
+			}
+			v.asSpecified(a, b, c)
+			v.apart(a, b)
+			v.setPort(a, v.town.ports.Draw())
+			v.asSpecified(a, b, c)
+			v.remove(a)
+			v.OK(v.t, "removing the children, as the garbage collector does", v.town.Collect(v.ctx, a.object))
+			v.Settle(v.ctx, v.t)
+			v.asSpecified(b, c)
+		}))).Feature()
+}

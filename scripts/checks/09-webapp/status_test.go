@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webapp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// scaleOf is the scale of a WebApp, as `kubectl scale` and an autoscaler read it.
+func (v visit) scaleOf(a *app) autoscalingv1.Scale {
+	v.t.Helper()
+	object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Get(v.ctx, a.Name, metav1.GetOptions{}, "scale")
+	v.OK(v.t, "asking for the scale of "+a.Name, err)
+	var is autoscalingv1.Scale
+	v.OK(v.t, "reading a scale", runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &is))
+	return is
+}
+
+// scaleTo changes the scale of a WebApp, as `kubectl scale` and an autoscaler do: it is read and written back.
+func (v visit) scaleTo(a *app, replicas int32) {
+	v.t.Helper()
+	is := v.scaleOf(a)
+	is.Spec.Replicas = replicas
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&is)
+	v.OK(v.t, "writing a scale", err)
+	_, err = v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Update(v.ctx, &unstructured.Unstructured{Object: content}, metav1.UpdateOptions{}, "scale")
+	v.OK(v.t, "scaling "+a.Name, err)
+	a.replicas = replicas
+	object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Get(v.ctx, a.Name, metav1.GetOptions{})
+	v.OK(v.t, "reading "+a.Name, err)
+	a.object = object
+}
+
+func scale() frameworktypes.Feature {
+	return features.New("kubectl scale works").
+		Assess("up and down", check.Assess(assess(func(v visit) {
+			none := v.planned()
+			v.Settle(v.ctx, v.t)
+			if is := v.scaleOf(none); is.Status.Replicas != 0 {
+				v.Fail(v.t, fmt.Sprintf("no Pod is let into the namespace, so that %s has none: status.replicas is 0", none.Name), fmt.Sprintf("it has status.replicas: %d", is.Status.Replicas))
+			}
+			a := v.create(v.town.draw(waiting))
+			for _, replicas := range []int32{1, 3, 2} {
+				if replicas != a.replicas {
+					v.scaleTo(a, replicas)
+				}
+				v.asSpecified(a)
+				v.eventually(statusPatience, fmt.Sprintf("%s is scaled to %d, and then its scale has status.replicas: %d", a.Name, replicas, replicas), func() string {
+					if is := v.scaleOf(a); is.Status.Replicas != replicas || is.Spec.Replicas != replicas {
+						return fmt.Sprintf("it has spec.replicas: %d and status.replicas: %d", is.Spec.Replicas, is.Status.Replicas)
+					}
+					return ""
+				})
+			}
+		}))).Feature()
+}
+
+func names(pods []corev1.Pod) string {
+	var all []string
+	for _, pod := range pods {
+		all = append(all, pod.Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// selector does with the scale what a horizontal Pod autoscaler does: it asks for the Pods by the selector.
+func selector() frameworktypes.Feature {
+	return features.New("an autoscaler finds the Pods").
+		Assess("and no others", check.Assess(assess(func(v visit) {
+			a, b := v.town.draw(waiting), v.town.draw(waiting)
+			a.replicas, b.image, b.Name = 2, a.image, a.Name+"-b"
+			v.create(a)
+			v.create(b)
+			v.asSpecified(a, b)
+			for _, one := range []*app{a, b} {
+				deployment, _ := v.town.deployment(one)
+				expected := fmt.Sprintf("the scale of %s has in status.selector what selects its %s, and no others", one.Name, counted(int(one.replicas), "Pod"))
+				v.eventually(statusPatience, expected, func() string {
+					is := v.scaleOf(one)
+					selector, err := labels.Parse(is.Status.Selector)
+					switch {
+					case err != nil:
+						return fmt.Sprintf("it is %q: %v", is.Status.Selector, err)
+					case selector.Empty():
+						return fmt.Sprintf("it is %q, which selects all Pods", is.Status.Selector)
+					}
+					found, err := v.town.Client.CoreV1().Pods(waiting).List(v.ctx, metav1.ListOptions{LabelSelector: is.Status.Selector})
+					v.OK(v.t, "asking for Pods", err)
+					pods := v.podsOf(&deployment)
+					if len(pods) != int(one.replicas) || names(pods) != names(found.Items) {
+						return fmt.Sprintf("it is %q, which selects %s (%s); the Deployment has %s (%s)", is.Status.Selector, counted(len(found.Items), "Pod"), names(found.Items),
+							counted(len(pods), "Pod"), names(pods))
+					}
+					return ""
+				})
+			}
+		}))).Feature()
+}
+
+// film is every state of a WebApp from a moment on: a condition that is wrong for a moment only is wrong.
+type film struct {
+	mutex  sync.Mutex
+	states []*unstructured.Unstructured
+	stop   context.CancelFunc
+}
+
+// shoot begins to record a WebApp.
+func (v visit) shoot(a *app) *film {
+	v.t.Helper()
+	ctx, stop := context.WithCancel(v.ctx)
+	watch, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + a.Name, ResourceVersion: a.object.GetResourceVersion(),
+	})
+	if err != nil {
+		stop()
+		v.OK(v.t, "watching "+a.Name, err)
+	}
+	f := &film{stop: stop}
+	go func() {
+		for event := range watch.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				f.mutex.Lock()
+				f.states = append(f.states, object)
+				f.mutex.Unlock()
+			}
+		}
+	}()
+	return f
+}
+
+// hasClaimed reports whether a WebApp was ever called available in a generation.
+func (f *film) hasClaimed(generation int64) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return slices.ContainsFunc(f.states, func(object *unstructured.Unstructured) bool {
+		is, _ := workload.ConditionOf(object, availableType)
+		return is.Status == "True" && is.ObservedGeneration == generation
+	})
+}
+
+// available plays the kubelet: no Pod starts here, and the check says which of them is ready.
+func available() frameworktypes.Feature {
+	return features.New("Available tells whether all Pods are ready").
+		Assess("and run what the spec says", check.Assess(assess(func(v visit) {
+			isAvailable, isNot := workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: availableType, Status: "False"}
+			fine := workload.Wanted{Of: degradedType, Status: "False"}
+			a := v.town.draw(waiting)
+			a.replicas = 2
+			v.create(a)
+			v.asSpecified(a)
+			v.conditions(a, "none of 2 Pods is ready", isNot, fine)
+			pods := v.pods(a, 2)
+			v.getReady(pods[0])
+			v.eventually(statusPatience, "the Deployment has one Pod that is ready", func() string {
+				if d, _ := v.town.deployment(a); d.Status.ReadyReplicas != 1 {
+					return fmt.Sprintf("it has %d", d.Status.ReadyReplicas)
+				}
+				return ""
+			})
+			v.Settle(v.ctx, v.t)
+			v.conditions(a, "one of 2 Pods is ready", isNot)
+			v.getReady(pods[1])
+			v.conditions(a, "both Pods are ready", isAvailable, fine)
+
+			film := v.shoot(a)
+			defer film.stop()
+			v.setImage(a, v.town.drawImage())
+			v.asSpecified(a)
+			v.conditions(a, "no Pod runs the new image yet", isNot)
+			v.Settle(v.ctx, v.t)
+			v.conditions(a, "no Pod runs the new image yet", isNot)
+			if film.hasClaimed(a.generation()) {
+				v.Fail(v.t, fmt.Sprintf("the image of %s has changed, and it is not Available for the new generation before its Pods run the new image", a.Name),
+					"for a moment it was: the Deployment's status was still that of its generation before (status.observedGeneration)")
+			}
+			v.rollOut(a)
+			v.conditions(a, "both Pods run the new image and are ready", isAvailable, fine)
+		}))).Feature()
+}
+
+// pods waits until a WebApp has as many Pods.
+func (v visit) pods(a *app, want int) []corev1.Pod {
+	v.t.Helper()
+	for wait := v.NewWait(statusPatience, 2*statusPatience); ; v.Pause(v.ctx, v.t, waitFor) {
+		deployment, _ := v.town.deployment(a)
+		pods := v.podsOf(&deployment)
+		if len(pods) == want {
+			return pods
+		}
+		if why := wait.Over(v.ctx); why != "" {
+			v.Fail(v.t, fmt.Sprintf("%s has %s", a.Name, counted(want, "Pod")), fmt.Sprintf("it has %s (%s)", counted(len(pods), "Pod"), why))
+		}
+	}
+}
+
+// rollOut lets each new Pod be ready, until the Deployment is done.
+func (v visit) rollOut(a *app) {
+	v.t.Helper()
+	for wait := v.NewWait(statusPatience, 2*statusPatience); ; v.Pause(v.ctx, v.t, waitFor) {
+		deployment, wrong := v.town.deployment(a)
+		is := deployment.Status
+		if wrong == "" && is.ObservedGeneration == deployment.Generation && is.UpdatedReplicas == a.replicas && is.AvailableReplicas == a.replicas && is.Replicas == a.replicas {
+			return
+		}
+		v.getReady(v.podsOf(&deployment)...)
+		if why := wait.Over(v.ctx); why != "" {
+			v.Fail(v.t, "the Deployment of "+a.Name+" is rolled out", fmt.Sprintf("%d of its Pods are new (%s)", is.UpdatedReplicas, why))
+		}
+	}
+}
+
+const (
+	// pagePatience is for an operator that has done its part: then a Pod starts, which takes its time on a busy machine.
+	pagePatience = 40 * time.Second
+	// pagePoll is how often a page is asked: nothing tells when it changes.
+	pagePoll = 100 * time.Millisecond
+)
+
+// answers waits until a page is served at a port.
+func (v visit) answers(a *app) {
+	v.t.Helper()
+	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
+		text, err := v.town.Page(v.ctx, a.port)
+		if closed := (*workload.ClosedError)(nil); err != nil && !errors.As(err, &closed) {
+			v.OK(v.t, "asking for the page", err)
+		}
+		if err == nil && strings.TrimSpace(text) != "" {
+			return
+		}
+		if why := wait.Over(v.ctx); why != "" {
+			v.Fail(v.t, fmt.Sprintf("the web server of %s answers at node port %d", a.Name, a.port), fmt.Sprintf("%v (%s)", err, why))
+		}
+	}
+}
+
+// page is about a WebApp that was made before the first check: its Pod has had time.
+func page() frameworktypes.Feature {
+	return features.New("the web server answers").
+		Assess("at the node port of the spec", check.Assess(assess(func(v visit) {
+			if v.town.Node == "" {
+				v.Skip(v.t, "the cluster has no node on which a Pod could run (`make up NODE=1` says why)")
+			}
+			a := v.town.first
+			v.town.first = nil
+			if a == nil {
+				a = v.town.draw(street)
+				a.image = serverImage
+				v.create(a)
+			}
+			v.asSpecified(a)
+			v.answers(a)
+			v.conditionsWithin(a, "the page is served", pagePatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
+			old := a.port
+			v.setPort(a, v.town.ports.Draw())
+			v.asSpecified(a)
+			v.answers(a)
+			for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
+				listens, _, err := v.town.Listens(v.ctx, old)
+				v.OK(v.t, "asking whether the port is open", err)
+				if !listens {
+					return
+				}
+				if why := wait.Over(v.ctx); why != "" {
+					v.Fail(v.t, fmt.Sprintf("the port is another one, and nobody answers at node port %d any longer", old), fmt.Sprintf("it is still open (%s)", why))
+				}
+			}
+		}))).Feature()
+}
+
+// untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.
+const untilSeen = 50 * time.Millisecond
+
+func settles() frameworktypes.Feature {
+	return features.New("at rest once right").
+		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
+			a := v.planned()
+			v.AtRest(v.ctx, v.t)
+			began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
+			for n := range 3 {
+				_, err := v.town.Patch(v.ctx, a.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"street":"%d"}}}`, n))
+				v.OK(v.t, "labelling a WebApp", err)
+				v.Pause(v.ctx, v.t, untilSeen)
+			}
+			v.AtRest(v.ctx, v.t)
+			v.wroteNothing(began, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: no child, no status, no Event", a.Name), "")
+			v.NoErrors(v.ctx, v.t, logged, a.Name)
+		}))).Feature()
+}
+
+// wroteNothing fails if the operator has written since; with a name: what has that name.
+func (v visit) wroteNothing(since audit.Mark, expected, name string) {
+	v.t.Helper()
+	writes := v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+		return e.Resource != "leases" && (name == "" || e.Name == name)
+	}))
+	if len(writes) > 0 {
+		v.Fail(v.t, expected, fmt.Sprintf("it sent %d writes", len(writes)), lines(writes)...)
+	}
+}
+
+func restart() frameworktypes.Feature {
+	return features.New("right after a restart").
+		Assess("what is right is left alone, and what changed meanwhile is put right", check.Assess(assess(func(v visit) {
+			a, b, c, d := v.planned(), v.planned(), v.planned(), v.town.draw(plans)
+			v.AtRest(v.ctx, v.t)
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			v.setImage(b, v.town.drawImage())
+			v.setPort(c, v.town.ports.Draw())
+			v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, b.Name, metav1.DeleteOptions{}))
+			v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, c.Name, metav1.DeleteOptions{}))
+			v.create(d)
+			began := v.Audit.Now()
+			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+			v.asSpecified(a, b, c, d)
+			v.AtRest(v.ctx, v.t)
+			v.wroteNothing(began, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", a.Name), a.Name)
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			// The checks after this one need it, whatever came of this one.
+			return c.Operator.Start(ctx)
+		})).Feature()
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webapp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/discovery"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// The namespaces of the checks.
+const (
+	street  = "webapp-street"  // Pods run here
+	plans   = "webapp-plans"   // a quota lets no Pod in
+	suburb  = "webapp-suburb"  // another one of those
+	waiting = "webapp-waiting" // Pods are made, and never start
+)
+
+var everywhere = []string{street, plans, suburb, waiting}
+
+// serverImage is a web server of the course. It listens on 8080.
+const serverImage = "operator-labs/lolcow:v1"
+
+// serverPort is where the image of every WebApp listens.
+const serverPort = 8080
+
+// town is all WebApps of the run.
+type town struct {
+	*workload.Owners
+	random *rand.Rand
+	ports  *workload.Ports
+	// resources are those of the API group, as discovery tells of them: without WebApps there is nothing to watch, and Owners is nil.
+	resources []metav1.APIResource
+	names     int
+	// first is a WebApp with a Pod that runs, and squatted one whose port is taken. They are made before the first check, since they need
+	// time, and stay until they have been looked at. Nil: there is none.
+	first    *app
+	squatted *squat
+}
+
+// squat is a WebApp whose node port another Service has.
+type squat struct {
+	*app
+	squatter string
+	since    audit.Mark
+	began    time.Time
+}
+
+type townKey struct{}
+
+func townOf(ctx context.Context) *town { return ctx.Value(townKey{}).(*town) }
+
+// openTown makes the namespaces, and the WebApps that need time.
+func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
+	t := &town{random: rand.New(rand.NewPCG(uint64(suite.Seed), 9))} //nolint:gosec // a seed must draw the same each time
+	client, err := discovery.NewDiscoveryClientForConfig(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	list, err := client.ServerResourcesForGroupVersion(webapps.GroupVersion().String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("asking what the API server serves: %w", err)
+	}
+	if list != nil {
+		t.resources = list.APIResources
+	}
+	if !t.serves(webapps.Resource) {
+		return t, nil // That is for the first check to tell.
+	}
+	if t.Owners, err = workload.Open(ctx, suite.Config, webapps); err != nil {
+		return nil, err
+	}
+	if t.ports, err = t.FreePorts(ctx, t.random); err != nil {
+		return nil, err
+	}
+	for _, name := range everywhere {
+		if err := t.Namespace(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(t.ForbidPods(ctx, plans), t.ForbidPods(ctx, suburb), t.HoldPods(ctx, waiting)); err != nil {
+		return nil, err
+	}
+	// What comes of them is for the checks.
+	if t.Node != "" {
+		first := t.draw(street)
+		first.image = serverImage
+		if first.object, err = t.Create(ctx, first.New()); err == nil {
+			t.first = first
+		}
+	}
+	t.squatted, _ = t.squat(ctx, suite)
+	return t, nil
+}
+
+func (t *town) serves(resource string) bool {
+	return slices.ContainsFunc(t.resources, func(r metav1.APIResource) bool { return r.Name == resource })
+}
+
+func (t *town) lag() time.Duration {
+	if t.Owners == nil {
+		return 0
+	}
+	return t.Lag()
+}
+
+// squat makes a WebApp whose node port another Service has.
+func (t *town) squat(ctx context.Context, suite *check.Suite) (*squat, error) {
+	s := &squat{app: t.draw(suburb)}
+	s.squatter = "squatter-" + s.Name
+	service := t.foreignService(types.NamespacedName{Namespace: suburb, Name: s.squatter})
+	service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, s.port
+	if _, err := t.Client.CoreV1().Services(suburb).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("taking a node port: %w", err)
+	}
+	s.since, s.began = suite.Audit.Now(), time.Now()
+	object, err := t.Create(ctx, s.New())
+	s.object = object
+	return s, err
+}
+
+// foreignService is a Service that somebody has made by hand.
+func (t *town) foreignService(name types.NamespacedName) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace, Labels: map[string]string{"team": "somebody"}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"team": "somebody"}, Ports: []corev1.ServicePort{{Name: "web", Port: 8000, TargetPort: intstr.FromInt32(8000)}},
+		},
+	}
+}
+
+// app is a WebApp as the checks want it.
+type app struct {
+	types.NamespacedName
+	image    string
+	port     int32
+	replicas int32
+	silent   bool                       // replicas are not stated; then they are 1
+	before   []string                   // images that it had
+	object   *unstructured.Unstructured // as it was when the check wrote it last
+}
+
+func (a *app) generation() int64 { return a.object.GetGeneration() }
+
+var shops = []string{"bakery", "cinema", "florist", "garage", "library", "museum", "office", "school", "tavern"}
+
+// draw draws a WebApp that is not there yet.
+func (t *town) draw(namespace string) *app {
+	t.names++
+	name := fmt.Sprintf("%s-%d", shops[t.random.IntN(len(shops))], t.names)
+	return &app{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, image: t.drawImage(), port: t.ports.Draw(), replicas: 1}
+}
+
+// drawImage draws an image that nobody can have expected, and that there is not.
+func (t *town) drawImage() string {
+	return fmt.Sprintf("registry.example.com/%s/front:v%d", shops[t.random.IntN(len(shops))], 100+t.random.IntN(900))
+}
+
+// New is the object of a WebApp.
+func (a *app) New() *unstructured.Unstructured {
+	spec := map[string]any{"image": a.image, "nodePortNumber": int64(a.port)}
+	if !a.silent {
+		spec["replicas"] = int64(a.replicas)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(a.Namespace)
+	object.SetName(a.Name)
+	return object
+}
+
+// kept reports whether an object belongs to a WebApp that later checks need.
+func (t *town) kept(name types.NamespacedName) bool {
+	return t.first != nil && name == t.first.NamespacedName ||
+		t.squatted != nil && name.Namespace == t.squatted.Namespace && (name.Name == t.squatted.Name || name.Name == t.squatted.squatter)
+}
+
+// cleanUp removes what a check has left, but for what later checks need.
+func (t *town) cleanUp(ctx context.Context) error {
+	if t.Owners == nil {
+		return nil
+	}
+	return t.Wipe(ctx, t.kept, everywhere...)
+}
+
+// visit is a check in the town: the words in which checks are written.
+type visit struct {
+	*check.Check
+	ctx  context.Context
+	t    *testing.T
+	town *town
+}
+
+// assess makes a step of a feature.
+func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		step(visit{Check: c, ctx: ctx, t: t, town: townOf(ctx)})
+	}
+}
+
+// create creates a WebApp.
+func (v visit) create(a *app) *app {
+	v.t.Helper()
+	object, err := v.town.Create(v.ctx, a.New())
+	v.OK(v.t, "creating a WebApp", err)
+	a.object = object
+	return a
+}
+
+// planned creates a WebApp where no Pod may be, and waits until its children are right.
+func (v visit) planned() *app {
+	v.t.Helper()
+	a := v.create(v.town.draw(plans))
+	v.asSpecified(a)
+	return a
+}
+
+// set changes a WebApp to what it now is for us, by one patch.
+func (v visit) set(a *app) {
+	v.t.Helper()
+	a.silent = false
+	spec, err := json.Marshal(map[string]any{"spec": a.New().Object["spec"]})
+	v.OK(v.t, "writing a patch", err)
+	object, err := v.town.Patch(v.ctx, a.NamespacedName, string(spec))
+	v.OK(v.t, "changing a WebApp", err)
+	a.object = object
+}
+
+func (v visit) setImage(a *app, image string) {
+	v.t.Helper()
+	a.before, a.image = append(a.before, a.image), image
+	v.set(a)
+}
+
+func (v visit) setPort(a *app, port int32) {
+	v.t.Helper()
+	a.port = port
+	v.set(a)
+}
+
+func (v visit) setReplicas(a *app, replicas int32) {
+	v.t.Helper()
+	a.replicas = replicas
+	v.set(a)
+}
+
+// gonePatience is how long a WebApp that is deleted may take to go.
+const gonePatience = 10 * time.Second
+
+// remove deletes a WebApp, and waits until it has gone.
+func (v visit) remove(a *app) {
+	v.t.Helper()
+	v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
+	v.EventuallyWithin(v.ctx, v.t, a.Name+", which was deleted, goes", gonePatience, v.town.Changed, func() (string, bool) {
+		_, there := v.town.Get(a.NamespacedName)
+		return "it is still there", !there
+	})
+}
+
+// statusPatience is how long an operator may be silent until a condition is right.
+const statusPatience = 10 * time.Second
+
+// The types of conditions.
+const (
+	availableType = "Available"
+	degradedType  = "Degraded"
+)
+
+// conditions waits until conditions of a WebApp are as wanted, for its present generation.
+func (v visit) conditions(a *app, why string, all ...workload.Wanted) {
+	v.t.Helper()
+	v.conditionsWithin(a, why, statusPatience, all...)
+}
+
+func (v visit) conditionsWithin(a *app, why string, patience time.Duration, all ...workload.Wanted) {
+	v.t.Helper()
+	var wants []string
+	for _, w := range all {
+		wants = append(wants, w.String())
+	}
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, a.Name, strings.Join(wants, ", and ")), patience, v.town.Changed, func() (string, bool) {
+		unlike := v.town.Unlike(a.NamespacedName, a.generation(), all)
+		return unlike, unlike == ""
+	})
+}
+
+// ignoreGone is nil for what is not there any more.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func counted(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what
+	case 1:
+		return "one " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// lines are the first of some requests as evidence.
+func lines(events []audit.Event) []string {
+	const most = 8
+	var all []string
+	for _, e := range events[:min(most, len(events))] {
+		all = append(all, e.String())
+	}
+	return all
+}

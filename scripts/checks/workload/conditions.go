@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workload
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Wanted is a condition as it should be.
+type Wanted struct {
+	// Of is its type.
+	Of     string
+	Status string
+	// Says must stand in its message, letters of either case: each of them.
+	Says []string
+}
+
+func (w Wanted) String() string {
+	text := w.Of + " is " + w.Status
+	if len(w.Says) == 0 {
+		return text
+	}
+	var quoted []string
+	for _, says := range w.Says {
+		quoted = append(quoted, strconv.Quote(says))
+	}
+	return text + " with a message that has " + strings.Join(quoted, " and ")
+}
+
+// Unlike says how the conditions of an owner differ from what they should be, for its present generation; empty: they do not. The
+// generation is that of our last write, of which the watch may not have told.
+func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wanted) string {
+	object, there := o.Get(name)
+	if !there {
+		return name.Name + " is gone"
+	}
+	generation = max(generation, object.GetGeneration())
+	for _, w := range all {
+		is, there := ConditionOf(object, w.Of)
+		switch {
+		case !there:
+			return fmt.Sprintf("%s has no condition %s", name.Name, w.Of)
+		case is.ObservedGeneration != generation:
+			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d", w.Of, name.Name, is.ObservedGeneration, generation)
+		case is.Status != w.Status || !w.said(is.Message):
+			return fmt.Sprintf("%s of %s is %s (%s: %s)", w.Of, name.Name, is.Status, is.Reason, strings.Join(strings.Fields(is.Message), " "))
+		}
+	}
+	return ""
+}
+
+func (w Wanted) said(message string) bool {
+	for _, says := range w.Says {
+		if !strings.Contains(strings.ToLower(message), strings.ToLower(says)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lva.io/operators/clusters/await"
+	"lva.io/operators/clusters/existing"
+)
+
+// Namespace makes a namespace that is known as ours. One that is there is no error.
+func (o *Owners) Namespace(ctx context.Context, name string) error {
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
+	if _, err := o.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making the namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// ForbidPods lets no Pod into a namespace: a Pod takes a second of a processor.
+func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "no-pods"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}
+	if _, err := o.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, quota, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("letting no Pod into %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// HoldPods lets Pods be made in a namespace, and none of them start: each asks for more than any node has. So there are Pods to count,
+// and whoever tests may say of them what a kubelet would.
+func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
+	much := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
+	limits := &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Name: "more-than-there-is"},
+		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: much, Default: much}}},
+	}
+	if _, err := o.Client.CoreV1().LimitRanges(namespace).Create(ctx, limits, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("letting no Pod start in %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// Ports draws node ports that nobody has, and that nobody has had in this run: a Service that goes gives its port back a moment later.
+type Ports struct {
+	random *rand.Rand
+	used   map[int32]bool
+}
+
+// The range of node ports that API servers have unless they are told otherwise.
+const (
+	FirstPort = 30000
+	LastPort  = 32767
+)
+
+// FreePorts draws from the ports that no Service has now.
+func (o *Owners) FreePorts(ctx context.Context, random *rand.Rand) (*Ports, error) {
+	ports := &Ports{random: random, used: map[int32]bool{}}
+	services, err := o.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the Services: %w", err)
+	}
+	for _, service := range services.Items {
+		for _, port := range service.Spec.Ports {
+			ports.used[port.NodePort] = true
+		}
+	}
+	return ports, nil
+}
+
+// Draw draws a port.
+func (p *Ports) Draw() int32 {
+	for {
+		port := int32(FirstPort + p.random.IntN(LastPort-FirstPort+1)) //nolint:gosec // it is below 32768
+		if !p.used[port] {
+			p.used[port] = true
+			return port
+		}
+	}
+}
+
+// wipeTimeout is how long owners that are deleted may take to go. One with a finalizer that nobody removes never does.
+const wipeTimeout = 10 * time.Second
+
+// Wipe removes all owners in some namespaces, and all Deployments and Services, whosever they are and whatever finalizers they have, but
+// for those whose names are to be kept.
+func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
+	for _, name := range o.All(namespaces...) {
+		if !keep(name) {
+			if err := o.Delete(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, wipeTimeout, fmt.Errorf("they are still there after %s", wipeTimeout))
+	defer cancel()
+	err := await.Until(ctx, 20*time.Millisecond, "the "+o.Resource.Resource+" to go", func(context.Context) (string, error) {
+		for _, name := range o.All(namespaces...) {
+			if !keep(name) {
+				return name.Name + " is there", nil
+			}
+		}
+		return "", nil
+	})
+	if err != nil {
+		return err
+	}
+	background := metav1.DeletePropagationBackground
+	for _, of := range children {
+		for _, one := range o.informers[of].GetStore().List() {
+			child := one.(*unstructured.Unstructured)
+			client := o.Dynamic.Resource(of).Namespace(child.GetNamespace())
+			if !within(child, namespaces) || keep(nameOf(child)) {
+				continue
+			}
+			if len(child.GetFinalizers()) > 0 {
+				_, err = client.Patch(ctx, child.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				if err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("removing the finalizers of %s %s: %w", of.Resource, child.GetName(), err)
+				}
+			}
+			err = client.Delete(ctx, child.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("removing %s %s: %w", of.Resource, child.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+func within(object *unstructured.Unstructured, namespaces []string) bool {
+	for _, namespace := range namespaces {
+		if object.GetNamespace() == namespace {
+			return true
+		}
+	}
+	return false
+}
