@@ -270,7 +270,7 @@ func page() frameworktypes.Feature {
 			}
 			v.asSpecified(a)
 			v.answers(a)
-			v.conditionsWithin(a, "the page is served", pagePatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
+			v.conditions(a, "the page is served", workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
 			old := a.port
 			v.setPort(a, v.town.ports.Draw())
 			v.asSpecified(a)

@@ -278,7 +278,7 @@ func (v visit) remove(a *app) {
 }
 
 // statusPatience is how long an operator may be silent until a condition is right.
-const statusPatience = 10 * time.Second
+const statusPatience = 5 * time.Second
 
 // The types of conditions.
 const (
