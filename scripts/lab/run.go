@@ -259,11 +259,14 @@ func rebuild(ctx context.Context, workshop *submission.Workshop, first save, sav
 
 // printUnbuilt says why what was saved can't be run. What ran before goes on.
 func printUnbuilt(w io.Writer, file string, err error) {
-	fmt.Fprintf(w, "%s was saved: %v\n", file, err)
-	if problem, ok := errors.AsType[*submission.Problem](err); ok {
-		for _, d := range problem.Diagnostics {
-			fmt.Fprintf(w, "    %s\n", strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
-		}
+	problem, ok := errors.AsType[*submission.Problem](err)
+	if !ok {
+		fmt.Fprintf(w, "%s was saved: %v\n", file, err)
+		return
+	}
+	fmt.Fprintf(w, "%s was saved: %s\n", file, problem.Reason)
+	for _, d := range problem.Diagnostics {
+		fmt.Fprintf(w, "    %s\n", strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
 	}
 }
 

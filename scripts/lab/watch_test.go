@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission"
 )
 
 func TestSavesAreToldAlsoOfFoldersThatAreNew(t *testing.T) {
@@ -72,6 +75,18 @@ func TestAWatcherThatFailsIsNoSilence(t *testing.T) {
 	watcher.Errors <- errors.New("the device is gone")
 	if got := next(t, saves); got.err == nil || !strings.Contains(got.err.Error(), "the device is gone") {
 		t.Errorf("told is %v", got)
+	}
+}
+
+// What the compiler says is said once, with its place.
+func TestWhatDoesNotCompileIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	printUnbuilt(&said, "shop.go", &submission.Problem{
+		Reason: "it does not compile", Diagnostics: []report.Diagnostic{{File: "internal/shop.go", Line: 7, Column: 2, Message: "undefined: cone"}},
+	})
+	if want := "shop.go was saved: it does not compile\n    internal/shop.go:7:2: undefined: cone\n"; said.String() != want {
+		t.Errorf("it says %q, want %q", said.String(), want)
 	}
 }
 
