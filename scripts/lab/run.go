@@ -181,17 +181,19 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 		if again, err = attend(ctx, on, what.Workshop, started, saves); err != nil || !again {
 			return err
 		}
-		started, err = replace(operator, started)
+		if started, err = replace(operator, started, func() error { return what.AskFlags(ctx) }); err != nil && ctx.Err() != nil {
+			return nil // somebody ended it, and the old one has ended
+		}
 	}
 	return err
 }
 
-// replace ends what runs, and starts what was built.
-func replace(operator stage.Operator, old stage.Instance) (stage.Instance, error) {
+// replace ends what runs, and starts what was built, as soon as it was prepared for.
+func replace(operator stage.Operator, old stage.Instance, prepare func() error) (stage.Instance, error) {
 	if server, ok := operator.(stage.Replacer); ok {
-		return server.Replace(old, os.Stdout)
+		return server.Replace(old, os.Stdout, prepare)
 	}
-	if err := old.Stop(stage.StopGrace); err != nil {
+	if err := errors.Join(prepare(), old.Stop(stage.StopGrace)); err != nil {
 		return nil, err
 	}
 	return operator.Start(os.Stdout)
@@ -243,7 +245,7 @@ func rebuild(ctx context.Context, workshop *submission.Workshop, first save, sav
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			err = workshop.Build(build)
+			err = workshop.Rebuild(build)
 		}()
 		select {
 		case <-ended:

@@ -139,9 +139,9 @@ type Server interface {
 // Replacer is a Server whose program can be replaced so that hardly anybody notices.
 type Replacer interface {
 	Server
-	// Replace ends an instance, as Stop does, and starts the program as it was built last. Who asks meanwhile waits, where that can be
-	// had, and is not refused.
-	Replace(old Instance, log io.Writer) (Instance, error)
+	// Replace ends an instance, as Stop does, and starts the program as it was built last. While the old one ends it calls prepare, whose
+	// error is its own. Who asks meanwhile waits, where that can be had, and is not refused.
+	Replace(old Instance, log io.Writer, prepare func() error) (Instance, error)
 }
 
 // Instance is an operator from a start to its end.

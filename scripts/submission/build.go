@@ -79,6 +79,7 @@ type Workshop struct {
 	Launch Launch
 
 	generated []*unstructured.Unstructured // what controller-gen made
+	again     bool                         // it was built before, and only a little was edited
 }
 
 // Program is the file of the built program.
@@ -90,7 +91,13 @@ func (w *Workshop) Build(ctx context.Context) error {
 	if err := w.buildKept(ctx); err != nil {
 		return err
 	}
-	return w.findFlags(ctx)
+	return w.AskFlags(ctx)
+}
+
+// Rebuild compiles the program again after an edit. It is not asked for its flags: AskFlags does that, before the program is started.
+func (w *Workshop) Rebuild(ctx context.Context) error {
+	w.again = true
+	return w.buildKept(ctx)
 }
 
 // buildKept builds the program in the cache, if there is one, and takes a copy.
@@ -121,6 +128,10 @@ func (w *Workshop) build(ctx context.Context, program string) error {
 	environment := offline()
 	if w.System != "" {
 		environment = append(environment, "GOOS="+w.System)
+	}
+	if w.again {
+		// Little is compiled, so there is memory for not collecting garbage at all.
+		environment = append(environment, "GOGC=2000", "GOMEMLIMIT=1GiB")
 	}
 	output, err := w.tool(ctx, tool{path: "go", args: args, environment: environment, timeout: buildTimeout})
 	if p := moduleProblem(output); err != nil && p != nil {

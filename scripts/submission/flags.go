@@ -43,9 +43,9 @@ const helpTimeout = 5 * time.Second
 // flag that is only spoken of is not taken for one.
 var flagLine = regexp.MustCompile(`(?m)^ {0,6}(?:-[A-Za-z0-9], )?--?([a-z][a-z0-9.-]*)(?:[ =]|$)`)
 
-// findFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. What came of it stands in
+// AskFlags asks the built program for its flags, with -h: to pass one that it does not know would end it. What came of it stands in
 // the report, as the arguments with which the operator was started.
-func (w *Workshop) findFlags(ctx context.Context) error {
+func (w *Workshop) AskFlags(ctx context.Context) error {
 	w.Launch = w.deployed()
 	if w.System != "" && w.System != runtime.GOOS {
 		return nil // it can't run here

@@ -191,7 +191,7 @@ func (s *server) Start(log io.Writer) (stage.Instance, error) {
 
 // Replace ends an instance, and starts the program that is there now. Meanwhile the endpoint stays ready, so that the API server does
 // not take the API away for a moment; where the way leads by routes, who connects waits until the new one accepts.
-func (s *server) Replace(old stage.Instance, log io.Writer) (stage.Instance, error) {
+func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
 	release := func() {}
 	if way, ok := s.leader.(interface {
 		Hold(local string) (release func())
@@ -203,7 +203,7 @@ func (s *server) Replace(old stage.Instance, log io.Writer) (stage.Instance, err
 		s.replace(false)
 		release()
 	}
-	started, err := s.startAfter(old, log)
+	started, err := s.startAfter(old, log, prepare)
 	if err != nil {
 		replaced()
 		s.tell(false)
@@ -213,8 +213,10 @@ func (s *server) Replace(old stage.Instance, log io.Writer) (stage.Instance, err
 	return started, nil
 }
 
-func (s *server) startAfter(old stage.Instance, log io.Writer) (stage.Instance, error) {
-	if err := old.Stop(stage.StopGrace); err != nil {
+func (s *server) startAfter(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
+	prepared := make(chan error, 1)
+	go func() { prepared <- prepare() }()
+	if err := errors.Join(old.Stop(stage.StopGrace), <-prepared); err != nil {
 		return nil, err
 	}
 	return s.operator.Start(log)

@@ -193,7 +193,7 @@ func replaces(t *testing.T, p place, s *server, available func()) {
 	available()
 	api := kubernetes.NewForConfigOrDie(p.Config()).RESTClient()
 	for range 3 {
-		if started, err = s.Replace(started, os.Stderr); err != nil {
+		if started, err = s.Replace(started, os.Stderr, func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if err := api.Get().AbsPath("/apis/farm.example.com/v1alpha").MaxRetries(0).Do(t.Context()).Error(); err != nil {
