@@ -338,9 +338,6 @@ func replicasZero() frameworktypes.Feature {
 			v.create(a)
 			v.setReplicas(b, 0)
 			v.asSpecified(a, b)
-			all := workload.Wanted{Of: availableType, Status: "True"}
-			v.conditions(a, "0 Pods are asked for, and there are 0", all, workload.Wanted{Of: degradedType, Status: "False"})
-			v.conditions(b, "0 Pods are asked for, and there are 0", all)
 			v.setReplicas(a, 2)
 			v.asSpecified(a)
 		}))).Feature()

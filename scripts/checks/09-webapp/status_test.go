@@ -196,6 +196,9 @@ func available() frameworktypes.Feature {
 			}
 			v.rollOut(a)
 			v.conditions(a, "both Pods run the new image and are ready", isAvailable, fine)
+			v.setReplicas(a, 0)
+			v.asSpecified(a)
+			v.conditions(a, "0 Pods are asked for, and there are 0", isAvailable, fine)
 		}))).Feature()
 }
 
