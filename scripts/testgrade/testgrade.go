@@ -109,7 +109,7 @@ func Run(ctx context.Context, options Options) *report.Tests {
 	case isProblem:
 		g.report.Outcome, g.report.Reason, g.report.Diagnostics = report.NotBuilt, problem.Reason, problem.Diagnostics
 	case errors.Is(err, errLate):
-		g.report.Outcome, g.report.Reason = report.TimedOut, fmt.Sprintf("not all mutants were tried within %s: give more time with --within, or make the tests faster", g.Within)
+		g.report.Outcome, g.report.Reason = report.TimedOut, fmt.Sprintf("not all mutants were tried within %s: give `lab tests` more time with --within, or make the tests faster", g.Within)
 	case errors.Is(err, errUnknown):
 		g.report.Outcome, g.report.Reason = report.Unfinished, err.Error()
 	case errors.Is(err, errNoTests):
