@@ -297,17 +297,25 @@ func (v visit) needsNode() {
 	}
 }
 
-// pagePatience is for an operator that has done its part: then a Pod starts, which takes its time on a busy machine.
-const pagePatience = 20 * time.Second
+const (
+	// pagePatience is for an operator that has done its part, when the Pods run.
+	pagePatience = 20 * time.Second
+	// startPatience is how long they may take to start: on a busy machine, and on kind, much longer than here.
+	startPatience = time.Minute
+)
 
 // pagePoll is how often a page is asked: nothing tells when it changes.
 const pagePoll = 100 * time.Millisecond
 
-// asks asks the page at a port until what it shows is as wanted. err is a *workload.ClosedError where nobody answers.
-func (v visit) asks(expected string, port int32, wanted func(text string, err error) (observed string, ok bool)) {
+// asks asks the page of a cow until what it shows is as wanted. err is a *workload.ClosedError where nobody answers.
+func (v visit) asks(expected string, c *cow, wanted func(text string, err error) (observed string, ok bool)) {
 	v.t.Helper()
+	began := time.Now()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
-		text, err := v.herd.Page(v.ctx, port)
+		if !v.herd.rolledOut(c) && time.Since(began) < startPatience {
+			wait.Changed() // what the page says is decided when its Pods run
+		}
+		text, err := v.herd.Page(v.ctx, c.port)
 		if closed := (*workload.ClosedError)(nil); err != nil && !errors.As(err, &closed) {
 			v.OK(v.t, "asking for the page", err)
 		}
@@ -324,7 +332,7 @@ func (v visit) asks(expected string, port int32, wanted func(text string, err er
 // shows waits until the page of a cow says its greeting.
 func (v visit) shows(c *cow) {
 	v.t.Helper()
-	v.asks(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting), c.port, func(text string, err error) (string, bool) {
+	v.asks(fmt.Sprintf("the page at node port %d says the greeting of %s: %s", c.port, c.Name, c.greeting), c, func(text string, err error) (string, bool) {
 		if err != nil {
 			return err.Error(), false
 		}

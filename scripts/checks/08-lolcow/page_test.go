@@ -59,7 +59,7 @@ func fortune() types.Feature {
 			v.make(c)
 			v.asSpecified(c)
 			told := ""
-			v.asks(c.Name+" has no greeting, and its page tells a fortune", c.port, func(text string, err error) (string, bool) {
+			v.asks(c.Name+" has no greeting, and its page tells a fortune", c, func(text string, err error) (string, bool) {
 				if err != nil {
 					return err.Error(), false
 				}
@@ -73,7 +73,7 @@ func fortune() types.Feature {
 				v.Fail(v.t, fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told),
 					"the operator has changed the template of the Deployment, so that another Pod is rolled out")
 			}
-			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told), c.port, func(text string, err error) (string, bool) {
+			v.asks(fmt.Sprintf("the fortune of %s is the same after a restart of the operator: %s", c.Name, told), c, func(text string, err error) (string, bool) {
 				if err != nil {
 					return err.Error(), false
 				}

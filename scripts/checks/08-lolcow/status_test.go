@@ -77,7 +77,7 @@ func (h *herd) unlike(c *cow, all []wanted) string {
 const statusPatience = 10 * time.Second
 
 // podPatience is statusPatience for what a Pod must have done before, which takes its time on a busy machine.
-const podPatience = 20 * time.Second
+const podPatience = 30 * time.Second
 
 // conditions waits until conditions of a cow are as wanted, for its present generation.
 func (v visit) conditions(c *cow, why string, patience time.Duration, all ...wanted) {
@@ -127,13 +127,8 @@ func (v visit) admit() bool {
 		v.herd.patients = p
 	}
 	if !p.admitted && v.herd.rolledOut(p.image) && v.herd.rolledOut(p.crash) {
-		v.sidecars(p.image,
-			corev1.Container{
-				Name: "shade", Image: pageImage, Args: []string{":9091"},
-				Lifecycle: &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}},
-			},
-			corev1.Container{Name: "parasol", Image: missingImage})
-		v.sidecars(p.crash, corev1.Container{Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"}})
+		v.sidecars(p.image, shade(1), corev1.Container{Name: "parasol", Image: missingImage})
+		v.sidecars(p.crash, shade(2), corev1.Container{Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"}})
 		p.admitted = true
 	}
 	return p.admitted
@@ -143,6 +138,15 @@ const (
 	pageImage    = "operator-labs/lolcow:v1"
 	missingImage = "operator-labs/parasol:v0"
 )
+
+// shade is a container that lets the one after it begin some seconds later. On a busy machine a Deployment's controller takes about one to
+// tell of a new Pod.
+func shade(seconds int64) corev1.Container {
+	return corev1.Container{
+		Name: "shade", Image: pageImage, Args: []string{":9091"},
+		Lifecycle: &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}},
+	}
+}
 
 // rolledOut reports whether all Pods of a cow are up to date, ready, and none is about to end: nothing more changes in its Deployment.
 func (h *herd) rolledOut(c *cow) bool {
@@ -155,7 +159,7 @@ func (h *herd) rolledOut(c *cow) bool {
 // admitted waits until the patients are.
 func (v visit) admitted() *patients {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, "the Pods of two Lolcows run", podPatience, v.herd.Changed, func() (string, bool) {
+	v.EventuallyWithin(v.ctx, v.t, "the Pods of two Lolcows run", startPatience, v.herd.Changed, func() (string, bool) {
 		return "one of their Deployments is not rolled out", v.admit()
 	})
 	return v.herd.patients
