@@ -128,7 +128,11 @@ func (v visit) admit() bool {
 	}
 	if !p.admitted && v.herd.rolledOut(p.image) && v.herd.rolledOut(p.crash) {
 		v.sidecars(p.image, shade(1), corev1.Container{Name: "parasol", Image: missingImage})
-		v.sidecars(p.crash, shade(2), corev1.Container{Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"}})
+		v.sidecars(p.crash, shade(2), corev1.Container{
+			Name: "parasol", Image: pageImage, Args: []string{"this", "is", "wrong"},
+			// Without it the Pod would be ready for the moment in which it runs, and the Deployment would tell of that.
+			ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}},
+		})
 		p.admitted = true
 	}
 	return p.admitted
