@@ -93,7 +93,7 @@ type restarted struct {
 func (v visit) restart() {
 	v.t.Helper()
 	c := v.penned()
-	v.Idle(v.ctx, v.t)
+	v.AtRest(v.ctx, v.t)
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
@@ -134,7 +134,7 @@ func settles() types.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
 			c := v.penned()
-			v.Idle(v.ctx, v.t)
+			v.AtRest(v.ctx, v.t)
 			began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
 			for n := range 3 {
 				_, err := v.herd.Patch(v.ctx, c.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"table":"%d"}}}`, n))
