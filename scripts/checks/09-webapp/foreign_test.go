@@ -65,7 +65,8 @@ func writers(of metav1.Object) (all []metav1.ManagedFieldsEntry) {
 // touched says what the operator has done with somebody else's object; empty: nothing.
 func (v visit) touched(f *foreign) string {
 	wrote := v.Audit.Since(f.since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-		return e.Resource == strings.ToLower(f.kind)+"s" && e.Namespace == f.of.Namespace && e.Name == f.of.Name && e.Verb != "create" && e.Code < http.StatusMultipleChoices
+		return e.Resource == strings.ToLower(f.kind)+"s" && e.Namespace == f.of.Namespace && e.Name == f.of.Name && e.Verb != "create" && e.Code < http.StatusMultipleChoices &&
+			(!f.dying || e.Verb != "delete") // the garbage collector deletes it as well
 	}))
 	now, spec, there := f.now(v.town)
 	switch {
