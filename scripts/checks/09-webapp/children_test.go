@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -324,6 +325,10 @@ func defaultReplicas() frameworktypes.Feature {
 			a.silent = true
 			v.create(a)
 			v.asSpecified(a)
+			if _, there, _ := unstructured.NestedInt64(a.object.Object, "spec", "replicas"); !there {
+				v.Fail(v.t, fmt.Sprintf("%s, which says nothing about replicas, is stored with the default, spec.replicas: 1", a.Name),
+					"spec.replicas is not there, so that it has no scale: `kubectl scale` and an autoscaler get an error")
+			}
 			if is := v.scaleOf(a); is.Spec.Replicas != 1 {
 				v.Fail(v.t, fmt.Sprintf("the scale of %s, which says nothing about replicas, has spec.replicas: 1", a.Name), fmt.Sprintf("it has spec.replicas: %d", is.Spec.Replicas))
 			}
