@@ -7,4 +7,4 @@ package main
 // +kubebuilder:scaffold:imports
 
 // TODO(lab): there is nothing here yet: `lab new` writes a project to begin with.
-func main() {}
+func main() { println("there is no operator in this folder yet: its README.md says how to begin") }

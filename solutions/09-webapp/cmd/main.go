@@ -94,5 +94,5 @@ func run(options ctrl.Options) error {
 
 //lab:else
 // // TODO(lab): there is nothing here yet: `lab new` writes a project to begin with.
-// func main() {}
+// func main() { println("there is no operator in this folder yet: its README.md says how to begin") }
 //lab:end
