@@ -100,7 +100,7 @@ func TestTheLolcowOperatorOf2022(t *testing.T) {
 			"deleted-child": `^\S+ has no Service `, "drift-template": `^the (image|template) of the Deployment `,
 			"drift-service": "^the (Service|selector of the Service) ", "others-fields": "^spec.replicas, which an autoscaler set to [0-9], is 1; ",
 			"any-greeting": `^it says: \$5 `, "fortune": `^it says: Moo\. `, "available": `^\S+ has no condition Available `, "quota": noDegraded, "port-range": noDegraded, "port-taken": noDegraded,
-			"leader": "^there is no such file$", "namespaced": "no such flag: --namespace$", "least-privilege": "^it allows ",
+			"leader": "^there is no such file$", "namespaced": "^there is no config/namespaced/kustomization.yaml$", "least-privilege": "^it allows ",
 		},
 		skipped: []string{"degraded-image", "degraded-crash", "events", "restart", "story", "metrics", "bad-day"},
 	}.compare(t, got)

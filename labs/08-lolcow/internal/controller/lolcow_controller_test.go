@@ -301,7 +301,7 @@ func TestMetrics(t *testing.T) {
 
 // The other tests call Reconcile. This one looks at who calls it: the manager, when a child has gone, and when something is wrong with a Pod.
 func TestTheManagerCallsReconcile(t *testing.T) {
-	t.Skip("TODO(lab): 4. remove this line when the operator watches what it has made, and at 5. when it watches Pods; then: make test")
+	t.Skip("TODO(lab): 4. remove this line when you let the operator watch what it has made, and at 5. Pods; then: make test")
 	h := newHerd(t)
 	mgr, err := ctrl.NewManager(environment.Config, ctrl.Options{
 		Scheme: h.api.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},

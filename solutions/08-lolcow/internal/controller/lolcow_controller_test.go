@@ -321,7 +321,7 @@ func TestMetrics(t *testing.T) {
 func TestTheManagerCallsReconcile(t *testing.T) {
 	//lab:begin skip-manager-test
 	//lab:else
-	// t.Skip("TODO(lab): 4. remove this line when the operator watches what it has made, and at 5. when it watches Pods; then: make test")
+	// t.Skip("TODO(lab): 4. remove this line when you let the operator watch what it has made, and at 5. Pods; then: make test")
 	//lab:end
 	h := newHerd(t)
 	mgr, err := ctrl.NewManager(environment.Config, ctrl.Options{
