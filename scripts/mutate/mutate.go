@@ -22,6 +22,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/skeleton"
 )
 
 // Mutant is a solution with one change.
@@ -74,8 +75,12 @@ func (m *Mutant) Apply(dir string) error {
 }
 
 // Of makes all mutants of the solution in a folder, in the order of files and lines: of the files in which a student has a
-// task, and only such changes after which their package compiles. The same solution always has the same mutants.
+// task, or that a student writes where the lab begins nearly empty, and only such changes after which their package compiles. The same solution always has the same mutants.
 func Of(ctx context.Context, solution string) ([]Mutant, error) {
+	keep, err := skeleton.Kept(solution)
+	if err != nil {
+		return nil, err
+	}
 	set := token.NewFileSet()
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: solution, Fset: set, Env: gobuild.Environment(), BuildFlags: gobuild.Flags,
@@ -91,7 +96,7 @@ func Of(ctx context.Context, solution string) ([]Mutant, error) {
 		for _, problem := range pkg.Errors {
 			wrong = append(wrong, problem)
 		}
-		made, err := of(solution, set, pkg)
+		made, err := of(solution, set, pkg, keep)
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +141,8 @@ func Sample(all []Mutant, size int, seed uint32) []Mutant {
 	return chosen[:min(size, len(chosen))]
 }
 
-// of makes the mutants of a package.
-func of(solution string, set *token.FileSet, pkg *packages.Package) ([]Mutant, error) {
+// of makes the mutants of a package. keep reports whether a lab that begins nearly empty has a file; nil: it does not.
+func of(solution string, set *token.FileSet, pkg *packages.Package, keep func(name string) bool) ([]Mutant, error) {
 	var all []Mutant
 	for _, file := range pkg.Syntax {
 		path := set.File(file.Pos()).Name()
@@ -153,8 +158,12 @@ func of(solution string, set *token.FileSet, pkg *packages.Package) ([]Mutant, e
 		if err != nil {
 			return nil, fmt.Errorf("reading the solution: %w", err)
 		}
-		if !mark.Match(content) {
-			continue // the student is given it
+		given := !mark.Match(content)
+		if keep != nil {
+			given = keep(relative)
+		}
+		if given {
+			continue
 		}
 		s := &source{
 			set: set, file: set.File(file.Pos()), syntax: file, info: pkg.TypesInfo, content: content, name: relative, texts: map[ast.Node]bool{},

@@ -366,6 +366,31 @@ func TestOnlyTasksAreMutated(t *testing.T) {
 	}
 }
 
+// What a lab that begins nearly empty has is given; the rest is written by the student, though no task is marked in it.
+func TestOfALabThatBeginsNearlyEmptyWhatIsMissingIsMutated(t *testing.T) {
+	t.Parallel()
+	solution, err := filepath.Abs(filepath.Join("..", "..", "solutions", "09-webapp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutants, err := mutate.Of(t.Context(), solution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]int{}
+	for _, m := range mutants {
+		files[m.File]++
+	}
+	for _, file := range []string{"internal/controller/webapp_controller.go", "internal/controller/children.go", "api/v1alpha1/webapp_types.go"} {
+		if files[file] == 0 {
+			t.Errorf("there is no mutant of %s: %v", file, files)
+		}
+	}
+	if files["cmd/main.go"] > 0 {
+		t.Errorf("cmd/main.go is given, and has %d mutants", files["cmd/main.go"])
+	}
+}
+
 func TestASolutionThatDoesNotCompileHasNoMutants(t *testing.T) {
 	t.Parallel()
 	_, err := mutate.Of(t.Context(), lay(t, map[string]string{"shop.go": "package shop\n" + task + "func f() int { return \"\" }\n"}))

@@ -11,6 +11,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -106,23 +107,37 @@ func OfSolution(name string) bool {
 // with # are comments. Without it, the lab has them all.
 const kept = "skeleton.txt"
 
-// keeps reads that file. The function that it returns reports whether the lab has a file of the solution.
-func keeps(lab string, files []file) (func(name string) bool, error) {
-	i := slices.IndexFunc(files, func(f file) bool { return f.name == kept })
-	if i < 0 {
-		return func(string) bool { return true }, nil
+// Kept reads that file of the solution in a folder. The function that it returns reports whether the lab has a file of the solution; nil: there
+// is no such file, and the lab has them all.
+func Kept(solution string) (keep func(name string) bool, err error) {
+	content, err := os.ReadFile(filepath.Join(solution, kept))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what a lab begins with: %w", err)
 	}
 	named := map[string]bool{}
-	for n, line := range strings.Split(string(files[i].content), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if !slices.ContainsFunc(files, func(f file) bool { return f.name == line || strings.HasPrefix(f.name, line+"/") }) {
-			return nil, &Problem{File: where(lab, kept), Line: n + 1, Message: fmt.Sprintf("the solution has no %s: correct the name, or delete the line", line)}
-		}
-		named[line] = true
+	for _, name := range keptLines(content) {
+		named[name] = true
 	}
+	return below(named), nil
+}
+
+// keptLines are the names in the file, by the numbers of their lines.
+func keptLines(content []byte) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for n, line := range strings.Split(string(content), "\n") {
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "#") && !yield(n+1, line) {
+				return
+			}
+		}
+	}
+}
+
+// below reports whether a file, or a folder that it is in, is among those that are named.
+func below(named map[string]bool) func(name string) bool {
 	return func(name string) bool {
 		for ; name != "."; name = path.Dir(name) {
 			if named[name] {
@@ -130,7 +145,23 @@ func keeps(lab string, files []file) (func(name string) bool, error) {
 			}
 		}
 		return false
-	}, nil
+	}
+}
+
+// keeps is Kept for the files of a solution, of which it has to name some.
+func keeps(lab string, files []file) (func(name string) bool, error) {
+	i := slices.IndexFunc(files, func(f file) bool { return f.name == kept })
+	if i < 0 {
+		return func(string) bool { return true }, nil
+	}
+	named := map[string]bool{}
+	for n, name := range keptLines(files[i].content) {
+		if !slices.ContainsFunc(files, func(f file) bool { return f.name == name || strings.HasPrefix(f.name, name+"/") }) {
+			return nil, &Problem{File: where(lab, kept), Line: n, Message: fmt.Sprintf("the solution has no %s: correct the name, or delete the line", name)}
+		}
+		named[name] = true
+	}
+	return below(named), nil
 }
 
 // skeletonFiles are the files of the lab that come from the solution's.
