@@ -107,6 +107,18 @@ func (e Event) String() string {
 	return strings.Join(line, "; ")
 }
 
+// mostLines is how many requests are shown as evidence.
+const mostLines = 8
+
+// Lines are the first of some requests, as evidence: a line each.
+func Lines(events []Event) []string {
+	var all []string
+	for _, e := range events[:min(mostLines, len(events))] {
+		all = append(all, e.String())
+	}
+	return all
+}
+
 // writtenStatus is the status that the request wrote, shortened to its plain fields.
 func (e Event) writtenStatus() string {
 	if e.Subresource != "status" || len(e.Request) == 0 {

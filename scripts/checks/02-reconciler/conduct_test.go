@@ -60,7 +60,7 @@ func settles() types.Feature {
 			writes := v.Audit.Since(began, v.OperatorRequests().And(audit.Writes, func(e audit.Event) bool { return e.Name != "nut-3" }))
 			if len(writes) > 0 {
 				v.Fail(v.T, "the operator writes nothing for nut-1 and nut-2, of which only a label changed",
-					fmt.Sprintf("it sent %d writes that change nothing", len(writes)), lines(writes)...)
+					fmt.Sprintf("it sent %d writes that change nothing", len(writes)), audit.Lines(writes)...)
 			}
 			v.NoErrors(v.Ctx, v.T, logged, "nut-1", "nut-2")
 		}))).
@@ -106,12 +106,12 @@ func statusSubresource() types.Feature {
 			switch {
 			case len(wrong) > 0:
 				v.Fail(v.T, expected, fmt.Sprintf(
-					"%d writes of icecreams carried a changed status, which the API server ignores there", len(wrong)), lines(wrong)...)
+					"%d writes of icecreams carried a changed status, which the API server ignores there", len(wrong)), audit.Lines(wrong)...)
 			case !viaSubresource && len(forbidden) > 0:
 				v.Fail(v.T, expected, fmt.Sprintf("it never wrote icecreams/status, and asked %d times to update or patch icecreams, which it may not: "+
-					"a marker for that would not help, since the API server ignores the status there", len(forbidden)), lines(forbidden)...)
+					"a marker for that would not help, since the API server ignores the status there", len(forbidden)), audit.Lines(forbidden)...)
 			case !viaSubresource && len(writes) > 0:
-				v.Fail(v.T, expected, "it never wrote icecreams/status", lines(writes)...)
+				v.Fail(v.T, expected, "it never wrote icecreams/status", audit.Lines(writes)...)
 			}
 		}))).Feature()
 }
@@ -137,13 +137,4 @@ func losesStatus(e audit.Event) bool {
 		}
 	}
 	return false
-}
-
-func lines(events []audit.Event) []string {
-	const most = 8
-	var all []string
-	for _, e := range events[:min(most, len(events))] {
-		all = append(all, e.String())
-	}
-	return all
 }

@@ -4,7 +4,6 @@
 package lolcow_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -17,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	apitypes "k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -29,7 +27,7 @@ import (
 func (h *herd) deployment(c *cow) (found appsv1.Deployment, wrong string) {
 	all := workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object)
 	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", c.Name, counted(len(all), "Deployment"))
+		return found, fmt.Sprintf("%s has %s", c.Name, workload.Counted(len(all), "Deployment"))
 	}
 	return all[0], ""
 }
@@ -37,19 +35,9 @@ func (h *herd) deployment(c *cow) (found appsv1.Deployment, wrong string) {
 func (h *herd) service(c *cow) (found corev1.Service, wrong string) {
 	all := workload.Children[corev1.Service](h.Owners, workload.Services, c.object)
 	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", c.Name, counted(len(all), "Service"))
+		return found, fmt.Sprintf("%s has %s", c.Name, workload.Counted(len(all), "Service"))
 	}
 	return all[0], ""
-}
-
-func counted(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what
-	case 1:
-		return "one " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // greets reports whether the template of a Pod hands a greeting to the server: in an environment variable, where $$ stands for $, or in an
@@ -83,7 +71,7 @@ func (h *herd) wrong(c *cow) string {
 	case service.Spec.Type != corev1.ServiceTypeNodePort:
 		return fmt.Sprintf("the Service %s is of type %s", service.Name, service.Spec.Type)
 	case len(service.Spec.Ports) != 1:
-		return fmt.Sprintf("the Service %s has %s", service.Name, counted(len(service.Spec.Ports), "port"))
+		return fmt.Sprintf("the Service %s has %s", service.Name, workload.Counted(len(service.Spec.Ports), "port"))
 	case service.Spec.Ports[0].NodePort != c.port:
 		return fmt.Sprintf("the Service %s has the node port %d", service.Name, service.Spec.Ports[0].NodePort)
 	case len(service.Spec.Selector) == 0 || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(template.Labels)):
@@ -151,7 +139,7 @@ func owner() types.Feature {
 				i := slices.IndexFunc(references, func(r metav1.OwnerReference) bool { return r.UID == c.object.GetUID() })
 				switch {
 				case i < 0:
-					v.Fail(v.t, expected, fmt.Sprintf("it has %s, and none is %s", counted(len(references), "owner"), c.Name))
+					v.Fail(v.t, expected, fmt.Sprintf("it has %s, and none is %s", workload.Counted(len(references), "owner"), c.Name))
 				case references[i].APIVersion != kind.GroupVersion().String() || references[i].Kind != kind.Kind || references[i].Name != c.Name:
 					v.Fail(v.t, expected, fmt.Sprintf("its owner has the right UID, and is called %s %s of %s", references[i].Kind, references[i].Name, references[i].APIVersion))
 				case references[i].Controller == nil || !*references[i].Controller:
@@ -209,7 +197,7 @@ func (v visit) gone(c *cow) {
 func (h *herd) left(c *cow) (string, bool) {
 	deployments := len(workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object))
 	services := len(workload.Children[corev1.Service](h.Owners, workload.Services, c.object))
-	return fmt.Sprintf("%s has gone; there is %s, and there is %s", c.Name, counted(deployments, "Deployment"), counted(services, "Service")), deployments+services == 0
+	return fmt.Sprintf("%s has gone; there is %s, and there is %s", c.Name, workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")), deployments+services == 0
 }
 
 // staysGone fails if the operator goes on making children for Lolcows that are gone. That it has made one when its cache was behind is nobody's
@@ -261,33 +249,14 @@ func deletedChild() types.Feature {
 		}))).Feature()
 }
 
-// clientOf is a client of one kind of child.
-type clientOf[Child any] interface {
-	Get(context.Context, string, metav1.GetOptions) (Child, error)
-	Update(context.Context, Child, metav1.UpdateOptions) (Child, error)
-}
-
-// edit changes a child as `kubectl edit` would.
-func edit[Child any](v visit, what, name string, client clientOf[Child], change func(Child)) {
-	v.t.Helper()
-	v.OK(v.t, "editing the "+what+" "+name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		now, err := client.Get(v.ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		change(now)
-		_, err = client.Update(v.ctx, now, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
-		return err
-	}))
-}
-
 func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) {
 	v.t.Helper()
 	found, wrong := v.herd.deployment(c)
 	if wrong != "" {
 		v.Fail(v.t, c.Name+" has one Deployment", wrong)
 	}
-	edit(v, "Deployment", found.Name, v.herd.Client.AppsV1().Deployments(c.Namespace), change)
+	_, err := workload.Edit(v.ctx, v.herd.Client.AppsV1().Deployments(c.Namespace), found.Name, change)
+	v.OK(v.t, "editing the Deployment "+found.Name, err)
 }
 
 func (v visit) editService(c *cow, change func(*corev1.Service)) {
@@ -296,7 +265,8 @@ func (v visit) editService(c *cow, change func(*corev1.Service)) {
 	if wrong != "" {
 		v.Fail(v.t, c.Name+" has one Service", wrong)
 	}
-	edit(v, "Service", found.Name, v.herd.Client.CoreV1().Services(c.Namespace), change)
+	_, err := workload.Edit(v.ctx, v.herd.Client.CoreV1().Services(c.Namespace), found.Name, change)
+	v.OK(v.t, "editing the Service "+found.Name, err)
 }
 
 // drift is a hand edit of a template, in the words of who tells of it.
@@ -359,7 +329,7 @@ func driftService() types.Feature {
 			}{
 				{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "nobody"} }},
 				{"the targetPort was changed to 1", func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort.Type, s.Ports[0].TargetPort.IntVal = 0, 1 }},
-				{"the node port was changed to another one", func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = v.herd.drawPort() }},
+				{"the node port was changed to another one", func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = v.herd.ports.Draw() }},
 				{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
 			}
 			for _, i := range v.herd.random.Perm(len(edits)) {
@@ -457,7 +427,7 @@ func selectors() types.Feature {
 			page, _ := v.herd.service(c)
 			for range 2 {
 				v.say(c, v.herd.drawGreeting())
-				v.move(c, v.herd.drawPort())
+				v.move(c, v.herd.ports.Draw())
 				v.asSpecified(c)
 			}
 			v.Settle(v.ctx, v.t)
@@ -512,7 +482,7 @@ func twoLolcows() types.Feature {
 		Assess("when one has the name of one that was there before", check.Assess(assess(func(v visit) {
 			before := v.penned()
 			v.remove(before)
-			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.drawPort()}
+			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.ports.Draw()}
 			v.gone(before)
 			v.make(again)
 			v.Settle(v.ctx, v.t)

@@ -13,15 +13,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lva.io/operators/clusters/await"
-	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
 )
@@ -37,14 +32,11 @@ const (
 
 var spaces = []string{meadow, sickbay, paddock, stable, corner}
 
-// quotaName is the quota that lets no Pod run.
-const quotaName = "no-pods"
-
 // herd is all Lolcows of the run.
 type herd struct {
 	*workload.Owners
 	random *rand.Rand
-	used   map[int32]bool // ports that were drawn
+	ports  *workload.Ports
 	names  int
 	// first is a Lolcow whose page is served, for checks that need one; nil: there is none, or a check that failed has changed it.
 	first *cow
@@ -69,41 +61,21 @@ func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &herd{Owners: owners, random: rand.New(rand.NewPCG(uint64(suite.Seed), 8)), used: map[int32]bool{}} //nolint:gosec // a seed must draw the same each time
-	services, err := h.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("asking for the Services: %w", err)
-	}
-	for _, service := range services.Items {
-		for _, port := range service.Spec.Ports {
-			h.used[port.NodePort] = true
-		}
+	h := &herd{Owners: owners, random: rand.New(rand.NewPCG(uint64(suite.Seed), 8))} //nolint:gosec // a seed must draw the same each time
+	if h.ports, err = h.FreePorts(ctx, h.random); err != nil {
+		return nil, err
 	}
 	for _, name := range spaces {
-		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}}
-		if _, err := h.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
+		if err := h.Namespace(ctx, name); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range []string{paddock, stable, corner} {
-		if err := h.forbidPods(ctx, name); err != nil {
+		if err := h.ForbidPods(ctx, name); err != nil {
 			return nil, err
 		}
 	}
 	return h, nil
-}
-
-// forbidPods lets no Pod into a namespace, and waits until that holds.
-func (h *herd) forbidPods(ctx context.Context, namespace string) error {
-	quotas := h.Client.CoreV1().ResourceQuotas(namespace)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: quotaName},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
-	}
-	if _, err := quotas.Create(ctx, quota, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("letting no Pod into %s: %w", namespace, err)
-	}
-	return nil
 }
 
 // cow is a Lolcow as the checks want it.
@@ -123,30 +95,13 @@ func (h *herd) drawGreeting() string {
 	return fmt.Sprintf("%s and %s %d", pick(), pick(), 100+h.random.IntN(900))
 }
 
-// The range of node ports that API servers have unless they are told otherwise.
-const (
-	firstPort = 30000
-	lastPort  = 32767
-)
-
-// drawPort draws a port that nobody has and nobody has had in this run: a Service that goes gives its port back a moment later.
-func (h *herd) drawPort() int32 {
-	for {
-		port := int32(firstPort + h.random.IntN(lastPort-firstPort+1)) //nolint:gosec // it is below 32768
-		if !h.used[port] {
-			h.used[port] = true
-			return port
-		}
-	}
-}
-
 var cowNames = []string{"bella", "dora", "erna", "flora", "gerda", "heidi", "lotte", "olga", "resi", "vroni"}
 
 // draw draws a cow that is not there yet.
 func (h *herd) draw(namespace string) *cow {
 	h.names++
 	name := fmt.Sprintf("%s-%d", cowNames[h.random.IntN(len(cowNames))], h.names)
-	return &cow{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, greeting: h.drawGreeting(), port: h.drawPort()}
+	return &cow{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, greeting: h.drawGreeting(), port: h.ports.Draw()}
 }
 
 // New is the object of a cow.
@@ -161,9 +116,6 @@ func (c *cow) New() *unstructured.Unstructured {
 	object.SetName(c.Name)
 	return object
 }
-
-// cleanTimeout is how long Lolcows that are deleted may take to go. One with a finalizer that nobody removes never does.
-const cleanTimeout = 10 * time.Second
 
 // cleanUp removes what a check has left, but for what later checks need if the check came to its end. Children go as well, also those that
 // have no owner.
@@ -189,24 +141,7 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	stays := func(name types.NamespacedName) bool {
 		return slices.ContainsFunc(kept, func(c *cow) bool { return c.NamespacedName == name })
 	}
-	for _, name := range h.All(spaces...) {
-		if !stays(name) {
-			if err := h.Delete(ctx, name); err != nil {
-				return err
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("they are still there after %s", cleanTimeout))
-	defer cancel()
-	err := await.Until(ctx, 20*time.Millisecond, "the Lolcows to go", func(context.Context) (string, error) {
-		for _, name := range h.All(spaces...) {
-			if !stays(name) {
-				return name.Name + " is there", nil
-			}
-		}
-		return "", nil
-	})
-	if err != nil {
+	if err := h.Remove(ctx, stays, spaces...); err != nil {
 		return err
 	}
 	for _, namespace := range spaces {

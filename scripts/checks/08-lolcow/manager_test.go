@@ -116,8 +116,8 @@ func withdraw(ctx context.Context, h *herd) error {
 		if !strings.HasPrefix(binding.Name, madeName+"-") {
 			continue
 		}
-		err = errors.Join(err, ignoreGone(h.Client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, deleteNow)),
-			ignoreGone(h.Client.RbacV1().ClusterRoles().Delete(ctx, binding.Name, deleteNow)))
+		err = errors.Join(err, workload.IgnoreGone(h.Client.RbacV1().ClusterRoleBindings().Delete(ctx, binding.Name, deleteNow)),
+			workload.IgnoreGone(h.Client.RbacV1().ClusterRoles().Delete(ctx, binding.Name, deleteNow)))
 	}
 	return err
 }
@@ -249,8 +249,8 @@ func gauge() types.Feature {
 				return "", true
 			}
 			const expected = gaugeName + `{state="available|progressing|degraded"} is the number of Lolcows whose condition is True, and no label has the name of one`
-			v.conditions(cows[0], "no Pod is let in", statusPatience, wanted{of: degradedType, status: "True"})
-			v.conditions(cows[1], "no Pod is let in", statusPatience, wanted{of: degradedType, status: "True"})
+			v.conditions(cows[0], "no Pod is let in", statusPatience, workload.Wanted{Of: degradedType, Status: "True"})
+			v.conditions(cows[1], "no Pod is let in", statusPatience, workload.Wanted{Of: degradedType, Status: "True"})
 			ask(expected, follows)
 			v.remove(cows[0])
 			ask(expected+", also when one is gone", follows)
@@ -457,7 +457,7 @@ func (v visit) givesARole() {
 		}
 	}
 	if !works {
-		v.Fail(v.t, expected, fmt.Sprintf("of its %s none gives rights to Lolcows and Deployments", counted(len(bindings), "binding")))
+		v.Fail(v.t, expected, fmt.Sprintf("of its %s none gives rights to Lolcows and Deployments", workload.Counted(len(bindings), "binding")))
 	}
 }
 
@@ -493,7 +493,7 @@ func namespaced() types.Feature {
 			}
 			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s; %s has its children", expected, inside.Name), v.herd.Changed, func() (string, bool) {
 				if beyond := everywhere(); len(beyond) > 0 {
-					v.Fail(v.t, expected, "it asked about all namespaces: "+beyond[0].String(), lines(beyond)...)
+					v.Fail(v.t, expected, "it asked about all namespaces: "+beyond[0].String(), audit.Lines(beyond)...)
 				}
 				wrong := v.herd.wrong(inside)
 				return wrong, wrong == ""
@@ -509,7 +509,7 @@ func namespaced() types.Feature {
 			for _, binding := range taken {
 				binding.ObjectMeta = metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels, Annotations: binding.Annotations}
 				_, err := h.Client.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{})
-				problems = append(problems, ignoreThere(err), ignoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
+				problems = append(problems, ignoreThere(err), workload.IgnoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
 			}
 			return errors.Join(append(problems, asUsual(ctx, c))...)
 		})).Feature()

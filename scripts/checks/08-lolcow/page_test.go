@@ -6,7 +6,6 @@ package lolcow_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -123,7 +122,7 @@ func portMoves() types.Feature {
 			if !listens {
 				v.Fail(v.t, fmt.Sprintf("node port %d of %s is open", old, c.Name), why)
 			}
-			v.move(c, v.herd.drawPort())
+			v.move(c, v.herd.ports.Draw())
 			v.asSpecified(c)
 			v.shows(c)
 			v.closed(old)
@@ -145,7 +144,7 @@ func settles() types.Feature {
 			writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool { return e.Resource != "leases" }))
 			if len(writes) > 0 {
 				v.Fail(v.t, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: no child, no status, no Event", c.Name),
-					fmt.Sprintf("it sent %d writes", len(writes)), lines(writes)...)
+					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 			}
 			v.NoErrors(v.ctx, v.t, logged, c.Name)
 		}))).Feature()
@@ -153,15 +152,6 @@ func settles() types.Feature {
 
 // untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.
 const untilSeen = 50 * time.Millisecond
-
-func lines(events []audit.Event) []string {
-	const most = 8
-	var all []string
-	for _, e := range events[:min(most, len(events))] {
-		all = append(all, e.String())
-	}
-	return all
-}
 
 func restart() types.Feature {
 	return features.New("right after a restart").
@@ -171,14 +161,14 @@ func restart() types.Feature {
 			}
 			if is := v.herd.restarted; len(is.writes) > 0 {
 				v.Fail(v.t, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", is.of.Name),
-					fmt.Sprintf("it sent %d writes", len(is.writes)), lines(is.writes)...)
+					fmt.Sprintf("it sent %d writes", len(is.writes)), audit.Lines(is.writes)...)
 			}
 		}))).
 		Assess("what changed while it was away is put right", check.Assess(assess(func(v visit) {
 			a, b, c := v.penned(), v.penned(), v.herd.draw(paddock)
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 			v.say(a, v.herd.drawGreeting())
-			v.move(b, v.herd.drawPort())
+			v.move(b, v.herd.ports.Draw())
 			page, _ := v.herd.service(a)
 			v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(a.Namespace).Delete(v.ctx, page.Name, deleteNow))
 			v.make(c)
@@ -190,6 +180,3 @@ func restart() types.Feature {
 			return c.Operator.Start(ctx)
 		})).Feature()
 }
-
-// oneLine is a text without the ends of lines.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

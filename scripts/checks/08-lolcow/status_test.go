@@ -14,7 +14,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -35,44 +34,6 @@ const (
 
 var deleteNow = metav1.DeleteOptions{}
 
-// wanted is a condition as it should be.
-type wanted struct {
-	of, status string
-	// says must stand in its message, letters of either case.
-	says string
-}
-
-func (w wanted) String() string {
-	text := w.of + " is " + w.status
-	if w.says != "" {
-		text += fmt.Sprintf(" with a message that has %q", w.says)
-	}
-	return text
-}
-
-// unlike says how the conditions of a cow differ from what they should be, for its present generation; empty: they do not.
-func (h *herd) unlike(c *cow, all []wanted) string {
-	object, there := h.Get(c.NamespacedName)
-	if !there {
-		return c.Name + " is gone"
-	}
-	for _, w := range all {
-		is, there := workload.ConditionOf(object, w.of)
-		told := fmt.Sprintf("%s of %s is %s (%s: %s)", w.of, c.Name, is.Status, is.Reason, oneLine(is.Message))
-		switch {
-		case !there:
-			return fmt.Sprintf("%s has no condition %s", c.Name, w.of)
-		case is.ObservedGeneration != object.GetGeneration() || object.GetGeneration() < c.object.GetGeneration():
-			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d", w.of, c.Name, is.ObservedGeneration, c.object.GetGeneration())
-		case is.Status != w.status:
-			return told
-		case !strings.Contains(strings.ToLower(is.Message), strings.ToLower(w.says)):
-			return told
-		}
-	}
-	return ""
-}
-
 // statusPatience is how long an operator may be silent until a condition is right: what it is about takes its time, as a Pod that starts.
 const statusPatience = 10 * time.Second
 
@@ -80,14 +41,14 @@ const statusPatience = 10 * time.Second
 const podPatience = 30 * time.Second
 
 // conditions waits until conditions of a cow are as wanted, for its present generation.
-func (v visit) conditions(c *cow, why string, patience time.Duration, all ...wanted) {
+func (v visit) conditions(c *cow, why string, patience time.Duration, all ...workload.Wanted) {
 	v.t.Helper()
 	var wants []string
 	for _, w := range all {
 		wants = append(wants, w.String())
 	}
 	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s: of %s %s", why, c.Name, strings.Join(wants, ", and ")), patience, v.herd.Changed, func() (string, bool) {
-		unlike := v.herd.unlike(c, all)
+		unlike := v.herd.Unlike(c.NamespacedName, c.object.GetGeneration(), all)
 		return unlike, unlike == ""
 	})
 }
@@ -98,10 +59,10 @@ func available() types.Feature {
 			c := v.served()
 			v.admit()
 			for range 2 {
-				v.conditions(c, "the page is served", podPatience, wanted{of: availableType, status: "True"}, wanted{of: degradedType, status: "False"}, wanted{of: progressingType, status: "False"})
+				v.conditions(c, "the page is served", podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: progressingType, Status: "False"})
 				v.say(c, v.herd.drawGreeting())
 			}
-			v.conditions(c, "the new greeting is rolled out", podPatience, wanted{of: availableType, status: "True"}, wanted{of: degradedType, status: "False"})
+			v.conditions(c, "the new greeting is rolled out", podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
 		}))).Feature()
 }
 
@@ -174,9 +135,9 @@ func degradedImage() types.Feature {
 		Assess("by name, until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().image
 			v.occupy()
-			v.conditions(c, "somebody has added a container whose image there is not", podPatience, wanted{of: degradedType, status: "True", says: missingImage})
+			v.conditions(c, "somebody has added a container whose image there is not", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{missingImage}})
 			v.sidecars(c)
-			v.conditions(c, "the container is gone", podPatience, wanted{of: degradedType, status: "False"}, wanted{of: availableType, status: "True"})
+			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: availableType, Status: "True"})
 		}))).Feature()
 }
 
@@ -184,9 +145,9 @@ func degradedCrash() types.Feature {
 	return features.New("a container that crashes is reported").
 		Assess("until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().crash
-			v.conditions(c, "somebody has added a container that ends with an error each time", podPatience, wanted{of: degradedType, status: "True", says: "parasol"})
+			v.conditions(c, "somebody has added a container that ends with an error each time", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"parasol"}})
 			v.sidecars(c)
-			v.conditions(c, "the container is gone", podPatience, wanted{of: degradedType, status: "False"})
+			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"})
 			v.herd.first, v.herd.patients = nil, nil // no check after this one needs a page
 		}))).Feature()
 }
@@ -196,8 +157,8 @@ func quota() types.Feature {
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
 			v.occupy()
 			c := v.make(v.herd.draw(paddock))
-			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience, wanted{of: degradedType, status: "True", says: "quota"},
-				wanted{of: availableType, status: "False"})
+			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}},
+				workload.Wanted{Of: availableType, Status: "False"})
 		}))).Feature()
 }
 
@@ -207,8 +168,8 @@ func portRange() types.Feature {
 			c := v.herd.draw(paddock)
 			c.port = int32(1000 + v.herd.random.IntN(20000)) //nolint:gosec // it is below 32768
 			v.make(c)
-			v.conditions(c, "the port is out of the range of node ports", statusPatience, wanted{of: degradedType, status: "True", says: strconv.Itoa(int(c.port))})
-			v.move(c, v.herd.drawPort())
+			v.conditions(c, "the port is out of the range of node ports", statusPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
+			v.move(c, v.herd.ports.Draw())
 			v.asSpecified(c)
 		}))).Feature()
 }
@@ -270,15 +231,15 @@ func (v visit) occupy() *occupation {
 }
 
 // wants is what the operator should report.
-func (o *occupation) wants() wanted {
-	return wanted{of: degradedType, status: "True", says: strconv.Itoa(int(o.cow.port))}
+func (o *occupation) wants() workload.Wanted {
+	return workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(o.cow.port))}}
 }
 
 // last waits for the end of an occupation. It may not use what ends a check.
 func (o *occupation) last(ctx context.Context, v visit, squatter string) error {
 	for seen := false; ; {
 		changed := v.herd.Changed()
-		if !seen && v.herd.unlike(o.cow, []wanted{o.wants()}) == "" {
+		if !seen && v.herd.Unlike(o.cow.NamespacedName, o.cow.object.GetGeneration(), []workload.Wanted{o.wants()}) == "" {
 			seen = true
 			close(o.seen)
 		}
@@ -323,7 +284,7 @@ func portTaken() types.Feature {
 					return "", true
 				default:
 				}
-				unlike := v.herd.unlike(c, []wanted{o.wants()})
+				unlike := v.herd.Unlike(c.NamespacedName, c.object.GetGeneration(), []workload.Wanted{o.wants()})
 				return unlike, unlike == ""
 			})
 			v.penned() // others are not held up
@@ -336,7 +297,7 @@ func portTaken() types.Feature {
 			v.Measure("tries while the port was taken", float64(len(o.tries)), "requests")
 			if most := mostTries * max(1, int(o.took/occupied)); len(o.tries) > most {
 				v.Fail(v.t, fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", c.port, most, o.took.Round(time.Second)),
-					fmt.Sprintf("it tried %d times: a loop", len(o.tries)), lines(o.tries)...)
+					fmt.Sprintf("it tried %d times: a loop", len(o.tries)), audit.Lines(o.tries)...)
 			}
 			v.asSpecifiedWithin(healPatience, c)
 		}))).Feature()
@@ -370,7 +331,7 @@ func events() types.Feature {
 			expected := fmt.Sprintf("of %s, whose node port %s was taken for some seconds, one Event of type Warning says so, and it is written once", taken.cow.Name, port)
 			switch {
 			case len(about) == 0:
-				v.Fail(v.t, expected, fmt.Sprintf("of %s about it none is a Warning that names the port", counted(len(taken.events), "Event")), told...)
+				v.Fail(v.t, expected, fmt.Sprintf("of %s about it none is a Warning that names the port", workload.Counted(len(taken.events), "Event")), told...)
 			case taken.writes > mostEvents:
 				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), told...)
 			}
@@ -390,10 +351,10 @@ func scenario(v visit) {
 	v.say(a, v.herd.drawGreeting())
 	v.make(b)
 	v.asSpecifiedWithin(patience, a, b)
-	v.move(a, v.herd.drawPort())
+	v.move(a, v.herd.ports.Draw())
 	page, wrong := v.herd.service(b)
 	if wrong == "" {
-		v.OK(v.t, "deleting a Service by hand", ignoreGone(v.herd.Client.CoreV1().Services(b.Namespace).Delete(v.ctx, page.Name, deleteNow)))
+		v.OK(v.t, "deleting a Service by hand", workload.IgnoreGone(v.herd.Client.CoreV1().Services(b.Namespace).Delete(v.ctx, page.Name, deleteNow)))
 	}
 	v.asSpecifiedWithin(patience, a)
 	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the Service of %s, deleted by hand, is made again", b.Name), patience, v.herd.Changed, func() (string, bool) {
@@ -403,7 +364,7 @@ func scenario(v visit) {
 		again, _ := v.herd.service(b)
 		return "the watch has not told of the deletion", again.UID != page.UID
 	})
-	v.conditions(a, "no Pod is let in", patience, wanted{of: degradedType, status: "True"}, wanted{of: availableType, status: "False"})
+	v.conditions(a, "no Pod is let in", patience, workload.Wanted{Of: degradedType, Status: "True"}, workload.Wanted{Of: availableType, Status: "False"})
 	v.remove(b)
 	v.say(a, v.herd.drawGreeting())
 	v.asSpecifiedWithin(patience, a)
@@ -411,12 +372,4 @@ func scenario(v visit) {
 	v.remove(a)
 	v.collect(a)
 	v.staysGone(a, b)
-}
-
-// ignoreGone is nil for what is not there any more.
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
 )
 
 // deed is one thing that somebody does with a Lolcow or its children.
@@ -98,7 +99,7 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 		p := phase{away: n > 0 && random.IntN(3) == 0}
 		settled := slices.Clone(live) // their children are there
 		for range 1 + random.IntN(phaseDeeds) {
-			d := deed{greeting: h.drawGreeting(), port: h.drawPort()}
+			d := deed{greeting: h.drawGreeting(), port: h.ports.Draw()}
 			switch i := random.IntN(10); {
 			case len(live) == 0 || i < 2 && len(live) < storyCows:
 				made++
@@ -183,11 +184,11 @@ func (v visit) does(d deed, cows, lost map[string]*cow) {
 		lost[d.name] = c
 	case deleteService:
 		if noService == "" {
-			v.OK(v.t, "deleting a Service", ignoreGone(ours.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow)))
+			v.OK(v.t, "deleting a Service", workload.IgnoreGone(ours.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow)))
 		}
 	case deleteDeployment:
 		if noDeployment == "" {
-			v.OK(v.t, "deleting a Deployment", ignoreGone(ours.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow)))
+			v.OK(v.t, "deleting a Deployment", workload.IgnoreGone(ours.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow)))
 		}
 	case driftGreeting:
 		if noDeployment == "" {

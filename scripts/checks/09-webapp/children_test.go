@@ -4,7 +4,6 @@
 package webapp_test
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -95,7 +93,7 @@ func (v visit) validates() {
 func (t *town) deployment(a *app) (found appsv1.Deployment, wrong string) {
 	all := workload.Children[appsv1.Deployment](t.Owners, workload.Deployments, a.object)
 	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", a.Name, counted(len(all), "Deployment"))
+		return found, fmt.Sprintf("%s has %s", a.Name, workload.Counted(len(all), "Deployment"))
 	}
 	return all[0], ""
 }
@@ -103,7 +101,7 @@ func (t *town) deployment(a *app) (found appsv1.Deployment, wrong string) {
 func (t *town) service(a *app) (found corev1.Service, wrong string) {
 	all := workload.Children[corev1.Service](t.Owners, workload.Services, a.object)
 	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", a.Name, counted(len(all), "Service"))
+		return found, fmt.Sprintf("%s has %s", a.Name, workload.Counted(len(all), "Service"))
 	}
 	return all[0], ""
 }
@@ -153,7 +151,7 @@ func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 	case s.Spec.Type != corev1.ServiceTypeNodePort:
 		return fmt.Sprintf("the Service %s is of type %s", s.Name, s.Spec.Type)
 	case len(s.Spec.Ports) != 1:
-		return fmt.Sprintf("the Service %s has %s", s.Name, counted(len(s.Spec.Ports), "port"))
+		return fmt.Sprintf("the Service %s has %s", s.Name, workload.Counted(len(s.Spec.Ports), "port"))
 	case s.Spec.Ports[0].NodePort != a.port:
 		return fmt.Sprintf("the Service %s has the node port %d", s.Name, s.Spec.Ports[0].NodePort)
 	case d == nil:
@@ -264,7 +262,7 @@ func owner() frameworktypes.Feature {
 				references := child.GetOwnerReferences()
 				switch {
 				case len(references) != 1:
-					v.Fail(v.t, expected, "it has "+counted(len(references), "owner"))
+					v.Fail(v.t, expected, "it has "+workload.Counted(len(references), "owner"))
 				case references[0].UID != a.object.GetUID():
 					v.Fail(v.t, expected, "its owner has another UID than "+a.Name)
 				case references[0].APIVersion != kind.GroupVersion().String() || references[0].Kind != kind.Kind || references[0].Name != a.Name:
@@ -294,7 +292,7 @@ func owner() frameworktypes.Feature {
 // finalizers sets the finalizers of a WebApp to a JSON list.
 func (v visit) finalizers(a *app, list string) error {
 	_, err := v.town.Patch(v.ctx, a.NamespacedName, `{"metadata":{"finalizers":`+list+`}}`)
-	return ignoreGone(err)
+	return workload.IgnoreGone(err)
 }
 
 // staysGone removes the children of a WebApp that was deleted, as the garbage collector does, and fails if the operator goes on making some. That it has made one when its cache was behind is
@@ -312,7 +310,7 @@ func (v visit) staysGone(a *app) {
 		}
 		if n == most {
 			v.Fail(v.t, fmt.Sprintf("nothing is made for %s, which was deleted", a.Name),
-				fmt.Sprintf("there is %s, and there is %s", counted(deployments, "Deployment"), counted(services, "Service")))
+				fmt.Sprintf("there is %s, and there is %s", workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")))
 		}
 		v.OK(v.t, "removing the children of "+a.Name, v.town.Collect(v.ctx, a.object))
 	}
@@ -416,35 +414,18 @@ func deletedChild() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// clientOf is a client of one kind of child.
-type clientOf[Child any] interface {
-	Get(context.Context, string, metav1.GetOptions) (Child, error)
-	Update(context.Context, Child, metav1.UpdateOptions) (Child, error)
-}
-
-// edit changes a child as `kubectl edit` would, and returns what it then is.
-func edit[Child metav1.Object](v visit, name string, client clientOf[Child], change func(Child)) (edited Child) {
-	v.t.Helper()
-	v.OK(v.t, "editing a child of "+name, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		now, err := client.Get(v.ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		change(now)
-		edited, err = client.Update(v.ctx, now, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
-		return err
-	}))
-	return edited
-}
-
 func (v visit) editDeployment(a *app, change func(*appsv1.Deployment)) *appsv1.Deployment {
 	v.t.Helper()
-	return edit(v, a.Name, v.town.Client.AppsV1().Deployments(a.Namespace), change)
+	edited, err := workload.Edit(v.ctx, v.town.Client.AppsV1().Deployments(a.Namespace), a.Name, change)
+	v.OK(v.t, "editing a child of "+a.Name, err)
+	return edited
 }
 
 func (v visit) editService(a *app, change func(*corev1.Service)) *corev1.Service {
 	v.t.Helper()
-	return edit(v, a.Name, v.town.Client.CoreV1().Services(a.Namespace), change)
+	edited, err := workload.Edit(v.ctx, v.town.Client.CoreV1().Services(a.Namespace), a.Name, change)
+	v.OK(v.t, "editing a child of "+a.Name, err)
+	return edited
 }
 
 // ours is the index of the container of the WebApp.

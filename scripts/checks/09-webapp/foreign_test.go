@@ -291,9 +291,9 @@ func earlierWebApp() frameworktypes.Feature {
 			v.untouched(all...)
 			unbound := []byte(`{"metadata":{"finalizers":null}}`)
 			_, err := v.town.Client.AppsV1().Deployments(plans).Patch(v.ctx, a.Name, types.MergePatchType, unbound, metav1.PatchOptions{})
-			v.OK(v.t, "removing a finalizer", ignoreGone(err))
+			v.OK(v.t, "removing a finalizer", workload.IgnoreGone(err))
 			_, err = v.town.Client.CoreV1().Services(plans).Patch(v.ctx, a.Name, types.MergePatchType, unbound, metav1.PatchOptions{})
-			v.OK(v.t, "removing a finalizer", ignoreGone(err))
+			v.OK(v.t, "removing a finalizer", workload.IgnoreGone(err))
 			v.OK(v.t, "removing the children, as the garbage collector does", v.town.Collect(v.ctx, a.object))
 			v.asSpecifiedWithin(healPatience, again)
 			v.conditions(again, "its children of before have gone", workload.Wanted{Of: degradedType, Status: "False"})
@@ -335,7 +335,7 @@ func portTaken() frameworktypes.Feature {
 			v.Measure("tries while the port was taken", float64(len(tries)), "requests")
 			if most := mostTries * max(1, int(took/occupied)); len(tries) > most {
 				v.Fail(v.t, fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", s.port, most, took.Round(time.Second)),
-					fmt.Sprintf("it tried %d times: a loop", len(tries)), lines(tries)...)
+					fmt.Sprintf("it tried %d times: a loop", len(tries)), audit.Lines(tries)...)
 			}
 			v.town.squatted = s
 		}))).Feature()
@@ -350,7 +350,7 @@ func portHeals() frameworktypes.Feature {
 				v.Fail(v.t, "a WebApp has a port that is taken", "there is none")
 			}
 			v.town.squatted = nil // whatever comes of it, no other check needs it
-			v.OK(v.t, "giving the node port back", ignoreGone(v.town.Client.CoreV1().Services(suburb).Delete(v.ctx, s.squatter, metav1.DeleteOptions{})))
+			v.OK(v.t, "giving the node port back", workload.IgnoreGone(v.town.Client.CoreV1().Services(suburb).Delete(v.ctx, s.squatter, metav1.DeleteOptions{})))
 			v.asSpecifiedWithin(healPatience, s.app)
 			v.conditions(s.app, fmt.Sprintf("node port %d is free", s.port), workload.Wanted{Of: degradedType, Status: "False"})
 		}))).Feature()
@@ -385,7 +385,7 @@ func scenario(v visit) {
 	service, wrong := v.town.service(b)
 	if wrong == "" {
 		err := v.town.Client.CoreV1().Services(b.Namespace).Delete(v.ctx, service.Name, metav1.DeleteOptions{})
-		v.OK(v.t, "deleting a Service by hand", ignoreGone(err))
+		v.OK(v.t, "deleting a Service by hand", workload.IgnoreGone(err))
 	}
 	v.asSpecifiedWithin(patience, a)
 	v.eventually(patience, fmt.Sprintf("the Service of %s, deleted by hand, is made again", b.Name), func() string {

@@ -95,7 +95,7 @@ func selector() frameworktypes.Feature {
 			v.asSpecified(a, b)
 			for _, one := range []*app{a, b} {
 				deployment, _ := v.town.deployment(one)
-				expected := fmt.Sprintf("the scale of %s has in status.selector what selects its %s, and no others", one.Name, counted(int(one.replicas), "Pod"))
+				expected := fmt.Sprintf("the scale of %s has in status.selector what selects its %s, and no others", one.Name, workload.Counted(int(one.replicas), "Pod"))
 				v.eventually(statusPatience, expected, func() string {
 					is := v.scaleOf(one)
 					selector, err := labels.Parse(is.Status.Selector)
@@ -109,8 +109,8 @@ func selector() frameworktypes.Feature {
 					v.OK(v.t, "asking for Pods", err)
 					pods := v.podsOf(&deployment)
 					if len(pods) != int(one.replicas) || names(pods) != names(found.Items) {
-						return fmt.Sprintf("it is %q, which selects %s (%s); the Deployment has %s (%s)", is.Status.Selector, counted(len(found.Items), "Pod"), names(found.Items),
-							counted(len(pods), "Pod"), names(pods))
+						return fmt.Sprintf("it is %q, which selects %s (%s); the Deployment has %s (%s)", is.Status.Selector, workload.Counted(len(found.Items), "Pod"), names(found.Items),
+							workload.Counted(len(pods), "Pod"), names(pods))
 					}
 					return ""
 				})
@@ -212,7 +212,7 @@ func (v visit) pods(a *app, want int) []corev1.Pod {
 			return pods
 		}
 		if why := wait.Over(v.ctx); why != "" {
-			v.Fail(v.t, fmt.Sprintf("%s has %s", a.Name, counted(want, "Pod")), fmt.Sprintf("it has %s (%s)", counted(len(pods), "Pod"), why))
+			v.Fail(v.t, fmt.Sprintf("%s has %s", a.Name, workload.Counted(want, "Pod")), fmt.Sprintf("it has %s (%s)", workload.Counted(len(pods), "Pod"), why))
 		}
 	}
 }
@@ -318,7 +318,7 @@ func (v visit) wroteNothing(since audit.Mark, expected, name string) {
 		return e.Resource != "leases" && (name == "" || e.Name == name)
 	}))
 	if len(writes) > 0 {
-		v.Fail(v.t, expected, fmt.Sprintf("it sent %d writes", len(writes)), lines(writes)...)
+		v.Fail(v.t, expected, fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 	}
 }
 

@@ -303,31 +303,3 @@ func (v visit) conditionsWithin(a *app, why string, patience time.Duration, all 
 		return unlike, unlike == ""
 	})
 }
-
-// ignoreGone is nil for what is not there any more.
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-func counted(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what
-	case 1:
-		return "one " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// lines are the first of some requests as evidence.
-func lines(events []audit.Event) []string {
-	const most = 8
-	var all []string
-	for _, e := range events[:min(most, len(events))] {
-		all = append(all, e.String())
-	}
-	return all
-}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,12 +94,11 @@ func (p *Ports) Draw() int32 {
 	}
 }
 
-// wipeTimeout is how long owners that are deleted may take to go. One with a finalizer that nobody removes never does.
-const wipeTimeout = 10 * time.Second
+// removeTimeout is how long owners that are deleted may take to go. One with a finalizer that nobody removes never does.
+const removeTimeout = 10 * time.Second
 
-// Wipe removes all owners in some namespaces, and all Deployments and Services, whosever they are and whatever finalizers they have, but
-// for those whose names are to be kept.
-func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
+// Remove removes all owners in some namespaces, but for those that are to be kept, and waits until they have gone.
+func (o *Owners) Remove(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	for _, name := range o.All(namespaces...) {
 		if !keep(name) {
 			if err := o.Delete(ctx, name); err != nil {
@@ -106,9 +106,9 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, wipeTimeout, fmt.Errorf("they are still there after %s", wipeTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fmt.Errorf("they are still there after %s", removeTimeout))
 	defer cancel()
-	err := await.Until(ctx, 20*time.Millisecond, "the "+o.Resource.Resource+" to go", func(context.Context) (string, error) {
+	return await.Until(ctx, 20*time.Millisecond, "the "+o.Resource.Resource+" to go", func(context.Context) (string, error) {
 		for _, name := range o.All(namespaces...) {
 			if !keep(name) {
 				return name.Name + " is there", nil
@@ -116,7 +116,12 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 		}
 		return "", nil
 	})
-	if err != nil {
+}
+
+// Wipe is Remove, and then removes all Deployments and Services there, whosever they are and whatever finalizers they have, but for those
+// whose names are to be kept.
+func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
+	if err := o.Remove(ctx, keep, namespaces...); err != nil {
 		return err
 	}
 	background := metav1.DeletePropagationBackground
@@ -124,29 +129,20 @@ func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool,
 		for _, one := range o.informers[of].GetStore().List() {
 			child := one.(*unstructured.Unstructured)
 			client := o.Dynamic.Resource(of).Namespace(child.GetNamespace())
-			if !within(child, namespaces) || keep(nameOf(child)) {
+			if !slices.Contains(namespaces, child.GetNamespace()) || keep(nameOf(child)) {
 				continue
 			}
 			if len(child.GetFinalizers()) > 0 {
-				_, err = client.Patch(ctx, child.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				_, err := client.Patch(ctx, child.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return fmt.Errorf("removing the finalizers of %s %s: %w", of.Resource, child.GetName(), err)
 				}
 			}
-			err = client.Delete(ctx, child.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+			err := client.Delete(ctx, child.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("removing %s %s: %w", of.Resource, child.GetName(), err)
 			}
 		}
 	}
 	return nil
-}
-
-func within(object *unstructured.Unstructured, namespaces []string) bool {
-	for _, namespace := range namespaces {
-		if object.GetNamespace() == namespace {
-			return true
-		}
-	}
-	return false
 }
