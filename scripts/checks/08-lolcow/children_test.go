@@ -25,19 +25,11 @@ import (
 
 // deployment is the only Deployment of a cow, and service its only Service. wrong says what is there instead.
 func (h *herd) deployment(c *cow) (found appsv1.Deployment, wrong string) {
-	all := workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object)
-	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", c.Name, workload.Counted(len(all), "Deployment"))
-	}
-	return all[0], ""
+	return workload.OnlyChild[appsv1.Deployment](h.Owners, workload.Deployments, "Deployment", c.object)
 }
 
 func (h *herd) service(c *cow) (found corev1.Service, wrong string) {
-	all := workload.Children[corev1.Service](h.Owners, workload.Services, c.object)
-	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", c.Name, workload.Counted(len(all), "Service"))
-	}
-	return all[0], ""
+	return workload.OnlyChild[corev1.Service](h.Owners, workload.Services, "Service", c.object)
 }
 
 // greets reports whether the template of a Pod hands a greeting to the server: in an environment variable, where $$ stands for $, or in an
@@ -65,20 +57,10 @@ func (h *herd) wrong(c *cow) string {
 		return wrong
 	}
 	template := &deployment.Spec.Template
-	switch {
-	case c.greeting != "" && !greets(&template.Spec, c.greeting):
+	if c.greeting != "" && !greets(&template.Spec, c.greeting) {
 		return fmt.Sprintf("the template of the Deployment %s does not have the greeting %q in an environment variable or an argument", deployment.Name, c.greeting)
-	case service.Spec.Type != corev1.ServiceTypeNodePort:
-		return fmt.Sprintf("the Service %s is of type %s", service.Name, service.Spec.Type)
-	case len(service.Spec.Ports) != 1:
-		return fmt.Sprintf("the Service %s has %s", service.Name, workload.Counted(len(service.Spec.Ports), "port"))
-	case service.Spec.Ports[0].NodePort != c.port:
-		return fmt.Sprintf("the Service %s has the node port %d", service.Name, service.Spec.Ports[0].NodePort)
-	case len(service.Spec.Selector) == 0 || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(template.Labels)):
-		return fmt.Sprintf("the selector of the Service %s (%s) does not match the Pods of the Deployment (%s)", service.Name,
-			labels.Set(service.Spec.Selector), labels.Set(template.Labels))
 	}
-	return ""
+	return workload.WrongService(&service, c.port, template)
 }
 
 // asSpecified waits until the children of cows are as their specs say.
@@ -363,13 +345,13 @@ func othersFields() types.Feature {
 				metav1.PatchOptions{FieldManager: "horizontal-pod-autoscaler"}, "scale")
 			v.OK(v.t, "scaling the Deployment", err)
 			v.editDeployment(c, func(d *appsv1.Deployment) {
-				add(&d.Annotations, "team.example.com/contact", "herders")
-				add(&d.Labels, "team.example.com/cost-centre", "milk")
-				add(&d.Spec.Template.Annotations, "team.example.com/restarted-at", "today")
+				metav1.SetMetaDataAnnotation(&d.ObjectMeta, "team.example.com/contact", "herders")
+				metav1.SetMetaDataLabel(&d.ObjectMeta, "team.example.com/cost-centre", "milk")
+				metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "team.example.com/restarted-at", "today")
 				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "parasol", Image: "operator-labs/lolcow:v1", Args: []string{":9090"}})
 			})
 			v.editService(c, func(s *corev1.Service) {
-				add(&s.Annotations, "team.example.com/contact", "herders")
+				metav1.SetMetaDataAnnotation(&s.ObjectMeta, "team.example.com/contact", "herders")
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			})
 			stays := func() (string, bool) {
@@ -403,13 +385,6 @@ func othersFields() types.Feature {
 				v.Fail(v.t, expected, observed)
 			}
 		}))).Feature()
-}
-
-func add(to *map[string]string, key, value string) {
-	if *to == nil {
-		*to = map[string]string{}
-	}
-	(*to)[key] = value
 }
 
 func deref(n *int32) int32 {
@@ -454,15 +429,10 @@ func (v visit) apart(a, b *cow) {
 		one, _ := v.herd.deployment(pair[0])
 		page, _ := v.herd.service(pair[0])
 		other, _ := v.herd.deployment(pair[1])
-		pods := labels.Set(other.Spec.Template.Labels)
-		expected := fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name)
-		if labels.SelectorFromSet(page.Spec.Selector).Matches(pods) {
-			v.Fail(v.t, expected, fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well", labels.Set(page.Spec.Selector), pair[0].Name, pair[1].Name))
-		}
-		selector, err := metav1.LabelSelectorAsSelector(one.Spec.Selector)
-		v.OK(v.t, "reading the Deployment's selector", err)
-		if selector.Matches(pods) {
-			v.Fail(v.t, expected, fmt.Sprintf("the Deployment's selector %s does", selector))
+		overlap, err := workload.Overlap(pair[0].Name, &page, &one, pair[1].Name, &other)
+		v.OK(v.t, "reading a selector", err)
+		if overlap != "" {
+			v.Fail(v.t, fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name), overlap)
 		}
 	}
 }

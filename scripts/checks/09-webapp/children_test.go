@@ -91,19 +91,11 @@ func (v visit) validates() {
 
 // deployment is the only Deployment of a WebApp, and service its only Service. wrong says what is there instead.
 func (t *town) deployment(a *app) (found appsv1.Deployment, wrong string) {
-	all := workload.Children[appsv1.Deployment](t.Owners, workload.Deployments, a.object)
-	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", a.Name, workload.Counted(len(all), "Deployment"))
-	}
-	return all[0], ""
+	return workload.OnlyChild[appsv1.Deployment](t.Owners, workload.Deployments, "Deployment", a.object)
 }
 
 func (t *town) service(a *app) (found corev1.Service, wrong string) {
-	all := workload.Children[corev1.Service](t.Owners, workload.Services, a.object)
-	if len(all) != 1 {
-		return found, fmt.Sprintf("%s has %s", a.Name, workload.Counted(len(all), "Service"))
-	}
-	return all[0], ""
+	return workload.OnlyChild[corev1.Service](t.Owners, workload.Services, "Service", a.object)
 }
 
 // wrong says what is wrong with the children of a WebApp; empty: they are as its spec says.
@@ -143,22 +135,16 @@ func wrongDeployment(a *app, d *appsv1.Deployment) string {
 	return ""
 }
 
+// d is nil if the Deployment is somebody else's.
 func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
-	// d is nil if the Deployment is somebody else's.
-	switch {
-	case s.Name != a.Name:
+	if s.Name != a.Name {
 		return fmt.Sprintf("its Service is called %s", s.Name)
-	case s.Spec.Type != corev1.ServiceTypeNodePort:
-		return fmt.Sprintf("the Service %s is of type %s", s.Name, s.Spec.Type)
-	case len(s.Spec.Ports) != 1:
-		return fmt.Sprintf("the Service %s has %s", s.Name, workload.Counted(len(s.Spec.Ports), "port"))
-	case s.Spec.Ports[0].NodePort != a.port:
-		return fmt.Sprintf("the Service %s has the node port %d", s.Name, s.Spec.Ports[0].NodePort)
-	case d == nil:
-		return ""
-	case len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)):
-		return fmt.Sprintf("the selector of the Service %s (%s) does not match the Pods of the Deployment (%s)", s.Name,
-			labels.Set(s.Spec.Selector), labels.Set(d.Spec.Template.Labels))
+	}
+	if d == nil {
+		return workload.WrongService(s, a.port, nil)
+	}
+	if wrong := workload.WrongService(s, a.port, &d.Spec.Template); wrong != "" {
+		return wrong
 	}
 	if leads := leadsTo(s.Spec.Ports[0], a.image, d.Spec.Template.Spec.Containers); leads != serverPort {
 		return fmt.Sprintf("the Service %s has the targetPort %s, and that is port %d of the container", s.Name, s.Spec.Ports[0].TargetPort.String(), leads)
@@ -494,13 +480,6 @@ func drift() frameworktypes.Feature {
 		}))).Feature()
 }
 
-func add(all *map[string]string, key, value string) {
-	if *all == nil {
-		*all = map[string]string{}
-	}
-	(*all)[key] = value
-}
-
 // Whoever has no stake in a field leaves it alone. What others own is not the operator's, and a repair would be a fight.
 func othersFields() frameworktypes.Feature {
 	return features.New("what others own is left alone").
@@ -508,14 +487,14 @@ func othersFields() frameworktypes.Feature {
 			const contact, centre, restarted, sidecar = "team.example.com/contact", "team.example.com/cost-centre", "team.example.com/restarted-at", "parasol"
 			a := v.planned()
 			v.editDeployment(a, func(d *appsv1.Deployment) {
-				add(&d.Annotations, contact, "somebody")
-				add(&d.Labels, centre, "web")
-				add(&d.Spec.Template.Annotations, restarted, "today")
+				metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "somebody")
+				metav1.SetMetaDataLabel(&d.ObjectMeta, centre, "web")
+				metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, restarted, "today")
 				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: sidecar, Image: "registry.example.com/parasol:v1"})
 			})
 			v.editService(a, func(s *corev1.Service) {
-				add(&s.Annotations, contact, "somebody")
-				add(&s.Labels, centre, "web")
+				metav1.SetMetaDataAnnotation(&s.ObjectMeta, contact, "somebody")
+				metav1.SetMetaDataLabel(&s.ObjectMeta, centre, "web")
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			})
 			lost := func() string {
@@ -559,15 +538,10 @@ func (v visit) apart(a, b *app) {
 		one, _ := v.town.deployment(pair[0])
 		service, _ := v.town.service(pair[0])
 		other, _ := v.town.deployment(pair[1])
-		pods := labels.Set(other.Spec.Template.Labels)
-		expected := fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name)
-		if labels.SelectorFromSet(service.Spec.Selector).Matches(pods) {
-			v.Fail(v.t, expected, fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well", labels.Set(service.Spec.Selector), pair[0].Name, pair[1].Name))
-		}
-		selector, err := metav1.LabelSelectorAsSelector(one.Spec.Selector)
-		v.OK(v.t, "reading the Deployment's selector", err)
-		if selector.Matches(pods) {
-			v.Fail(v.t, expected, fmt.Sprintf("the Deployment's selector %s does", selector))
+		overlap, err := workload.Overlap(pair[0].Name, &service, &one, pair[1].Name, &other)
+		v.OK(v.t, "reading a selector", err)
+		if overlap != "" {
+			v.Fail(v.t, fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name), overlap)
 		}
 	}
 }

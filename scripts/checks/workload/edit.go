@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,15 +37,4 @@ func IgnoreGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// Counted is a number of things, as in a sentence: no Service, one Service, 2 Services.
-func Counted(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what
-	case 1:
-		return "one " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
