@@ -132,7 +132,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 		way = local.ByNode(playground.Egress(), embedded.MachineIP)
 	}
 	on := local.New(&stage.Cluster{Config: config}, way)
-	what := stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, Workloads: lab != nil && lab.Node, ControlPlane: here.ControlPlane.Path}
+	what := installed(here, lab, workshop, manifests)
 	if what.Aggregated {
 		what.DataDir = serverData(playground, workshop.Dir)
 	}
@@ -186,6 +186,15 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 		}
 	}
 	return err
+}
+
+// installed is what run installs: the submission of a lab, or of none (nil).
+func installed(here *checkout.Checkout, lab *manifest.Lab, workshop *submission.Workshop, manifests *submission.Manifests) stage.Submission {
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true, ControlPlane: here.ControlPlane.Path}
+	if lab != nil {
+		what.Aggregated, what.Workloads = lab.Aggregated, lab.Node
+	}
+	return what
 }
 
 // replace ends what runs, and starts what was built, as soon as it was prepared for.
@@ -371,7 +380,8 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServices()) }()
-	what := stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups, Webhooks: true, Aggregated: lab != nil && lab.Aggregated, Workloads: lab != nil && lab.Node, ControlPlane: here.ControlPlane.Path}
+	what := installed(here, lab, workshop, manifests)
+	what.Groups = groups
 	return operate(ctx, on, what, environment, func() error {
 		fmt.Fprintf(os.Stderr, "The operator is running on this machine, against the cluster of the context %s, under its own account; Ctrl-C stops it.\n", there.Context)
 		if manifests.HasWebhooks() {

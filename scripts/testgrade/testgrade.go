@@ -187,10 +187,11 @@ var errUnknown = errors.New("your tests, or what they test, have changed since t
 
 // note notes what decides the verdict: the solution with the submission's tests, its mutants among it, and the submission.
 func (g *grading) note(own *submission.Submission) (err error) {
-	for to, dir := range map[*string]string{&g.report.Digest: g.base.Dir, &g.report.OwnDigest: own.Dir} {
-		if *to, err = dirhash.HashDir(dir, "", dirhash.Hash1); err != nil {
-			return fmt.Errorf("reading the tests: %w", err)
-		}
+	if g.report.Digest, err = dirhash.HashDir(g.base.Dir, "", dirhash.Hash1); err != nil {
+		return fmt.Errorf("reading the tests: %w", err)
+	}
+	if g.report.OwnDigest, err = dirhash.HashDir(own.Dir, "", dirhash.Hash1); err != nil {
+		return fmt.Errorf("reading the submission: %w", err)
 	}
 	return nil
 }
