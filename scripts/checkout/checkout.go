@@ -318,6 +318,11 @@ func (c *Checkout) Helm(ctx context.Context) (string, error) {
 	return ensure(ctx, programs.Helm(c.Root))
 }
 
+// Gotestsum runs the unit tests; it is built unless it is there.
+func (c *Checkout) Gotestsum(ctx context.Context) (string, error) {
+	return ensure(ctx, programs.Gotestsum(c.Root))
+}
+
 // Checks is the test binary of a lab's checks; it is built unless it is there and fits its sources.
 func (c *Checkout) Checks(ctx context.Context, lab *manifest.Lab) (string, error) {
 	return ensure(ctx, programs.Checks(c.Root, lab.Name))

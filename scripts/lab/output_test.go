@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -24,5 +25,27 @@ func TestDownloadsOfTestsAreCountedAndAllElseIsPassedOn(t *testing.T) {
 	}
 	if want := "# x\nx.go:1: no\n"; to.String() != want || counted != 2 || spoken == 0 {
 		t.Errorf("it passed on %q, want %q, and counted %d downloads", to.String(), want, counted)
+	}
+}
+
+func TestAPackageThatFailsWithoutATestIsNotForgiven(t *testing.T) {
+	t.Parallel()
+	const (
+		test    = `{"Action":"fail","Package":"a","Test":"TestA"}` + "\n"
+		pkg     = `{"Action":"fail","Package":"a"}` + "\n"
+		passing = `{"Action":"pass","Package":"a"}` + "\n"
+		other   = `{"Action":"fail","Package":"b"}` + "\n"
+	)
+	for events, want := range map[string]string{
+		passing:                     "",
+		test + pkg + passing:        "",
+		pkg + passing:               "package a failed although each of its tests passed",
+		test + pkg + other:          "package b failed although each of its tests passed",
+		passing + `{"Action":"fail`: "reading what the tests have reported",
+	} {
+		err := failedWithoutTest(strings.NewReader(events))
+		if (want == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("of %s it says %v, want %q", events, err, want)
+		}
 	}
 }

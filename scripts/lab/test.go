@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -58,13 +59,17 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			gotestsum, err := here.Gotestsum(command.Context())
+			if err != nil {
+				return err
+			}
 			for _, module := range append(modules, tested...) {
 				if strings.HasPrefix(module, "labs/") {
 					continue
 				}
 				fmt.Printf("test %s\n", module)
 				// What go test vets, the linters of verify vet, too. Here, it would look at each module that ours need: minutes.
-				if err := goTest(command.Context(), here, module, []string{"KUBEBUILDER_ASSETS=" + assets}, "-vet=off", "-timeout=40m", "./..."); err != nil {
+				if err := unitTests(command.Context(), here, module, gotestsum, []string{"KUBEBUILDER_ASSETS=" + assets}, "-vet=off", "-timeout=40m"); err != nil {
 					return fmt.Errorf("the tests of %s failed: %w", module, err)
 				}
 			}
@@ -108,7 +113,7 @@ func benchCommand() *cobra.Command {
 			if _, err := here.EnsureNode(command.Context()); err != nil {
 				return err
 			}
-			return goTest(command.Context(), here, "scripts", nil,
+			return goTest(command.Context(), here, "scripts",
 				"-run=^$", "-bench="+only, "-benchtime="+times, "-timeout=60m", "./bench")
 		},
 	}
@@ -150,23 +155,81 @@ func anyBenchmark(folder, only string) error {
 	return fmt.Errorf("no benchmark matches --only %s: there are %s", only, strings.Join(names, ", "))
 }
 
-// goTest runs go test in a module, with variables besides those of a build, its output ours.
-func goTest(ctx context.Context, here *checkout.Checkout, module string, environment []string, args ...string) (err error) {
+// unitTests runs the tests of a module with gotestsum. Up to three that fail are repeated once, when no other test runs, and
+// named: docs/decisions/0029-a-failing-test-is-repeated-alone.md. More of them, a panic or what a package leaves behind fail
+// the run.
+func unitTests(ctx context.Context, here *checkout.Checkout, module, gotestsum string, environment []string, flags ...string) (err error) {
+	dir, err := os.MkdirTemp("", "operator-labs-tests-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	events, repeated := filepath.Join(dir, "events.json"), filepath.Join(dir, "repeated.txt")
+	args := []string{
+		"--format=pkgname-and-test-fails", "--format-icons=text", "--hide-summary=skipped", "--no-color", "--packages=./...",
+		"--rerun-fails=1", "--rerun-fails-max-failures=3", "--rerun-fails-run-root-test", "--rerun-fails-report=" + repeated,
+		"--jsonfile-timing-events=" + events, "--",
+	}
+	if err := runTestProgram(ctx, here, module, environment, gotestsum, slices.Concat(args, gobuild.Flags, flags)...); err != nil {
+		return err
+	}
+	recorded, err := os.Open(events)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, recorded.Close()) }()
+	if err := failedWithoutTest(recorded); err != nil {
+		return err
+	}
+	if names, err := os.ReadFile(repeated); err == nil && len(names) > 0 {
+		fmt.Printf("FLAKY in %s: these passed only when they were repeated alone; mend them:\n%s", module, names)
+	}
+	return nil
+}
+
+// failedWithoutTest returns an error that names a package that failed although each of its tests passed: it has left a process
+// or a folder behind. gotestsum repeats it without any test, and is content. events are those of `go test -json`.
+func failedWithoutTest(events io.Reader) error {
+	failed := map[string]bool{}
+	for decoder := json.NewDecoder(events); ; {
+		var event struct{ Action, Package, Test string }
+		if err := decoder.Decode(&event); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading what the tests have reported: %w", err)
+		}
+		switch {
+		case event.Action != "fail":
+		case event.Test != "":
+			failed[event.Package] = true
+		case !failed[event.Package]:
+			return fmt.Errorf("package %s failed although each of its tests passed: its output above says why", event.Package)
+		}
+	}
+}
+
+// goTest runs go test in a module.
+func goTest(ctx context.Context, here *checkout.Checkout, module string, args ...string) error {
+	program, err := exec.LookPath("go")
+	if err != nil {
+		return gobuild.ErrNoGo
+	}
+	return runTestProgram(ctx, here, module, nil, program, slices.Concat([]string{"test"}, gobuild.Flags, args)...)
+}
+
+// runTestProgram runs a program that tests a module, with variables besides those of a build, its output ours.
+func runTestProgram(ctx context.Context, here *checkout.Checkout, module string, environment []string, program string, args ...string) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
-	program, err := exec.LookPath("go")
-	if err != nil {
-		return gobuild.ErrNoGo
-	}
 	// Until the first package has been tested, go test says nothing, and on a fresh machine that takes minutes.
 	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)
 	speaks := sync.OnceFunc(bar.Done)
 	p, err := scope.Start(process.Spec{
-		Path: program, Args: append(append([]string{"test"}, gobuild.Flags...), args...),
-		Dir: filepath.Join(here.Root, filepath.FromSlash(module)), Env: append(gobuild.Environment(), environment...),
+		Path: program, Args: args, Dir: filepath.Join(here.Root, filepath.FromSlash(module)),
+		Env:    append(gobuild.Environment(), environment...),
 		Stdout: &output{to: os.Stdout, speaks: speaks},
 		Stderr: &output{to: os.Stderr, speaks: speaks, downloads: func(n int) { bar.Set(progress.Modules, n, 0) }},
 	})

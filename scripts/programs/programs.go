@@ -114,6 +114,14 @@ func GolangCILint(root string) Program {
 	}}
 }
 
+// Gotestsum is the pinned gotestsum, which runs the unit tests.
+func Gotestsum(root string) Program {
+	return Program{tool(root, "gotestsum", "gotest.tools/gotestsum"), progress.Work{
+		What:    "gotestsum",
+		Modules: 14, Download: 2 * time.Second, Packages: 120, Compile: 8 * time.Second, Link: time.Second,
+	}}
+}
+
 // Helm is Helm's own command, at the version whose SDK installs add-ons.
 func Helm(root string) Program {
 	return Program{tool(root, "helm", "helm.sh/helm/v3/cmd/helm"), progress.Work{
@@ -209,7 +217,7 @@ func For(root, goal string, variables map[string]string) ([]Program, error) {
 		return graded, nil
 	case "unit":
 		addons, err := withAddons(root, known.Names())
-		return slices.Concat(graded, node, addons), err
+		return slices.Concat(graded, node, addons, []Program{Gotestsum(root)}), err
 	case "lab-N", "solution-N", "watch-N", "torture-N":
 		wanted, err := labs(root, number)
 		if len(wanted) == 0 {
@@ -227,7 +235,7 @@ func For(root, goal string, variables map[string]string) ([]Program, error) {
 			return append(graded, more...), err
 		}
 		addons, err := withAddons(root, known.Names()) // of which the unit tests install each
-		return unique(slices.Concat(graded, more, node, addons)), err
+		return unique(slices.Concat(graded, more, node, addons, []Program{Gotestsum(root)})), err
 	case "verify", "fix":
 		return []Program{ControllerGen(root), GolangCILint(root)}, nil
 	}
