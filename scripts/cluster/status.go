@@ -68,7 +68,7 @@ func status(ctx context.Context, name string) error {
 	case kind.Foreign:
 		return fmt.Errorf("there is a cluster %s that this command did not make", name)
 	case kind.Unfinished:
-		return fmt.Errorf("the cluster %s was left half-made: %s makes it anew", name, again)
+		return fmt.Errorf("the cluster %s was left incomplete: %s creates it again", name, again)
 	case kind.Stopped, kind.Silent:
 		fmt.Printf("cluster %s\n", name)
 		for _, node := range found.Nodes {

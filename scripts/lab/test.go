@@ -182,7 +182,7 @@ func unitTests(ctx context.Context, here *checkout.Checkout, module, gotestsum s
 		return err
 	}
 	if names, err := os.ReadFile(repeated); err == nil && len(names) > 0 {
-		fmt.Printf("FLAKY in %s: these passed only when they were repeated alone; mend them:\n%s", module, names)
+		fmt.Printf("FLAKY in %s: these passed only when they were repeated alone; fix them:\n%s", module, names)
 	}
 	return nil
 }

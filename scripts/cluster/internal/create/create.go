@@ -194,14 +194,14 @@ func (c *creation) preflight(ctx context.Context, say func(string)) (string, err
 // check compares a cluster that is there with what is asked for. It stays as it was made.
 func (c *creation) check() error {
 	if c.marker.Profile != c.profile.Name {
-		return fmt.Errorf("the cluster %s was made with the profile %s: --recreate makes it anew with %s, and --name makes another one beside it",
+		return fmt.Errorf("the cluster %s was created with the profile %s: --recreate creates it again with %s, and --name creates another one",
 			c.Cluster.Name, c.marker.Profile, c.profile.Name)
 	}
 	if len(c.found.Nodes) != c.profile.Nodes() && c.marker.Hash == c.profile.Hash {
-		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate makes it anew", english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
+		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate creates it again", english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
 	}
 	if c.options.Images != Auto && c.options.Images != c.marker.Images {
-		return fmt.Errorf("the cluster %s was made with images from %s: --recreate makes it anew", c.Cluster.Name, Source(c.marker.Images))
+		return fmt.Errorf("the cluster %s was created with images from %s: --recreate creates it again", c.Cluster.Name, Source(c.marker.Images))
 	}
 	if c.marker.Hash != c.profile.Hash {
 		c.Steps.Note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was made: --recreate makes it as they are now", c.profile.Name))
