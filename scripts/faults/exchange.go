@@ -146,8 +146,11 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		cutOff() // the operator has gone away meanwhile
 	}
 	of.proxy.ServeHTTP(w, r)
-	if kind == Cut {
-		x.injector.cutWatches()
+	switch kind {
+	case Cut:
+		x.injector.endWatches(errCut)
+	case Break:
+		x.injector.endWatches(errBroken)
 	}
 }
 

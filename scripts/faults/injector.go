@@ -174,12 +174,12 @@ func (i *Injector) delay() (time.Duration, <-chan struct{}) {
 	return i.plan.stale, i.plan.over
 }
 
-// cutWatches ends all watches that there are.
-func (i *Injector) cutWatches() {
+// endWatches ends all watches that there are.
+func (i *Injector) endWatches(why error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	for w := range i.watches {
-		w.end(errCut)
+		w.end(why)
 	}
 }
 

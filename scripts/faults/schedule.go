@@ -34,6 +34,9 @@ const (
 	Stale Kind = "stale"
 	// Cut ends all watches as a dropped connection does, after the request is done.
 	Cut Kind = "cut"
+	// Break breaks all watches off in the middle, as a failing API server does, after the request is done: client-go lists again, about a
+	// second later. What was deleted meanwhile no event tells of.
+	Break Kind = "break"
 	// Behind answers the list with which a cache begins (resourceVersion=0) like an API server that is behind the others: as
 	// it was at Version. What has changed since reaches the operator For later, as with Stale. Other reads are answered as ever.
 	Behind Kind = "behind"
@@ -46,7 +49,7 @@ const (
 // Kinds are all kinds there are.
 func Kinds() []Kind {
 	return []Kind{
-		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut, Behind, KillBefore, KillAfter,
+		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut, Break, Behind, KillBefore, KillAfter,
 	}
 }
 

@@ -5,6 +5,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -15,6 +16,9 @@ import (
 // drops, too: it watches on from the last event. A stream that is broken off (RST_STREAM) it takes for a failure of the
 // server, lists again, and from one time to the next waits longer before it does.
 var errCut = io.EOF
+
+// errBroken breaks a stream off.
+var errBroken = errors.New("the watch was broken off")
 
 // watch is the body of a watch on its way to the operator. What the API server sends is taken at once and handed on when
 // it is due, in order: as a network does whose packets take long. Where an event begins does not matter to that.

@@ -139,6 +139,49 @@ func TestAnInformerFollowsThroughCuts(t *testing.T) {
 	}
 }
 
+func TestAnInformerListsAgainAfterABreak(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	client := b.client(t)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(b.namespace))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	gone := make(chan any, 10)
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) { gone <- object }}); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	factory.Start(stop)
+	t.Cleanup(func() { close(stop); factory.Shutdown() })
+	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+		t.Fatal("the informer does not begin")
+	}
+	b.make(t, "x")
+	b.make(t, "y")
+	eventually(t, "the informer knows x and y", func() bool {
+		keys := informer.GetStore().ListKeys()
+		return slices.Contains(keys, b.namespace+"/x") && slices.Contains(keys, b.namespace+"/y")
+	})
+	// Only while the write is on its way nothing else may happen to y: it is deleted when the watch has gone, and before the next list.
+	b.arm(t, Fault{Kind: Break, Class: Write, At: 1})
+	if err := set(t.Context(), client, b.namespace, "x", "1"); err != nil {
+		t.Fatalf("the request at which watches break is done, and answered: %v", err)
+	}
+	eventually(t, "the watch ends", func() bool {
+		return slices.ContainsFunc(b.Log(), func(e Entry) bool { return e.Verb == "watch" && e.Code == http.StatusOK && e.Seconds > 0 })
+	})
+	if err := b.direct.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "y", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case object := <-gone:
+		if _, unknown := object.(cache.DeletedFinalStateUnknown); !unknown {
+			t.Errorf("of y it is told %T", object)
+		}
+	case <-time.After(patience):
+		t.Error("it is not told that y has gone")
+	}
+}
+
 func TestACutEndsAllWatchesThatThereAre(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
