@@ -31,8 +31,8 @@ type Expectation struct {
 	Fails map[string]string `json:"fails"`
 	// Explained is the one of them that a student is shown first. It is left out where only one fails.
 	Explained string `json:"explained,omitempty"`
-	// Outcome is for the skeleton of a lab that begins nearly empty: it can't be graded, and the run ends with this outcome of a report,
-	// such as not-started. Then no check fails. Empty: it is graded.
+	// Outcome is for what can't be graded: the run ends with this outcome of a report, and no check is said to fail. The skeleton of a lab
+	// that begins nearly empty may be not-started; a mutant may be crashed: it ends by itself. Empty: it is graded.
 	Outcome string `json:"outcome,omitempty"`
 }
 
@@ -100,10 +100,16 @@ func (l *List) problems() []error {
 	return problems
 }
 
+// crashed is the outcome of a run whose operator ends by itself.
+const crashed = "crashed"
+
 func (m *Mutant) check() error {
 	who := "the mutant " + m.Name
 	if m.Outcome != "" {
-		return fmt.Errorf("%s has an outcome: only a skeleton need not be graded", who)
+		if m.Outcome != crashed || len(m.Fails) > 0 || m.Torture != "" {
+			return fmt.Errorf("%s has an outcome: a mutant is graded, or it is crashed and has neither fails nor torture", who)
+		}
+		return nil
 	}
 	if m.Torture == "" {
 		return m.Expectation.check(who)

@@ -38,6 +38,8 @@ func TestWhatMakesAListWrong(t *testing.T) {
 		{"a skeleton that no check finds", `{served: "no such kind"}`, "{}", "the skeleton fails no check"},
 		{"a skeleton that can't be graded", `fails: {served: "no such kind"}`, `outcome: not-started`, ""},
 		{"a skeleton that can't be graded and fails a check", `fails: {served: "no such kind"}`, `{outcome: not-started, fails: {served: x}}`, "the skeleton is not graded, so that it fails no checks"},
+		{"a mutant that ends by itself", `fails: {toppings: "is 0$"}`, "outcome: crashed", ""},
+		{"a mutant that does not start", `fails: {toppings: "is 0$"}`, "outcome: not-started", "the mutant no-toppings has an outcome"},
 		{"a mutant that need not be graded", `fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\"}\n  outcome: crashed", "the mutant no-toppings has an outcome"},
 		{"an expression that is none", "is 0$", "is (0", "the expression for toppings"},
 		{"one of several that is explained", `fails: {toppings: "is 0$"}`, "fails: {toppings: \"is 0$\", served: x}\n  explained: served", ""},
