@@ -28,6 +28,7 @@ import (
 	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/addons"
+	"lva.io/operators/scripts/clientgen"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/programs"
 )
@@ -306,6 +307,19 @@ func (c *Checkout) Assets(ctx context.Context) (string, error) {
 // ControllerGen is the program that makes manifests from markers; it is built unless it is there.
 func (c *Checkout) ControllerGen(ctx context.Context) (string, error) {
 	return ensure(ctx, programs.ControllerGen(c.Root))
+}
+
+// Clients are the programs that make clients, listers and informers; they are built unless they are there.
+func (c *Checkout) Clients(ctx context.Context) (clientgen.Generator, error) {
+	var paths []string
+	for _, program := range programs.ClientGenerators(c.Root) {
+		path, err := ensure(ctx, program)
+		if err != nil {
+			return clientgen.Generator{}, err
+		}
+		paths = append(paths, path)
+	}
+	return clientgen.Generator{ClientGen: paths[0], ListerGen: paths[1], InformerGen: paths[2]}, nil
 }
 
 // GolangCILint is the linter; it is built unless it is there.

@@ -23,6 +23,7 @@ import (
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/clientgen"
 	"lva.io/operators/scripts/report/terminal"
 )
 
@@ -311,6 +312,36 @@ func controllerGenCommand() *cobra.Command {
 				return err
 			}
 			return become(program, "controller-gen", args, gobuild.Environment())
+		},
+	}
+}
+
+func clientsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "clients", GroupID: groupMaintainers, Args: cli.NoArguments,
+		Short: "Make clientset, listers and informers of the module in the working folder, by the pinned client-gen, lister-gen and informer-gen",
+		RunE: func(command *cobra.Command, _ []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			if wanted, err := clientgen.Wanted(dir); err != nil {
+				return err
+			} else if !wanted {
+				return fmt.Errorf("%s: %w", dir, clientgen.ErrNoTypes)
+			}
+			generator, err := here.Clients(command.Context())
+			if err != nil {
+				return err
+			}
+			if err := fetchModules(command.Context(), here, ".", ""); err != nil {
+				return err
+			}
+			return generator.Generate(command.Context(), dir)
 		},
 	}
 }

@@ -38,6 +38,11 @@ func repositoryCommand(name, short string, do func(context.Context, verify.Optio
 			if options.ControllerGen, err = here.ControllerGen(command.Context()); err != nil {
 				return err
 			}
+			if options.NeedsClients() {
+				if options.Clients, err = here.Clients(command.Context()); err != nil {
+					return err
+				}
+			}
 			if options.NeedsLinter() {
 				if options.GolangCILint, err = here.GolangCILint(command.Context()); err != nil {
 					return err

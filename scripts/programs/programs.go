@@ -106,6 +106,17 @@ func ControllerGen(root string) Program {
 	}}
 }
 
+// ClientGenerators are the pinned programs of k8s.io/code-generator that make clients, listers and informers, in this order.
+func ClientGenerators(root string) (all []Program) {
+	for _, name := range []string{"client-gen", "lister-gen", "informer-gen"} {
+		all = append(all, Program{tool(root, name, "k8s.io/code-generator/cmd/"+name), progress.Work{
+			What:    name,
+			Modules: 20, Download: 3 * time.Second, Packages: 90, Compile: 8 * time.Second, Link: time.Second,
+		}})
+	}
+	return all
+}
+
 // GolangCILint is the pinned linter.
 func GolangCILint(root string) Program {
 	return Program{tool(root, "golangci-lint", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"), progress.Work{

@@ -7,6 +7,9 @@ tool (
 	golang.org/x/perf/cmd/benchstat
 	gotest.tools/gotestsum
 	helm.sh/helm/v3/cmd/helm
+	k8s.io/code-generator/cmd/client-gen
+	k8s.io/code-generator/cmd/informer-gen
+	k8s.io/code-generator/cmd/lister-gen
 	sigs.k8s.io/controller-tools/cmd/controller-gen
 )
 

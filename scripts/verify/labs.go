@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"lva.io/operators/scripts/clientgen"
 	"lva.io/operators/scripts/docs"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/skeleton"
@@ -143,8 +144,57 @@ var generatedFiles = Check{
 	},
 }
 
-// eachStaleGenerated generates the files of every solution in a copy, since controller-gen writes where it reads.
+// clients are thousands of lines that nobody reads. A lab has those of its solution, with its own module's name.
+var clients = Check{
+	Name:     "clients",
+	Sentence: "clientsets, listers and informers of the solutions follow from their Go types",
+	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
+		var findings []Finding
+		err := r.eachStaleClient(ctx, func(name string, have, want []byte) error {
+			finding, err := r.stale(ctx, name, have, want, "k8s.io/code-generator generates something else")
+			findings = append(findings, finding)
+			return err
+		})
+		return findings, err
+	},
+	Fix: func(ctx context.Context, r *Repository) ([]string, error) {
+		var changed []string
+		err := r.eachStaleClient(ctx, func(name string, _, want []byte) error {
+			changed = append(changed, name)
+			if want == nil {
+				return os.Remove(r.path(name))
+			}
+			return r.replace(name, want)
+		})
+		return changed, err
+	},
+}
+
+// eachStaleClient generates the clients of those solutions that have any.
+func (r *Repository) eachStaleClient(ctx context.Context, do func(name string, have, want []byte) error) error {
+	return r.eachStale(ctx, generation{
+		wanted: func(lab string) (bool, error) { return clientgen.Wanted(r.path(path.Join("solutions", lab))) },
+		run:    r.clients.Generate, generated: clientgen.Generated,
+	}, do)
+}
+
+// eachStaleGenerated is eachStaleClient for what controller-gen makes.
 func (r *Repository) eachStaleGenerated(ctx context.Context, do func(name string, have, want []byte) error) error {
+	return r.eachStale(ctx, generation{
+		wanted: func(string) (bool, error) { return true, nil },
+		run:    r.generator().Manifests, generated: skeleton.Generated,
+	}, do)
+}
+
+// generation makes files of a module from others: wanted says of which solutions, run makes them again, and generated tells which they are.
+type generation struct {
+	wanted    func(lab string) (bool, error)
+	run       func(ctx context.Context, dir string) error
+	generated func(name string) bool
+}
+
+// eachStale generates in a copy, since generators write where they read.
+func (r *Repository) eachStale(ctx context.Context, g generation, do func(name string, have, want []byte) error) error {
 	labs, err := r.solutions()
 	if err != nil {
 		return err
@@ -152,6 +202,12 @@ func (r *Repository) eachStaleGenerated(ctx context.Context, do func(name string
 	for i, lab := range labs {
 		r.Progress("solutions", i, len(labs))
 		dir := path.Join("solutions", lab)
+		if wanted, err := g.wanted(lab); err != nil || !wanted {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		names, err := r.below(ctx, dir)
 		if err != nil {
 			return err
@@ -163,15 +219,15 @@ func (r *Repository) eachStaleGenerated(ctx context.Context, do func(name string
 		if err := copyTo(scratch, r.path(dir), names); err != nil {
 			return err
 		}
-		if err := r.generator().Manifests(ctx, scratch); err != nil {
+		if err := g.run(ctx, scratch); err != nil {
 			return fmt.Errorf("generating the files of %s: %w", dir, err)
 		}
-		made, err := generatedBelow(scratch)
+		made, err := generatedBelow(scratch, g.generated)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			if skeleton.Generated(name) && !slices.Contains(made, name) {
+			if g.generated(name) && !slices.Contains(made, name) {
 				made = append(made, name)
 			}
 		}
@@ -196,14 +252,14 @@ func (r *Repository) eachStaleGenerated(ctx context.Context, do func(name string
 	return nil
 }
 
-func generatedBelow(dir string) ([]string, error) {
+func generatedBelow(dir string, generated func(name string) bool) ([]string, error) {
 	var made []string
 	err := filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		relative, err := filepath.Rel(dir, name)
-		if relative = filepath.ToSlash(relative); skeleton.Generated(relative) {
+		if relative = filepath.ToSlash(relative); generated(relative) {
 			made = append(made, relative)
 		}
 		return err

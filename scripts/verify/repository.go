@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/mod/modfile"
 
+	"lva.io/operators/scripts/clientgen"
 	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/skeleton"
 )
@@ -32,6 +33,7 @@ type Repository struct {
 
 	controllerGen string
 	golangciLint  string
+	clients       clientgen.Generator
 }
 
 // module is a Go module of the repository.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/clientgen"
 	"lva.io/operators/scripts/command"
 )
 
@@ -43,9 +44,10 @@ type Finding struct {
 type Options struct {
 	// Root is the folder of the repository.
 	Root string
-	// ControllerGen and GolangCILint are the pinned programs.
+	// ControllerGen, GolangCILint and those of Clients are the pinned programs.
 	ControllerGen string
 	GolangCILint  string
+	Clients       clientgen.Generator
 	// Only has the names of the checks to run. Default: all.
 	Only []string
 	// Extra are the checks of others. They run before those that take long.
@@ -59,7 +61,7 @@ func Checks(extra ...Check) []Check {
 	return slices.Concat(
 		[]Check{files, labsList, mutants, formatting, sharedFiles, goVersion},
 		extra,
-		[]Check{moduleVersions, tidiness, generatedFiles, pages, skeletons, lint, macOS},
+		[]Check{moduleVersions, tidiness, generatedFiles, clients, pages, skeletons, lint, macOS},
 	)
 }
 
@@ -142,7 +144,14 @@ func (o Options) Validate() error {
 }
 
 // NeedsLinter reports whether the linter is needed, which takes minutes to build.
-func (o Options) NeedsLinter() bool { return len(o.Only) == 0 || slices.Contains(o.Only, lint.Name) }
+func (o Options) NeedsLinter() bool { return o.needs(lint) }
+
+// NeedsClients reports whether the generators of clients are needed.
+func (o Options) NeedsClients() bool { return o.needs(clients) }
+
+func (o Options) needs(check Check) bool {
+	return len(o.Only) == 0 || slices.Contains(o.Only, check.Name)
+}
 
 func chosen(options Options) ([]Check, error) {
 	all := Checks(options.Extra...)
@@ -187,7 +196,7 @@ func watched(options Options, what string, do func(*Repository) (ok bool, err er
 	bar := progress.Start(options.Out, what)
 	ok, err := do(&Repository{
 		Root: options.Root, Runner: runner, Progress: bar.Set,
-		controllerGen: options.ControllerGen, golangciLint: options.GolangCILint,
+		controllerGen: options.ControllerGen, golangciLint: options.GolangCILint, clients: options.Clients,
 	})
 	if ok && err == nil {
 		bar.Done()
