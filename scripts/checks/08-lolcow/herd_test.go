@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -144,23 +143,13 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	if err := h.Remove(ctx, stays, spaces...); err != nil {
 		return err
 	}
-	for _, namespace := range spaces {
-		options := metav1.ListOptions{}
-		if h.orphan != nil {
-			options.FieldSelector = "metadata.name!=" + h.orphan.Name
-		}
-		if slices.ContainsFunc(kept, func(c *cow) bool { return c.Namespace == namespace }) {
-			continue // its children stay; those of others have owners that are gone, or are found by the next check that has none
-		}
-		background := metav1.DeletePropagationBackground
-		if err := h.Client.AppsV1().Deployments(namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, options); err != nil {
-			return fmt.Errorf("removing the Deployments of %s: %w", namespace, err)
-		}
-		if err := h.Dynamic.Resource(workload.Services).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, options); err != nil {
-			return fmt.Errorf("removing the Services of %s: %w", namespace, err)
-		}
-	}
-	return nil
+	// Where a Lolcow is kept its children stay; those of others have owners that are gone, or are found by the next check that has none.
+	emptied := slices.DeleteFunc(slices.Clone(spaces), func(namespace string) bool {
+		return slices.ContainsFunc(kept, func(c *cow) bool { return c.Namespace == namespace })
+	})
+	return h.RemoveChildren(ctx, func(name types.NamespacedName) bool {
+		return h.orphan != nil && (name.Name == h.orphan.Name || strings.HasPrefix(name.Name, h.orphan.Name+"-"))
+	}, emptied...)
 }
 
 // visit is a check among the herd: the words in which checks are written.

@@ -118,12 +118,18 @@ func (o *Owners) Remove(ctx context.Context, keep func(types.NamespacedName) boo
 	})
 }
 
-// Wipe is Remove, and then removes all Deployments and Services there, whosever they are and whatever finalizers they have, but for those
-// whose names are to be kept.
+// Wipe is Remove, and then RemoveChildren.
 func (o *Owners) Wipe(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	if err := o.Remove(ctx, keep, namespaces...); err != nil {
 		return err
 	}
+	return o.RemoveChildren(ctx, keep, namespaces...)
+}
+
+// RemoveChildren removes all Deployments and Services in some namespaces, whosever they are and whatever finalizers they have, but for those
+// whose names are to be kept. It removes what the watch has told of, one by one: to delete a collection the API server first makes sure that
+// its own cache is not behind, for which it takes up to 100 ms (k8s.io/apiserver/pkg/storage/cacher, progressRequestPeriod).
+func (o *Owners) RemoveChildren(ctx context.Context, keep func(types.NamespacedName) bool, namespaces ...string) error {
 	background := metav1.DeletePropagationBackground
 	for _, of := range children {
 		for _, one := range o.informers[of].GetStore().List() {
