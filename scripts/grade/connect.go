@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"lva.io/operators/scripts/cloud"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/report"
@@ -26,9 +27,9 @@ type connection struct {
 	injector *faults.Injector
 	// crash kills the operator and starts it again, once there is one.
 	crash func() error
-	// freezer is the URL of the freezer, past the faults; empty in a lab without one.
-	freezer      string
-	closeFreezer func() error
+	// freezer and cloud are the URLs of the lab's services for checks, past the faults; empty in a lab without them.
+	freezer, cloud string
+	closeServices  []func() error
 }
 
 // connect puts the injector of faults between the operator and all that it talks to, and starts the lab's services.
@@ -54,7 +55,16 @@ func (r *run) connect(on stage.Stage) (*connection, error) {
 		return c, err
 	}
 	if slices.Contains(r.Lab.Services, freezer.Service) {
-		return c, c.startFreezer()
+		books := freezer.New()
+		if c.freezer, err = c.startService(freezer.Service, freezer.Variable, books, books); err != nil {
+			return c, err
+		}
+	}
+	if slices.Contains(r.Lab.Services, cloud.Service) {
+		sky := cloud.New()
+		if c.cloud, err = c.startService(cloud.Service, cloud.Variable, sky, sky.Console()); err != nil {
+			return c, err
+		}
 	}
 	return c, nil
 }
@@ -69,28 +79,27 @@ func (c *connection) reached(address string) error {
 	return nil
 }
 
-// startFreezer starts the freezer: the operator comes to it through the injector, the checks do not.
-func (c *connection) startFreezer() error {
-	handler := freezer.New()
-	address, err := c.injector.Proxy(freezer.Service, handler)
+// startService starts a service, and returns where the checks find it. The operator finds it in an environment variable, and comes to it
+// through the injector; the checks come to what is for them, and past all faults.
+func (c *connection) startService(name, variable string, forOperator, forChecks http.Handler) (url string, err error) {
+	address, err := c.injector.Proxy(name, forOperator)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := c.reached(address); err != nil {
-		return err
+		return "", err
 	}
-	c.gateway.Environment = append(c.gateway.Environment, freezer.Variable+"="+address)
+	c.gateway.Environment = append(c.gateway.Environment, variable+"="+address)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("listening for the checks' requests to the freezer: %w", err)
+		return "", fmt.Errorf("listening for the checks' requests to the %s: %w", name, err)
 	}
 	// The operator finds the port if it looks for it: without these words nobody gets past the faults.
 	secret := "/" + rand.Text()
-	server := &http.Server{Handler: http.StripPrefix(secret, handler), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: http.StripPrefix(secret, forChecks), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // ends with Close
-	c.closeFreezer = server.Close
-	c.freezer = "http://" + listener.Addr().String() + secret
-	return nil
+	c.closeServices = append(c.closeServices, server.Close)
+	return "http://" + listener.Addr().String() + secret, nil
 }
 
 // close ends what connect began. Nobody talks to it any more.
@@ -98,8 +107,8 @@ func (c *connection) close() {
 	if c.injector != nil {
 		_ = c.injector.Close()
 	}
-	if c.closeFreezer != nil {
-		_ = c.closeFreezer()
+	for _, end := range c.closeServices {
+		_ = end()
 	}
 }
 

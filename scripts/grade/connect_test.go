@@ -109,18 +109,20 @@ func TestGoingAroundTheFaultsFails(t *testing.T) {
 	}
 }
 
-// The checks' way to the freezer, past all faults, is theirs alone: whoever finds the port gets nothing there.
-func TestTheFreezerPastTheFaults(t *testing.T) {
+// The checks' way to a service, past all faults, is theirs alone: whoever finds the port gets nothing there.
+func TestAServicePastTheFaults(t *testing.T) {
 	t.Parallel()
 	c := &connection{injector: faults.New(nil)}
 	t.Cleanup(c.close)
-	if err := c.startFreezer(); err != nil {
+	books := freezer.New()
+	address, err := c.startService(freezer.Service, freezer.Variable, books, books)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := freezer.NewClient(c.freezer).Stock(t.Context()); err != nil {
+	if _, err := freezer.NewClient(address).Stock(t.Context()); err != nil {
 		t.Error(err)
 	}
-	past, err := url.Parse(c.freezer)
+	past, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}

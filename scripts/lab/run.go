@@ -30,6 +30,7 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/cloud"
 	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage"
@@ -122,7 +123,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 	if err != nil {
 		return err
 	}
-	environment, closeServices, err := serveServices(lab, filepath.Join(playground.Dir, "freezer.json"))
+	environment, closeServices, err := serveServices(lab, playground.Dir)
 	if err != nil {
 		return err
 	}
@@ -375,7 +376,7 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 	if lab != nil {
 		groups = lab.Groups
 	}
-	environment, closeServices, err := serveServices(lab, filepath.Join(workshop.Scope.Dir, "freezer.json"))
+	environment, closeServices, err := serveServices(lab, workshop.Scope.Dir)
 	if err != nil {
 		return err
 	}
@@ -417,38 +418,59 @@ func tell(here *checkout.Checkout, manifests *submission.Manifests, environment 
 		if url, ok := strings.CutPrefix(variable, freezer.Variable+"="); ok {
 			fmt.Fprintf(os.Stderr, "curl %s/v1/stock     # the freezer; it runs as long as the operator, and keeps its books\n", url)
 		}
+		if url, ok := strings.CutPrefix(variable, cloud.Variable+"="); ok {
+			fmt.Fprintf(os.Stderr, "curl %s/v1/bill     # the cloud; it runs as long as the operator, and keeps its instances\n", url)
+		}
 	}
 	fmt.Fprintln(os.Stderr)
 }
 
 // serveServices runs what the operator talks to besides the API server, and says in which variables it finds that.
-func serveServices(lab *manifest.Lab, file string) (environment []string, end func() error, err error) {
-	if lab == nil || !slices.Contains(lab.Services, freezer.Service) {
-		return nil, func() error { return nil }, nil
+// Their files are in a folder.
+func serveServices(lab *manifest.Lab, folder string) (environment []string, end func() error, err error) {
+	var closers []func() error
+	end = func() error {
+		var errs []error
+		for _, closes := range closers {
+			errs = append(errs, closes())
+		}
+		return errors.Join(errs...)
 	}
-	kept, err := freezer.Open(file)
-	if err != nil {
-		return nil, nil, err
+	for _, service := range services {
+		if lab == nil || !slices.Contains(lab.Services, service.name) {
+			continue
+		}
+		kept, err := service.open(filepath.Join(folder, service.name+".json"))
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		listener, err := listenAt(service.address)
+		if err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("listening for the %s: %w", service.name, err), end())
+		}
+		server := &http.Server{Handler: kept, ReadHeaderTimeout: 10 * time.Second}
+		go func() { _ = server.Serve(listener) }() // ends with Close
+		closers = append(closers, server.Close)
+		environment = append(environment, service.variable+"=http://"+listener.Addr().String())
 	}
-	listener, err := listenForFreezer()
-	if err != nil {
-		return nil, nil, err
-	}
-	server := &http.Server{Handler: kept, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }() // ends with Close
-	return []string{freezer.Variable + "=http://" + listener.Addr().String()}, server.Close, nil
+	return environment, end, nil
 }
 
-// freezerAddress is where the freezer is unless somebody else is there, so that a command typed once can be typed again.
-const freezerAddress = "127.0.0.1:8018"
+// services are what labs have beside the cluster. Address is where one is unless somebody else is there, so that a command typed once can
+// be typed again.
+var services = []struct {
+	name, variable, address string
+	open                    func(file string) (http.Handler, error)
+}{
+	{freezer.Service, freezer.Variable, "127.0.0.1:8018", func(file string) (http.Handler, error) { return freezer.Open(file) }},
+	{cloud.Service, cloud.Variable, "127.0.0.1:8019", func(file string) (http.Handler, error) { return cloud.Open(file) }},
+}
 
-func listenForFreezer() (net.Listener, error) {
-	listener, err := net.Listen("tcp", freezerAddress)
+// listenAt listens at an address, or at any port of this machine if that is taken.
+func listenAt(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		listener, err = net.Listen("tcp", "127.0.0.1:0")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listening for the freezer: %w", err)
-	}
-	return listener, nil
+	return listener, err
 }

@@ -49,7 +49,7 @@ type Lab struct {
 	// In a lab whose stage is Deployed it runs nowhere else, and there may be none (Operator is false): what is deployed is then
 	// any program.
 	Stage Stage `json:"stage,omitempty"`
-	// Services are what runs beside the cluster for the operator to talk to. freezer is the only one there is.
+	// Services are what runs beside the cluster for the operator to talk to. There are freezer and cloud.
 	Services []string `json:"services,omitempty"`
 	// Addons are what a run's cluster has besides Kubernetes, usable before the submission is installed: names of package known of
 	// clusters/addons. They need a node.

@@ -281,7 +281,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"an id with capitals", "id: served", "id: Served", `:12: .*id: .*kebab-case`},
 		{"a time limit without unit", "1m30s", "90", `:10: labs\[0\].timeLimit: .*expected: .*90s, 2m`},
 		{"a time limit of nothing", "1m30s", "0s", `:10: labs\[0\].timeLimit: .*something like 2m`},
-		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:34: labs\[1\].services\[0\]: .*'freezer'; expected: The name of a service`},
+		{"a service that nobody knows", "services: [freezer]", "services: [oven]", `:34: labs\[1\].services\[0\]: .*'freezer', 'cloud'; expected: The name of a service`},
 		{"a service twice", "services: [freezer]", "services: [freezer, freezer]", `:34: labs\[1\].services: .*equal; expected: What runs beside`},
 		{"a list without services", "services: [freezer]", "services: []", `:34: labs\[1\].services: .*expected: What runs beside`},
 		{"an add-on that nobody knows", "services: [freezer]", "stage: pod\n  addons: [vault]", `:35: labs\[1\].addons\[0\]: .*'cert-manager', 'ingress', 'pebble'.*; expected: The name of an add-on`},

@@ -207,6 +207,7 @@ func significant(value float64) string {
 const (
 	ServiceAPI      = "api"
 	ServiceFreezer  = "freezer"
+	ServiceCloud    = "cloud"
 	ServiceOperator = "operator"
 	ServiceObjects  = "objects"
 )
@@ -217,7 +218,7 @@ type Moment struct {
 	// what has no length.
 	At      float64 `json:"at"`
 	Seconds float64 `json:"seconds"`
-	// Service is whom the request went to: api or freezer; operator for what happened to the operator itself, and objects for what
+	// Service is whom the request went to: api, freezer or cloud; operator for what happened to the operator itself, and objects for what
 	// the checks saw of objects in the cluster.
 	Service string `json:"service"`
 	// What in a few words: "update icecreams/status sundae", "the operator was killed".

@@ -23,6 +23,7 @@ import (
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/cloud"
 	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
@@ -57,6 +58,8 @@ type Suite struct {
 	Shared bool
 	// Freezer is the freezer, past all faults. Nil in a lab without one, and in one whose checks deploy the submission.
 	Freezer *freezer.Client
+	// Cloud is the cloud's console, past all faults. Nil in a lab without one.
+	Cloud *cloud.Client
 	// Seed is where all that is random in this run comes from.
 	Seed uint32
 	// Stories is how many stories a check that plays one plays, each from a seed of its own. 0 is one.
@@ -236,6 +239,9 @@ func open(ctx context.Context, file string) (*Suite, error) {
 	}
 	if run.Freezer != "" {
 		suite.Freezer = freezer.NewClient(run.Freezer)
+	}
+	if run.Cloud != "" {
+		suite.Cloud = cloud.NewClient(run.Cloud)
 	}
 	return suite, nil
 }

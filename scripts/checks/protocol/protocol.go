@@ -48,6 +48,8 @@ type Run struct {
 	Shared bool `json:"shared,omitempty"`
 	// Freezer is the URL of the freezer, past the faults. Empty in a lab without one.
 	Freezer string `json:"freezer,omitempty"`
+	// Cloud is the URL of the cloud's console, past the faults. Empty in a lab without one.
+	Cloud string `json:"cloud,omitempty"`
 	// Kubectl is a program that is kubectl when its name, or its first argument, says so.
 	Kubectl string `json:"kubectl,omitempty"`
 	// Server is the submission as an aggregated API server; zero in other labs.

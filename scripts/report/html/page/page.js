@@ -38,15 +38,15 @@
 
   function kindOf(moment) {
     if (moment.service === "operator") return "life";
-    if (moment.service === "freezer") return "freezer";
+    if (moment.service === "freezer" || moment.service === "cloud") return moment.service;
     if (moment.service === "objects") return "objects";
     const verb = moment.what.split(" ", 1)[0].toLowerCase();
     if (verb === "watch") return "watch";
     return verb === "get" || verb === "list" ? "read" : "write";
   }
 
-  // What an operator does for its own sake says nothing of the lab, and what only looks at the freezer says less than what moves.
-  const quiet = (moment) => /^\S+ (leases\b|events\b|\/)/.test(moment.what) || (moment.kind === "freezer" && moment.what.startsWith("get "));
+  // What an operator does for its own sake says nothing of the lab, and what only looks at a service says less than what moves.
+  const quiet = (moment) => /^\S+ (leases\b|events\b|\/)/.test(moment.what) || ((moment.kind === "freezer" || moment.kind === "cloud") && moment.what.startsWith("get "));
 
   const lanes = [
     { name: "checks", height: 30 },
@@ -56,6 +56,7 @@
     { name: "reads", has: (m) => m.kind === "read" },
     { name: "watches", has: (m) => m.kind === "watch" },
     { name: "freezer", has: (m) => m.kind === "freezer" },
+    { name: "cloud", has: (m) => m.kind === "cloud" },
     { name: "objects", has: (m) => m.kind === "objects" },
   ].filter((lane) => !lane.has || timeline.some(lane.has));
 
@@ -198,7 +199,7 @@
     box.replaceChildren();
     box.className = moment ? (moment.fault ? "fault" : moment.kind) : "";
     if (!moment) return;
-    const where = { api: " to the API server", freezer: " to the freezer" }[moment.service] || "";
+    const where = { api: " to the API server", freezer: " to the freezer", cloud: " to the cloud" }[moment.service] || "";
     box.append(element("strong", {}, ...words(moment.what)), where);
     const check = checkAt(moment.at);
     const facts = element("p", {}, `At ${clock(moment.at)}`);

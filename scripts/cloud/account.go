@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cloud
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// State is how an instance is doing.
+type State string
+
+// The states of an instance, in the order in which it has them.
+const (
+	Pending    State = "pending"
+	Running    State = "running"
+	Terminated State = "terminated"
+)
+
+// Prices are cents for each started hour, by the type of an instance.
+var Prices = map[string]int{"small": 5, "medium": 10, "large": 20}
+
+// Instance is a machine that costs money from its launch until its end.
+type Instance struct {
+	// ID is the cloud's choice. No two instances ever have the same.
+	ID    string `json:"id"`
+	Type  string `json:"type"`
+	Image string `json:"image"`
+	State State  `json:"state"`
+	// Tags are the customer's notes. A tag that has a value keeps it.
+	Tags     map[string]string `json:"tags"`
+	Launched time.Time         `json:"launched"`
+	// Ended is when it was terminated. Zero: it was not.
+	Ended time.Time `json:"ended,omitzero"`
+}
+
+// Launch is what somebody wants to have launched.
+type Launch struct {
+	// Token is the caller's choice: as long as the cloud remembers it, no second instance is launched for it. Empty: each call is a launch.
+	Token string            `json:"token,omitempty"`
+	Type  string            `json:"type"`
+	Image string            `json:"image"`
+	Tags  map[string]string `json:"tags,omitempty"`
+}
+
+// Settings are how the cloud behaves.
+type Settings struct {
+	// Retention is how long a client token is remembered after the launch.
+	Retention metav1.Duration `json:"retention"`
+	// Lag is how far behind the truth the answers to get and list are.
+	Lag metav1.Duration `json:"lag"`
+	// Boot is how long an instance is pending.
+	Boot metav1.Duration `json:"boot"`
+	// Rate is how many requests a second are answered in the long run, and Burst how many at once.
+	Rate  float64 `json:"rate"`
+	Burst int     `json:"burst"`
+}
+
+// Defaults are the settings of a new cloud.
+func Defaults() Settings {
+	return Settings{
+		Retention: metav1.Duration{Duration: 10 * time.Minute}, Lag: metav1.Duration{Duration: 50 * time.Millisecond},
+		Boot: metav1.Duration{Duration: 50 * time.Millisecond}, Rate: 50, Burst: 200,
+	}
+}
+
+// Bill is what all instances cost so far.
+type Bill struct {
+	Lines []Line `json:"lines"`
+	// Cents is the sum.
+	Cents int `json:"cents"`
+}
+
+// Line is what one instance costs: each hour that it began.
+type Line struct {
+	Instance
+	Hours int `json:"hours"`
+	Cents int `json:"cents"`
+}
+
+// refusal is why a request is not done, for who sent it.
+type refusal struct {
+	code   int
+	detail string
+}
+
+func (r *refusal) Error() string { return r.detail }
+
+func refuse(code int, detail string, values ...any) error {
+	return &refusal{code: code, detail: fmt.Sprintf(detail, values...)}
+}
+
+// state is what lasts.
+type state struct {
+	Instances []record `json:"instances"`
+	Tokens    []token  `json:"tokens"`
+}
+
+// record is an instance with what it looked like before.
+type record struct {
+	Instance
+	// Tagged is when tags came that it was not launched with.
+	Tagged map[string]time.Time `json:"tagged,omitempty"`
+}
+
+// token is a launch that can be asked for again.
+type token struct {
+	Launch
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+}
+
+// account is what a customer has, and ever had.
+type account struct {
+	// now is the clock, and keep makes a state last before the answer says so. nil: it lives in memory.
+	now  func() time.Time
+	keep func(state) error
+
+	mutex    sync.Mutex
+	settings Settings
+	state    state
+}
+
+func newAccount(kept state) *account {
+	return &account{now: func() time.Time { return time.Now().UTC() }, settings: Defaults(), state: kept}
+}
+
+func (a *account) settingsNow() Settings {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.settings
+}
+
+func (a *account) set(settings Settings) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.settings = settings
+}
+
+// change lets a function change a copy of the state, which counts when it is kept. The account is locked.
+func (a *account) change(edit func(*state)) error {
+	next := state{Tokens: slices.Clone(a.state.Tokens)}
+	for _, r := range a.state.Instances {
+		r.Tags, r.Tagged = copied(r.Tags), maps.Clone(r.Tagged)
+		next.Instances = append(next.Instances, r)
+	}
+	edit(&next)
+	if a.keep != nil {
+		if err := a.keep(next); err != nil {
+			return err
+		}
+	}
+	a.state = next
+	return nil
+}
+
+// at is what an instance looked like at a moment; false before it was launched.
+func (a *account) at(r record, moment time.Time) (Instance, bool) {
+	i := r.Instance
+	i.Tags = map[string]string{}
+	for key, value := range r.Tags {
+		if !r.Tagged[key].After(moment) {
+			i.Tags[key] = value
+		}
+	}
+	switch {
+	case !i.Ended.IsZero() && !i.Ended.After(moment):
+		i.State = Terminated
+	case moment.Before(i.Launched.Add(a.settings.Boot.Duration)):
+		i.State, i.Ended = Pending, time.Time{}
+	default:
+		i.State, i.Ended = Running, time.Time{}
+	}
+	return i, !i.Launched.After(moment)
+}
+
+// moment is what time a customer sees, or the console. The account is locked.
+func (a *account) moment(customer bool) time.Time {
+	if customer {
+		return a.now().Add(-a.settings.Lag.Duration)
+	}
+	return a.now()
+}
+
+// find is the place of an instance, or -1. The account is locked.
+func (a *account) find(id string) int {
+	return slices.IndexFunc(a.state.Instances, func(r record) bool { return r.ID == id })
+}
+
+func (a *account) launch(wanted Launch) (launched Instance, fresh bool, err error) {
+	if err := wanted.check(); err != nil {
+		return Instance{}, false, err
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	now := a.now()
+	remembered := func(t token) bool { return now.Sub(t.At) < a.settings.Retention.Duration }
+	if i := slices.IndexFunc(a.state.Tokens, func(t token) bool { return t.Token == wanted.Token && remembered(t) }); wanted.Token != "" && i >= 0 {
+		before := a.state.Tokens[i]
+		if !before.same(wanted) {
+			return Instance{}, false, refuse(http.StatusConflict, "with the token %s something else was launched (%s %s, %s): take a new token for "+
+				"a new launch", shorten(wanted.Token), before.Type, before.Image, before.ID)
+		}
+		launched, _ = a.at(a.state.Instances[a.find(before.ID)], now)
+		return launched, false, nil
+	}
+	r := record{Instance: Instance{
+		ID: "i-" + strings.ToLower(rand.Text()[:12]), Type: wanted.Type, Image: wanted.Image, Tags: copied(wanted.Tags), Launched: now,
+	}}
+	if err := a.change(func(s *state) {
+		s.Instances = append(s.Instances, r)
+		s.Tokens = slices.DeleteFunc(s.Tokens, func(t token) bool { return !remembered(t) })
+		if wanted.Token != "" {
+			s.Tokens = append(s.Tokens, token{Launch: wanted, ID: r.ID, At: now})
+		}
+	}); err != nil {
+		return Instance{}, false, err
+	}
+	launched, _ = a.at(r, now)
+	return launched, true, nil
+}
+
+func (l Launch) same(other Launch) bool {
+	return l.Type == other.Type && l.Image == other.Image && maps.Equal(l.Tags, other.Tags)
+}
+
+func (a *account) get(id string, customer bool) (Instance, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if i := a.find(id); i >= 0 {
+		if seen, there := a.at(a.state.Instances[i], a.moment(customer)); there {
+			return seen, nil
+		}
+	}
+	return Instance{}, unknown(id)
+}
+
+func unknown(id string) error {
+	return refuse(http.StatusNotFound, "there is no instance %.40q, or this answer is behind: one that was just launched is seen a moment later", id)
+}
+
+// list is all instances with these tags, in the order in which they were launched: also those that are terminated.
+func (a *account) list(wanted map[string]string, customer bool) []Instance {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	found := []Instance{}
+	for _, r := range a.state.Instances {
+		if seen, there := a.at(r, a.moment(customer)); there && matches(seen.Tags, wanted) {
+			found = append(found, seen)
+		}
+	}
+	return found
+}
+
+func (a *account) terminate(id string) (Instance, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	i := a.find(id)
+	if i < 0 {
+		return Instance{}, unknown(id)
+	}
+	if a.state.Instances[i].Ended.IsZero() {
+		if err := a.change(func(s *state) { s.Instances[i].Ended = a.now() }); err != nil {
+			return Instance{}, err
+		}
+	}
+	ended, _ := a.at(a.state.Instances[i], a.now())
+	return ended, nil
+}
+
+func (a *account) tag(id, key, value string) (Instance, error) {
+	if err := checkTag(key, value); err != nil {
+		return Instance{}, err
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	i := a.find(id)
+	if i < 0 {
+		return Instance{}, unknown(id)
+	}
+	is, tagged := a.state.Instances[i].Tags[key]
+	switch {
+	case tagged && is != value:
+		return Instance{}, refuse(http.StatusConflict, "the tag %s of %s is %q, and stays so", key, id, is)
+	case !tagged && len(a.state.Instances[i].Tags) >= maxTags:
+		return Instance{}, refuse(http.StatusBadRequest, "%s has %d tags already, which is as many as it may have", id, maxTags)
+	case !tagged:
+		if err := a.change(func(s *state) {
+			r := &s.Instances[i]
+			r.Tags[key] = value
+			if r.Tagged == nil {
+				r.Tagged = map[string]time.Time{}
+			}
+			r.Tagged[key] = a.now()
+		}); err != nil {
+			return Instance{}, err
+		}
+	}
+	seen, _ := a.at(a.state.Instances[i], a.now())
+	return seen, nil
+}
+
+// forget forgets all client tokens.
+func (a *account) forget() error {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.change(func(s *state) { s.Tokens = nil })
+}
+
+func (a *account) bill() Bill {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	bill := Bill{Lines: []Line{}}
+	now := a.now()
+	for _, r := range a.state.Instances {
+		seen, _ := a.at(r, now)
+		until := now
+		if !seen.Ended.IsZero() {
+			until = seen.Ended
+		}
+		line := Line{Instance: seen, Hours: 1 + int(until.Sub(seen.Launched)/time.Hour)}
+		line.Cents = line.Hours * Prices[seen.Type]
+		bill.Lines = append(bill.Lines, line)
+		bill.Cents += line.Cents
+	}
+	return bill
+}
+
+// allowed is what tokens, and keys of tags, are made of; maxTags is how many tags an instance may have, and maxText how long an image and
+// the value of a tag may be, in bytes.
+var allowed = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,64}$`)
+
+const (
+	maxTags = 20
+	maxText = 200
+)
+
+// check says in one sentence what is wrong with a launch.
+func (l Launch) check() error {
+	switch {
+	case l.Token != "" && !allowed.MatchString(l.Token):
+		return refuse(http.StatusBadRequest, "the token %.40q is not one: take 1 to 64 of the characters A-Z a-z 0-9 . _ : / -", l.Token)
+	case Prices[l.Type] == 0:
+		return refuse(http.StatusBadRequest, "the type %.40q is not one: take one of %s", l.Type, strings.Join(slices.Sorted(maps.Keys(Prices)), ", "))
+	case l.Image == "" || len(l.Image) > maxText:
+		return refuse(http.StatusBadRequest, "the image is missing or too long: say in at most %d bytes what runs", maxText)
+	case len(l.Tags) > maxTags:
+		return refuse(http.StatusBadRequest, "these are %d tags: take at most %d", len(l.Tags), maxTags)
+	}
+	for key, value := range l.Tags {
+		if err := checkTag(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTag(key, value string) error {
+	if !allowed.MatchString(key) || strings.Contains(key, "/") || value == "" || len(value) > maxText {
+		return refuse(http.StatusBadRequest, "the tag %.40q is not one: take 1 to 64 of the characters A-Z a-z 0-9 . _ : - for its key, and a value "+
+			"of at most %d bytes", key, maxText)
+	}
+	return nil
+}
+
+// decode reads a state as it was kept.
+func decode(content []byte) (state, error) {
+	var kept state
+	if err := json.Unmarshal(content, &kept); err != nil {
+		return state{}, err
+	}
+	known := map[string]bool{}
+	for i, r := range kept.Instances {
+		if r.ID == "" || known[r.ID] || Prices[r.Type] == 0 || r.Launched.IsZero() {
+			return state{}, fmt.Errorf("instance %d (%q) is not one", i+1, r.ID)
+		}
+		known[r.ID] = true
+	}
+	for _, t := range kept.Tokens {
+		if !known[t.ID] {
+			return state{}, fmt.Errorf("the token %s is of an instance that is not there", shorten(t.Token))
+		}
+	}
+	return kept, nil
+}

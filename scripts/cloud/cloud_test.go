@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// sky is a cloud with a clock that a test moves.
+type sky struct {
+	*Cloud
+	t       *testing.T
+	console *Client
+	mutex   sync.Mutex
+	clock   time.Time
+}
+
+func open(t *testing.T, c *Cloud) *sky {
+	t.Helper()
+	s := &sky{Cloud: c, t: t, clock: time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)}
+	c.account.now = func() time.Time {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		return s.clock
+	}
+	server := httptest.NewServer(c.Console())
+	t.Cleanup(server.Close)
+	s.console = NewClient(server.URL)
+	return s
+}
+
+func (s *sky) wait(d time.Duration) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.clock = s.clock.Add(d)
+}
+
+// ask sends a request as a customer does.
+func (s *sky) ask(method, path, body string) (int, string) {
+	s.t.Helper()
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	said, err := io.ReadAll(w.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return w.Code, strings.TrimSpace(string(said))
+}
+
+// demand asks, and fails unless the answer has this code and contains all of this.
+func (s *sky) demand(method, path, body string, code int, parts ...string) string {
+	s.t.Helper()
+	got, said := s.ask(method, path, body)
+	if got != code {
+		s.t.Fatalf("%s %s %s: the answer is %d, want %d: %s", method, path, body, got, code, said)
+	}
+	for _, part := range parts {
+		if !strings.Contains(said, part) {
+			s.t.Fatalf("%s %s %s: the answer lacks %s: %s", method, path, body, part, said)
+		}
+	}
+	return said
+}
+
+// id is that of the only instance with a tag, whatever the customer sees by now.
+func (s *sky) id(key, value string) string {
+	s.t.Helper()
+	all, err := s.console.List(s.t.Context(), key, value)
+	if err != nil || len(all) != 1 {
+		s.t.Fatalf("there are %v (%v), want one", all, err)
+	}
+	return all[0].ID
+}
+
+const small = `{"token":"t-1","type":"small","image":"nginx","tags":{"owner":"u-1"}}`
+
+func TestATokenLaunchesOnceWhileItIsRemembered(t *testing.T) {
+	t.Parallel()
+	s := open(t, New())
+	first := s.demand("POST", "/v1/instances", small, 201, `"state":"pending"`, `"tags":{"owner":"u-1"}`)
+	if again := s.demand("POST", "/v1/instances", small, 200); again != first {
+		t.Errorf("the second answer differs: %s, then %s", first, again)
+	}
+	s.demand("POST", "/v1/instances", strings.Replace(small, "small", "large", 1), 409, "with the token t-1 something else was launched (small nginx, i-")
+	s.demand("POST", "/v1/instances", strings.Replace(small, "u-1", "u-2", 1), 409)
+	id := s.id("owner", "u-1")
+	s.demand("DELETE", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
+	s.demand("POST", "/v1/instances", small, 200, id, `"state":"terminated"`) // the token is of that one
+	s.wait(Defaults().Retention.Duration - time.Millisecond)
+	s.demand("POST", "/v1/instances", small, 200, id)
+	s.wait(time.Millisecond)
+	s.demand("POST", "/v1/instances", small, 201, `"state":"pending"`)
+	if err := s.console.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.demand("POST", "/v1/instances", small, 201)
+	// Without a token, each call is a launch.
+	none := strings.Replace(small, `"token":"t-1",`, "", 1)
+	s.demand("POST", "/v1/instances", none, 201)
+	s.demand("POST", "/v1/instances", none, 201)
+	all, err := s.console.List(t.Context(), "owner", "u-1")
+	if err != nil || len(all) != 5 {
+		t.Errorf("there are %d instances (%v), want 5", len(all), err)
+	}
+}
+
+func TestOneTokenAtTheSameTimeLaunchesOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, New())
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := s.console.Launch(t.Context(), Launch{Token: "t", Type: "small", Image: "nginx"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	s.id("", "")
+}
+
+func TestAnswersAreBehind(t *testing.T) {
+	t.Parallel()
+	s := open(t, New())
+	settings := Defaults()
+	settings.Lag, settings.Boot = metav1.Duration{Duration: time.Second}, metav1.Duration{Duration: 3 * time.Second}
+	if err := s.console.Set(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	s.demand("POST", "/v1/instances", small, 201)
+	id := s.id("owner", "u-1")
+	at := "/v1/instances/" + id
+	s.demand("GET", at, "", 404, "or this answer is behind")
+	s.demand("GET", "/v1/instances?tag=owner=u-1", "", 200, `{"instances":[]}`)
+	s.wait(time.Second)
+	s.demand("GET", at, "", 200, `"state":"pending"`)
+	s.demand("GET", "/v1/instances?tag=owner=u-1", "", 200, id)
+	s.wait(2 * time.Second)
+	s.demand("GET", at, "", 200, `"state":"pending"`) // it runs, which is not seen yet
+	s.wait(time.Second)
+	s.demand("GET", at, "", 200, `"state":"running"`)
+	s.demand("PUT", at+"/tags/team", `{"value":"blue"}`, 200, `"team":"blue"`)
+	s.demand("GET", "/v1/instances?tag=owner=u-1&tag=team=blue", "", 200, `{"instances":[]}`)
+	s.demand("DELETE", at, "", 200, `"state":"terminated"`)
+	s.demand("GET", at, "", 200, `"state":"running","tags":{"owner":"u-1"}`)
+	s.wait(time.Second)
+	s.demand("GET", "/v1/instances?tag=owner=u-1&tag=team=blue", "", 200, `"state":"terminated"`)
+}
+
+func TestATagKeepsItsValue(t *testing.T) {
+	t.Parallel()
+	s := open(t, New())
+	s.demand("POST", "/v1/instances", small, 201)
+	at := "/v1/instances/" + s.id("", "") + "/tags/"
+	s.demand("PUT", at+"team", `{"value":"blue"}`, 200, `"team":"blue"`)
+	s.demand("PUT", at+"team", `{"value":"blue"}`, 200)
+	s.demand("PUT", at+"team", `{"value":"red"}`, 409, `the tag team of i-`, `\"blue\", and stays so`)
+	s.demand("PUT", at+"owner", `{"value":"u-2"}`, 409)
+	for n := range maxTags - 2 {
+		s.demand("PUT", fmt.Sprintf("%sk%d", at, n), `{"value":"x"}`, 200)
+	}
+	s.demand("PUT", at+"more", `{"value":"x"}`, 400, "as many as it may have")
+}
+
+func TestCustomersAreThrottled(t *testing.T) {
+	t.Parallel()
+	s := open(t, New())
+	settings := Defaults()
+	settings.Rate, settings.Burst = 2, 3
+	if err := s.console.Set(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.demand("GET", "/v1/bill", "", 200)
+	}
+	s.demand("POST", "/v1/instances", small, 429, "slow down")
+	s.wait(500 * time.Millisecond)
+	s.demand("GET", "/v1/bill", "", 200, `"lines":[]`)
+	s.demand("GET", "/v1/bill", "", 429)
+	s.wait(time.Hour)
+	for range 3 {
+		s.demand("GET", "/v1/bill", "", 200)
+	}
+	s.demand("GET", "/v1/bill", "", 429)
+	if _, err := s.console.Bill(t.Context()); err != nil {
+		t.Errorf("the console is throttled: %v", err)
+	}
+}
+
+func TestTheBill(t *testing.T) {
+	t.Parallel()
+	s := open(t, New())
+	s.demand("POST", "/v1/instances", small, 201)
+	s.demand("POST", "/v1/instances", `{"type":"large","image":"db"}`, 201)
+	s.wait(59 * time.Minute)
+	all, err := s.console.List(t.Context(), "owner", "u-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.console.Terminate(t.Context(), all[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(time.Hour)
+	if _, err := s.console.Terminate(t.Context(), all[0].ID); err != nil { // once more: it has ended before
+		t.Fatal(err)
+	}
+	bill, err := s.console.Bill(t.Context())
+	if err != nil || len(bill.Lines) != 2 || bill.Cents != 5+2*20 || bill.Lines[0].Hours != 1 || bill.Lines[1].Hours != 2 ||
+		bill.Lines[0].State != Terminated || bill.Lines[1].State != Running {
+		t.Errorf("the bill is %+v (%v)", bill, err)
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := open(t, New())
+	long := strings.Repeat("x", maxText+1)
+	for _, test := range []struct {
+		name, method, path, body string
+		code                     int
+		want                     string
+	}{
+		{"no body", "POST", "/v1/instances", "", 400, "the body is not a launch; send JSON with token, type, image and tags: EOF"},
+		{"a body without end", "POST", "/v1/instances", `{"token":"` + strings.Repeat("x", maxBody), 400, "request body too large"},
+		{"another type", "POST", "/v1/instances", strings.Replace(small, "small", "huge", 1), 400, "take one of large, medium, small"},
+		{"no image", "POST", "/v1/instances", strings.Replace(small, "nginx", "", 1), 400, "the image is missing"},
+		{"an endless image", "POST", "/v1/instances", strings.Replace(small, "nginx", long, 1), 400, "too long"},
+		{"a token with a space", "POST", "/v1/instances", strings.Replace(small, "t-1", "t 1", 1), 400, `the token \"t 1\" is not one`},
+		{"a tag without a value", "POST", "/v1/instances", strings.Replace(small, "u-1", "", 1), 400, `the tag \"owner\" is not one`},
+		{"a tag's endless value", "POST", "/v1/instances", strings.Replace(small, "u-1", long, 1), 400, `the tag`},
+		{"an unknown instance", "GET", "/v1/instances/i-1", "", 404, `there is no instance \"i-1\"`},
+		{"the end of one", "DELETE", "/v1/instances/i-1", "", 404, `there is no instance`},
+		{"a tag of one", "PUT", "/v1/instances/i-1/tags/k", `{"value":"v"}`, 404, `there is no instance`},
+		{"a tag that is no object", "PUT", "/v1/instances/i-1/tags/k", `"v"`, 400, `the body is not a tag`},
+		{"half a filter", "GET", "/v1/instances?tag=owner", "", 400, "write ?tag=KEY=VALUE"},
+		{"an unknown place", "GET", "/v2/instances", "", 404, "try /v1/instances"},
+		{"the console", "DELETE", "/console/tokens", "", 404, "there is nothing at"},
+		{"another method", "PATCH", "/v1/instances", "{}", 405, "use GET, POST"},
+	} {
+		code, said := s.ask(test.method, test.path, test.body)
+		if code != test.code || !strings.Contains(said, test.want) {
+			t.Errorf("%s: the answer is %d, want %d with %s: %.300s", test.name, code, test.code, test.want, said)
+		}
+	}
+	if bill, err := s.console.Bill(t.Context()); err != nil || len(bill.Lines) > 0 {
+		t.Errorf("the bill is %v (%v)", bill, err)
+	}
+	_, err := s.console.Terminate(t.Context(), "i-1")
+	if refused := (*Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestACloudInAFileRemembers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "cloud.json")
+	kept, err := Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, kept)
+	s.demand("POST", "/v1/instances", small, 201)
+	id := s.id("owner", "u-1")
+	s.demand("PUT", "/v1/instances/"+id+"/tags/team", `{"value":"blue"}`, 200)
+	if kept, err = Open(file); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, kept)
+	s.demand("POST", "/v1/instances", small, 200, id, `"team":"blue"`)
+	s.demand("DELETE", "/v1/instances/"+id, "", 200)
+	if kept, err = Open(file); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, kept)
+	s.wait(time.Second)
+	s.demand("GET", "/v1/instances/"+id, "", 200, `"state":"terminated"`)
+
+	// What can't be kept is not done.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Dir(file)); err != nil {
+		t.Fatal(err)
+	}
+	s.demand("POST", "/v1/instances", `{"type":"small","image":"nginx"}`, 500, "writing the cloud's instances")
+	s.id("", "")
+}
+
+func TestAFileOfAnotherKindIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"cream", `{"instances":[{"id":"i-1"}]}`, `{"tokens":[{"token":"t","id":"i-1"}]}`} {
+		file := filepath.Join(t.TempDir(), "cloud.json")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(file); err == nil || !strings.Contains(err.Error(), "remove it to begin without instances") {
+			t.Errorf("of %s, the error is %v", content, err)
+		}
+		if now, err := os.ReadFile(file); err != nil || string(now) != content {
+			t.Errorf("the file is now %q (%v)", now, err)
+		}
+	}
+}
+
+func TestARequestIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ method, path, body, want string }{
+		{"POST", "/v1/instances", small, "launch small nginx, token t-1"},
+		{"POST", "/v1/instances", strings.Replace(small, "t-1", "6f1c2a3b-4d5e-6f70", 1), "launch small nginx, token 6f1c2a3b-4d5…"},
+		{"POST", "/v1/instances", `{"type":"small","image":"nginx"}`, "launch small nginx, token none"},
+		{"POST", "/v1/instances", "nginx", ""},
+		{"GET", "/v1/instances?tag=owner=u-1", "", "owner=u-1"},
+		{"DELETE", "/v1/instances/i-1", "", ""},
+	} {
+		if got := New().Describe(httptest.NewRequest(test.method, test.path, nil), []byte(test.body)); got != test.want {
+			t.Errorf("%s %s is described as %q, want %q", test.method, test.path, got, test.want)
+		}
+	}
+}
