@@ -468,7 +468,7 @@ func deviations(result *report.Report, expectation mutant.Expectation) []string 
 		}
 		return append(all, result.OperatorLog...)
 	}
-	if len(fails) == 0 && !result.FullMarks() {
+	if len(fails) == 0 && !result.Complete() {
 		all = append(all, fmt.Sprintf("it has %s (seed %d)", result.Summary(), result.Seed))
 	}
 	for _, check := range result.Checks {

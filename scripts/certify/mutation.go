@@ -114,7 +114,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 	known, isKnown := m.Survivors[mutant.ID]
 	switch result.Outcome {
 	case report.Graded:
-		if !result.FullMarks() {
+		if !result.Complete() {
 			why = strings.Join(failed(result), ", ")
 			if isKnown {
 				why += fmt.Sprintf("; %s says %s: remove that", mutate.SurvivorsFile, known.Verdict)

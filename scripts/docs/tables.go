@@ -53,10 +53,17 @@ func checksOf(_, page string, list *manifest.Manifest) (*table, error) {
 	}
 	t := newTable("check", "points", "what must be true")
 	for _, check := range list.Labs[i].Checks {
-		t.add(check.ID, fmt.Sprint(check.Points), check.Title)
+		if !check.Extension {
+			t.add(check.ID, fmt.Sprint(check.Points), check.Title)
+		}
 	}
 	if own := list.Labs[i].OwnTests(); own != nil {
 		t.add(own.ID, fmt.Sprint(own.Points), own.Title)
+	}
+	for _, check := range list.Labs[i].Checks {
+		if check.Extension {
+			t.add(check.ID, fmt.Sprintf("+%d", check.Points), check.Title)
+		}
 	}
 	return t, nil
 }

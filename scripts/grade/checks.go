@@ -55,6 +55,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		protocolRun.Control = socket
 		if operator != nil {
 			protocolRun.Server = operator.serving()
+			protocolRun.NotExtended = r.notExtended(s, operator)
 			gone = operator.gone
 		}
 	}
@@ -67,6 +68,9 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		return nil
 	case is && v.outcome != report.Error:
 		results.failRunning(v.reason)
+		if results.endExtension(v.reason) {
+			return s.cluster.Failure()
+		}
 	} // otherwise somebody interrupted the run, or it is our fault or the machine's: that says nothing of the check
 	return err
 }

@@ -82,6 +82,7 @@ func (o *operator) routes(routes *http.ServeMux) {
 		}
 		return nil, nil
 	})
+	route(routes, "POST "+protocol.UpgradeOperator, func(r *http.Request) (any, error) { return nil, o.upgrade(r.Context()) })
 	route(routes, "POST "+protocol.Arm, func(r *http.Request) (any, error) {
 		var schedule faults.Schedule
 		if err := json.NewDecoder(r.Body).Decode(&schedule); err != nil {

@@ -130,7 +130,7 @@ func Blank(options Options, started time.Time) *report.Report {
 // blank is a check that was not run.
 func blank(check manifest.Check) *report.Check {
 	return &report.Check{
-		ID: check.ID, Title: check.Title, MaxPoints: check.Points, Lecture: check.Lecture, Causes: check.Causes,
+		ID: check.ID, Title: check.Title, Extension: check.Extension, MaxPoints: check.Points, Lecture: check.Lecture, Causes: check.Causes,
 		Status: report.Skipped, Reason: "skipped: the run ended before it",
 	}
 }
@@ -222,6 +222,8 @@ type subject struct {
 	rules audit.Rules
 	// groups are the API groups of the lab's kinds.
 	groups []string
+	// heldBack says that the submission has begun the lab's extension, whose version was held back.
+	heldBack bool
 }
 
 // install brings the submission into the cluster. Its operator does not run yet.
@@ -229,6 +231,9 @@ func (r *run) install(
 	ctx context.Context, on stage.Stage, workshop *submission.Workshop, manifests *submission.Manifests, links *connection,
 ) (*subject, error) {
 	s := &subject{connection: links, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	if r.Lab.Extension != nil {
+		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)
+	}
 	what := stage.Submission{
 		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
 		Workloads: r.Lab.Node, ControlPlane: r.Kubectl,
@@ -461,7 +466,9 @@ func (r *run) conclude(ctx context.Context, err error) {
 		check.Points = 0
 		if check.Status == report.Passed {
 			check.Points = check.MaxPoints
-			r.report.Score += check.Points
+			if !check.Extension {
+				r.report.Score += check.Points
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lva.io/operators/scripts/audit"
@@ -36,6 +37,9 @@ type operator struct {
 	log   *operatorLog
 	// gone carries the verdict on an operator that ended by itself, or floods its log.
 	gone chan *verdict
+
+	// upgraded says that versions which were held back have come: all checks of the lab itself have run.
+	upgraded atomic.Bool
 
 	// transition is held while the operator is started or ended: one such change begins when the one before is done.
 	transition sync.Mutex

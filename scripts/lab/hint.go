@@ -37,7 +37,7 @@ func hint(c *choice) error {
 	options := c.screen("")
 	failed := last.Explained()
 	switch {
-	case last.FullMarks():
+	case last.FullMarks() && failed == nil:
 		fmt.Println("There is nothing to fix: your last run has full marks.")
 		return nil
 	case failed == nil:

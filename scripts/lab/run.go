@@ -193,7 +193,7 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 func installed(here *checkout.Checkout, lab *manifest.Lab, workshop *submission.Workshop, manifests *submission.Manifests) stage.Submission {
 	what := stage.Submission{Workshop: workshop, Manifests: manifests, Webhooks: true, ControlPlane: here.ControlPlane.Path}
 	if lab != nil {
-		what.Aggregated, what.Workloads = lab.Aggregated, lab.Node
+		what.Aggregated, what.Workloads, what.Conversion = lab.Aggregated, lab.Node, lab.Extension != nil
 	}
 	return what
 }

@@ -221,12 +221,30 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 		}
 	}
 	l.checkParts(found, where, at)
+	l.checkExtension(found, where, at)
 	if i, taken := index[OwnTestsID]; taken {
 		found.add(where, at("checks", i, "id"), "%s is the check of the student's own tests, which `tests` asks for; give this one another id", OwnTestsID)
 	}
 	sum := l.FullScore()
 	if sum != maxPoints {
 		found.add(where, at("checks"), "the points of lab %s sum to %d; make it %d", l.Name, sum, maxPoints)
+	}
+}
+
+// checkExtension demands that the checks of an extension are the last ones, since they change the cluster.
+func (l *Lab) checkExtension(found *problems, where *positions, at func(...any) []string) {
+	extended := false
+	for i, check := range l.Checks {
+		switch {
+		case check.Extension && l.Extension == nil:
+			found.add(where, at("checks", i, "extension"), "lab %s has no extension; say with extension: {version: …} what it is", l.Name)
+		case !check.Extension && extended:
+			found.add(where, at("checks", i), "%s comes after checks of the extension, which change the cluster; move it before them", check.ID)
+		}
+		extended = extended || check.Extension
+	}
+	if l.Extension != nil && !extended {
+		found.add(where, at("extension"), "no check of lab %s is one of the extension; give those extension: true", l.Name)
 	}
 }
 

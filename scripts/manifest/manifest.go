@@ -68,9 +68,12 @@ type Lab struct {
 	Groups []string `json:"groups"`
 	// Tests is what is asked of the student's own tests, which `lab tests` grades by mutants. Nil: they are not graded.
 	Tests *OwnTests `json:"tests,omitempty"`
+	// Extension is what the lab offers beyond its 100 points. Nil: nothing.
+	Extension *Extension `json:"extension,omitempty"`
 	// Preconditions are checks of an earlier lab that must pass before anything of this one is tried. Nil: there are none.
 	Preconditions *Preconditions `json:"preconditions,omitempty"`
-	// Checks in the order in which they run. Their points and those of Tests sum to 100. Load puts the preconditions first.
+	// Checks in the order in which they run. Their points, without the extension's, and those of Tests sum to 100. Load puts the
+	// preconditions first.
 	Checks []Check `json:"checks"`
 
 	// Part is the part to which Limit has limited the lab; empty: it is the whole lab. It is not in the file.
@@ -100,6 +103,12 @@ type OwnTests struct {
 	Find int `json:"find,omitempty"`
 	// Points are given for that, of the lab's 100. Default: none, and they are graded by `lab tests` only.
 	Points int `json:"points,omitempty"`
+}
+
+// Extension is a second version of the lab's kinds, which a submission may have. Its checks come last and have points of their own.
+type Extension struct {
+	// Version is the version that the extension adds, as v1beta1. It is held back until a check of the extension upgrades the cluster.
+	Version string `json:"version"`
 }
 
 // defaultFind is the percentage of mutants that tests must find unless the lab says otherwise.
@@ -152,7 +161,9 @@ type Check struct {
 	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others, and for what is only asked
 	// of the whole.
 	Part string `json:"part,omitempty"`
-	// Points of the lab's 100; 0 for a precondition.
+	// Extension is true of a check of the lab's extension.
+	Extension bool `json:"extension,omitempty"`
+	// Points of the lab's 100, or of its extension's; 0 for a precondition.
 	Points int `json:"points"`
 	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
 	Needs []string `json:"needs,omitempty"`
@@ -266,11 +277,13 @@ func (l *Lab) FullScore() int {
 	return sum
 }
 
-// MaxScore is the sum of the points of all checks.
+// MaxScore is the sum of the points of all checks but the extension's.
 func (l *Lab) MaxScore() int {
 	sum := 0
 	for _, check := range l.Checks {
-		sum += check.Points
+		if !check.Extension {
+			sum += check.Points
+		}
 	}
 	return sum
 }

@@ -266,6 +266,16 @@ func TestOwnTestsAreACheckOnlyWhereTheyHavePoints(t *testing.T) {
 	}
 }
 
+func TestPointsOfAnExtensionAreNotAmongTheLabs(t *testing.T) {
+	t.Parallel()
+	lab := manifest.Lab{Extension: &manifest.Extension{Version: "v1beta1"}, Checks: []manifest.Check{
+		{ID: "bakes", Points: 100}, {ID: "bakes-twice", Points: 10, Extension: true},
+	}}
+	if lab.MaxScore() != 100 || lab.FullScore() != 100 {
+		t.Errorf("the lab has %d points, %d with its tests; want 100", lab.MaxScore(), lab.FullScore())
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, find, replace, want string }{
@@ -319,6 +329,13 @@ func TestLoadRefuses(t *testing.T) {
 		{"a check without a part before one that has one", "id: once", "id: once\n    part: pan", `:37: labs\[1\].checks\[0\]: flips is in no part, and later checks of lab 02-pan-flipper are; name one of pan, or let it stand after them`},
 		{"a part with capitals", "id: flips", "id: flips\n    part: Pan", `:38: labs\[1\].checks\[0\].part: .*expected: The part of the lab`},
 		{"points of tests besides 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {points: 10}\n", `: the points of lab 01-pancake sum to 110; make it 100`},
+		{"an extension that nobody announced", "id: once", "id: once\n    extension: true", `:43: labs\[1\].checks\[1\].extension: lab 02-pan-flipper has no extension`},
+		{
+			"a check after those of the extension", "  - id: once\n", "  - id: once\n    extension: true\n",
+			`labs\[1\].checks\[2\]: never-drops comes after checks of the extension`,
+		},
+		{"an extension without checks", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  extension: {version: v2}\n", `labs\[0\].extension: no check of lab 01-pancake is one`},
+		{"an extension of no version", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  extension: {version: two}\n", `labs\[0\].extension.version: .*expected: The API version`},
 		{"a percentage over 100", "timeLimit: 1m30s\n", "timeLimit: 1m30s\n  tests: {find: 101}\n", `labs\[0\].tests.find: .*expected: The percentage`},
 		{"points that do not sum to 100", "points: 60", "points: 50", `:11: labs\[0\].checks: the points of lab 01-pancake sum to 90; make it 100`},
 	} {

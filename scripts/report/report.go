@@ -99,7 +99,7 @@ type Report struct {
 	// Seed is what all that is random in the run was made from, such as its faults; the same seed makes the same. 0 if nothing was
 	// checked.
 	Seed uint32 `json:"seed,omitempty"`
-	// Score is the sum of the points of Checks. It is a grade only where Outcome is Graded: see FullMarks.
+	// Score is the sum of the points of Checks, without those of an extension. It is a grade only where Outcome is Graded: see FullMarks.
 	Score       int         `json:"score"`
 	MaxScore    int         `json:"maxScore"`
 	Environment Environment `json:"environment"`
@@ -155,6 +155,8 @@ type Check struct {
 	ID     string `json:"id"`
 	Title  string `json:"title"`
 	Status Status `json:"status"`
+	// Extension is true of a check of the lab's extension, whose points are not part of the Score.
+	Extension bool `json:"extension,omitempty"`
 	// Points are MaxPoints if it passed and 0 otherwise: a check has no half. A precondition, which is a check of an earlier lab
 	// and listed only if it failed, has 0 of 0.
 	Points    int `json:"points"`
@@ -335,19 +337,38 @@ func (r *Report) Count(status Status) int {
 	return n
 }
 
-// FullMarks is true if the run was graded, had checks, and all of them passed. An exit code of 0 means this and nothing less.
+// FullMarks is true if the run was graded, had checks, and all of them passed but for those of an extension. An exit code of 0 means this
+// and nothing less.
 func (r *Report) FullMarks() bool {
-	return r.Outcome == Graded && len(r.Checks) > 0 && r.Count(Passed) == len(r.Checks) &&
-		r.MaxScore > 0 && r.Score == r.MaxScore
+	passed := !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Extension && c.Status != Passed })
+	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore
+}
+
+// Complete is true of full marks with all of the extension, if there is one.
+func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == len(r.Checks) }
+
+// Points are those of the run for people: "92 of 100 points", and, if it has begun the lab's extension, "and 4 of 10 of the extension".
+func (r *Report) Points() string {
+	text := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
+	score, maxScore, begun := 0, 0, false
+	for _, check := range r.Checks {
+		if check.Extension {
+			score, maxScore, begun = score+check.Points, maxScore+check.MaxPoints, begun || check.Status != Skipped
+		}
+	}
+	if begun {
+		text += fmt.Sprintf(", and %d of %d of the extension", score, maxScore)
+	}
+	return text
 }
 
 // Summary is the run in one line without a full stop at its end.
 func (r *Report) Summary() string {
-	score := fmt.Sprintf("%s: %d of %d points", r.Lab, r.Score, r.MaxScore)
+	score := r.Lab + ": " + r.Points()
 	switch explained := r.Explained(); {
 	case r.Outcome != Graded:
 		return OneLine(fmt.Sprintf("%s, %s: %s", score, r.Outcome, r.Reason))
-	case r.FullMarks():
+	case r.Complete():
 		return fmt.Sprintf("%s, all %d checks passed", score, len(r.Checks))
 	case explained != nil:
 		return fmt.Sprintf("%s, %d of %d checks passed, fix first: %s", score, r.Count(Passed), len(r.Checks), explained.ID)

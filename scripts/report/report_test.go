@@ -25,6 +25,7 @@ import (
 	readjunit "github.com/joshdk/go-junit"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/classroom50"
 	"lva.io/operators/scripts/report/formats"
 	"lva.io/operators/scripts/report/junit"
 )
@@ -614,6 +615,8 @@ func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
 		{"one skipped", func(r *report.Report) { skip(r, "burst", "x") }, false},
 		{"one failed", func(r *report.Report) { fail(r, "burst", "x", "y") }, false},
 		{"a score too low", func(r *report.Report) { r.Score-- }, false},
+		{"an extension that was not begun", func(r *report.Report) { extend(r, report.Skipped) }, true},
+		{"an extension that failed", func(r *report.Report) { extend(r, report.Failed) }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -621,6 +624,65 @@ func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
 			test.edit(&r)
 			if got := r.FullMarks(); got != test.want {
 				t.Errorf("FullMarks() = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// extend adds the check of an extension to a report.
+func extend(r *report.Report, status report.Status) {
+	check := report.Check{ID: "migrated", Title: "What is stored is migrated", Extension: true, MaxPoints: 10, Status: status}
+	switch status {
+	case report.Passed:
+		check.Points = 10
+	case report.Failed:
+		check.Expected, check.Observed = "[v1beta1]", "[v1alpha1]"
+	case report.Skipped:
+		check.Reason = "skipped: the extension is not begun"
+	}
+	r.Checks = append(slices.Clone(r.Checks), check)
+}
+
+func TestAnExtensionIsShownBesideThePoints(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[report.Status]struct {
+		points   string
+		complete bool
+		tests    int
+	}{
+		report.Passed:  {"100 of 100 points, and 10 of 10 of the extension", true, 14},
+		report.Failed:  {"100 of 100 points, and 0 of 10 of the extension", false, 14},
+		report.Skipped: {"100 of 100 points", false, 13},
+	} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			r := graded(nil)
+			extend(&r, status)
+			if r.Points() != want.points || r.Complete() != want.complete {
+				t.Errorf("it has %s, complete: %v; want %s, %v", r.Points(), r.Complete(), want.points, want.complete)
+			}
+			r.Schema = report.Schema
+			content, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := report.Validate(content); err != nil {
+				t.Error(err)
+			}
+			var written bytes.Buffer
+			if err := classroom50.Write(&written, &r, classroom50.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			var result struct {
+				Score    int   `json:"score"`
+				MaxScore int   `json:"max-score"`
+				Tests    []any `json:"tests"`
+			}
+			if err := json.Unmarshal(written.Bytes(), &result); err != nil {
+				t.Fatal(err)
+			}
+			if result.Score != 100 || result.MaxScore != 100 || len(result.Tests) != want.tests {
+				t.Errorf("a classroom gets %d of %d points, and %d tests; want 100 of 100, %d", result.Score, result.MaxScore, len(result.Tests), want.tests)
 			}
 		})
 	}

@@ -85,7 +85,9 @@ func (r *Report) WithoutGrade() (title string, points int) {
 		title = "Nothing was checked"
 	}
 	for _, check := range r.Checks {
-		points -= check.MaxPoints
+		if !check.Extension {
+			points -= check.MaxPoints
+		}
 	}
 	return title, max(0, points)
 }

@@ -48,6 +48,9 @@ type Submission struct {
 	APIOnly bool
 	// Webhooks says that its webhooks are registered. Otherwise it is enough that they can listen.
 	Webhooks bool
+	// Conversion says that its webhook converts between the versions of its kinds as soon as it is prepared. Otherwise nobody does, and
+	// versions that its manifests hold back come with an Upgrader's Upgrade.
+	Conversion bool
 	// Aggregated says that it is an aggregated API server, which is registered.
 	Aggregated bool
 	// Workloads says that it makes Deployments and Services, and reads Pods.
@@ -113,6 +116,14 @@ type Adjustable interface {
 	Knows(flag string) bool
 	// StartWith is Start with more flags, which come last: of two of one name, the last one counts.
 	StartWith(log io.Writer, flags ...string) (Instance, error)
+}
+
+// Upgrader is an Operator of which the versions that its manifests hold back can be brought into the cluster.
+type Upgrader interface {
+	Operator
+	// Upgrade brings its definitions into the cluster as they are, has its webhook convert between their versions, and returns when the API
+	// server serves all of them. What is stored stays as it is. What is wrong with the submission is a *submission.Problem.
+	Upgrade(ctx context.Context) error
 }
 
 // Serving is where an aggregated API server is asked directly, and where it stores.

@@ -17,15 +17,15 @@ import (
 
 // Gaps say what the submission's own deployment may have, and an operator that is graded as a process of this machine has
 // not: manifests that are not where they are read, and what is made of them by kustomize. operator says whether it runs;
-// otherwise only its API is graded.
-func (w *Workshop) Gaps(m *Manifests, operator bool) (notices []string) {
+// otherwise only its API is graded; and converted, whether its webhook converts between versions.
+func (w *Workshop) Gaps(m *Manifests, operator, converted bool) (notices []string) {
 	if len(m.Definitions) == 0 && len(m.APIServices) == 0 {
 		notices = append(notices, "it defines no kind: neither do markers above its Go types, nor YAML files in config/crd/bases"+
 			w.elsewhere("; %s has a CustomResourceDefinition: copy it into config/crd/bases to have it installed", DefinitionKind))
 	}
 	for _, definition := range m.Definitions {
 		strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy")
-		if versions := servedVersions(definition); len(versions) > 1 && strategy != "Webhook" {
+		if versions := ServedVersions(definition); len(versions) > 1 && strategy != "Webhook" && !converted {
 			notices = append(notices, fmt.Sprintf("%s has the versions %s, and no webhook converts them here: the API server changes nothing but the apiVersion",
 				definition.GetName(), strings.Join(versions, ", ")))
 		}
@@ -40,8 +40,8 @@ func (w *Workshop) Gaps(m *Manifests, operator bool) (notices []string) {
 	return notices
 }
 
-// servedVersions are those of a definition that clients can ask for.
-func servedVersions(definition *unstructured.Unstructured) (names []string) {
+// ServedVersions are those of a definition that clients can ask for.
+func ServedVersions(definition *unstructured.Unstructured) (names []string) {
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, version := range versions {
 		if version, ok := version.(map[string]any); ok && version["served"] == true {

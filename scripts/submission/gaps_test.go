@@ -58,7 +58,7 @@ func TestGaps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := w.Gaps(manifests, test.operator); !slices.Equal(got, test.notices) {
+			if got := w.Gaps(manifests, test.operator, false); !slices.Equal(got, test.notices) {
 				t.Errorf("the notices are %q\nand must be   %q", got, test.notices)
 			}
 		})

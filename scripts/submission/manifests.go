@@ -51,6 +51,8 @@ type Manifests struct {
 	APIServices, APIServers, Delegations []*unstructured.Unstructured
 
 	namePrefix string // which kustomize would put before all names
+	// whole are the definitions before versions were held back; nil: none was. conversions are patches that say how versions are converted.
+	whole, conversions []*unstructured.Unstructured
 }
 
 // Generate makes the manifests from the submission's markers. What it committed below config/ is used only where the
@@ -215,6 +217,7 @@ func (m *Manifests) compare(committed *Manifests) {
 		m.Notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
 	}
 	m.APIServices, m.APIServers, m.Delegations = committed.APIServices, committed.APIServers, committed.Delegations
+	m.conversions = committed.conversions
 	m.compareWebhooks(committed)
 }
 
@@ -272,7 +275,7 @@ func (m *Manifests) rights() []string {
 // count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
 func (s *Submission) committed() (*Manifests, error) {
 	m := &Manifests{}
-	if err := errors.Join(m.readWebhooks(s), m.readAPIServices(s)); err != nil {
+	if err := errors.Join(m.readWebhooks(s), m.readConversions(s), m.readAPIServices(s)); err != nil {
 		return nil, err
 	}
 	definitions, err := s.readYAML("config/crd/bases/*.yaml")

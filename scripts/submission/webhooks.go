@@ -140,7 +140,7 @@ func (m *Manifests) completeWebhooks() {
 			modernise(configuration)
 		}
 	}
-	if !m.HasWebhooks() {
+	if !m.HasWebhooks() && !m.Converts() {
 		m.Services = nil // what nobody names is for other things
 		return
 	}
@@ -185,7 +185,7 @@ func (m *Manifests) Service(name any) *unstructured.Unstructured {
 	return nil
 }
 
-// assumedServices are those that the webhooks name, as kubebuilder would have made them.
+// assumedServices are those that the webhooks name, those of conversions among them, as kubebuilder would have made them.
 func (m *Manifests) assumedServices() (services []*unstructured.Unstructured) {
 	named := []string{}
 	for _, configuration := range m.Webhooks {
@@ -194,6 +194,12 @@ func (m *Manifests) assumedServices() (services []*unstructured.Unstructured) {
 				name, _ := service["name"].(string)
 				named = append(named, cmp.Or(name, DefaultService))
 			}
+		}
+	}
+	for _, definition := range m.Whole() {
+		if len(ServedVersions(definition)) > 1 {
+			name, _, _ := unstructured.NestedString(m.conversionOf(definition), "clientConfig", "service", "name")
+			named = append(named, cmp.Or(name, DefaultService))
 		}
 	}
 	slices.Sort(named)

@@ -154,6 +154,11 @@ func (g *grading) run(ctx context.Context) (err error) {
 	if g.tested, g.report.Notices, err = lay(own, g.base); err != nil {
 		return err
 	}
+	if g.Lab.Extension != nil {
+		if err := holdBack(g.base, g.Lab.Extension.Version); err != nil {
+			return err
+		}
+	}
 	if err := g.note(own); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package testgrade
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -250,6 +251,24 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(ours, "controllers", "testdata", "x.txt")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheVersionOfAnExtensionIsNotThereForTestsOfTheLab(t *testing.T) {
+	t.Parallel()
+	const definition = "kind: CustomResourceDefinition\nmetadata:\n  name: shops.example.com\nspec:\n  versions:\n  - name: v1alpha1\n    served: true\n    storage: %t\n"
+	dir := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+"-- config/crd/bases/shops.yaml --\n"+fmt.Sprintf(definition, false)+
+		"  - name: v1beta1\n    served: true\n    storage: true\n")
+	opened, err := submission.Open(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holdBack(opened, "v1beta1"); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "config", "crd", "bases", "shops.yaml"))
+	if want := fmt.Sprintf(definition, true); err != nil || string(content) != want {
+		t.Errorf("it is now %s (%v), want %s", content, err, want)
 	}
 }
 

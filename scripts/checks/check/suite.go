@@ -60,6 +60,8 @@ type Suite struct {
 	Freezer *freezer.Client
 	// Cloud is the cloud's console, past all faults. Nil in a lab without one.
 	Cloud *cloud.Client
+	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there are none.
+	NotExtended string
 	// Seed is where all that is random in this run comes from.
 	Seed uint32
 	// Stories is how many stories a check that plays one plays, each from a seed of its own. 0 is one.
@@ -225,7 +227,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},
@@ -250,6 +252,9 @@ func open(ctx context.Context, file string) (*Suite, error) {
 func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature, cleanUp func(context.Context) error) {
 	t.Helper()
 	reason := s.Lab.Blocked(listed.ID, s.statuses)
+	if listed.Extension && s.NotExtended != "" {
+		reason = "skipped: " + s.NotExtended
+	}
 	explains := s.Lab.MayExplain(listed.ID, s.statuses)
 	if s.spoiledIn != "" {
 		reason = fmt.Sprintf("skipped: it needs a cluster that can be cleaned up, and after %s it could not be", s.spoiledIn)

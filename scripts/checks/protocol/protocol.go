@@ -60,6 +60,8 @@ type Run struct {
 	Stories int `json:"stories,omitempty"`
 	// Preconditions says that only the lab's preconditions are to be checked; otherwise all but those are.
 	Preconditions bool `json:"preconditions,omitempty"`
+	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there are none.
+	NotExtended string `json:"notExtended,omitempty"`
 	// Torture is how many random schedules of faults the lab's scenario is put through, after all single crashes. Nil: it
 	// is not; the checks are run.
 	Torture *int `json:"torture,omitempty"`
@@ -166,7 +168,9 @@ const (
 	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has
 	KillOperator  = "/operator/kill"  // ends it at once (SIGKILL)
 	StartOperator = "/operator/start" // starts it, as a Start says if there is one; nothing happens if it runs
-	OperatorUsage = "/operator/usage" // GET: what it has used since it was started: a Usage
+	// UpgradeOperator brings the versions into the cluster that were held back, and starts the operator again.
+	UpgradeOperator = "/operator/upgrade"
+	OperatorUsage   = "/operator/usage" // GET: what it has used since it was started: a Usage
 	OperatorLog   = "/operator/log"   // GET: what it has logged, after as many bytes as the query's Since says: a Logged
 
 	Arm        = "/faults/arm"    // lets things go wrong: a faults.Schedule

@@ -75,9 +75,15 @@ func Write(w io.Writer, r *report.Report, o Options) error {
 			MaxScore: check.MaxPoints, Status: "failed", Name: check.ID + ": " + check.Title, Number: strconv.Itoa(i + 1),
 			Output: check.PlainText(), OutputFormat: "text", Tags: []string{string(check.Status)}, Visibility: visibility,
 		}
+		if check.Extension {
+			// Its points are not among the lab's: here it only says whether it passed.
+			one.MaxScore = 0
+		}
 		switch {
+		case check.Extension && check.Status == report.Skipped:
+			continue
 		case check.Status == report.Passed:
-			one.Status, one.Score = "passed", check.MaxPoints
+			one.Status, one.Score = "passed", one.MaxScore
 		case check.Status == report.Skipped && o.Unfinished:
 			one.Output = "It has not run yet."
 		}

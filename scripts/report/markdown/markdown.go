@@ -25,7 +25,7 @@ const (
 // submission stands in it as text: no markup, no links, no images.
 func Write(w io.Writer, r *report.Report) error {
 	m := &summary{}
-	m.line("## Lab %s, %s: %d of %d points", r.Number(), escape(r.Title), r.Score, r.MaxScore)
+	m.line("## Lab %s, %s: %s", r.Number(), escape(r.Title), r.Points())
 	explained := r.Explained()
 	switch {
 	case r.Outcome != report.Graded:

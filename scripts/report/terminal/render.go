@@ -363,7 +363,7 @@ func (p *page) remark(text string) string {
 
 // score is the last line: points, a bar, and what to do next.
 func (p *page) score(r *report.Report, o Options) string {
-	points := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
+	points := r.Points()
 	next := nextStep(r, o)
 	if !p.screen.Interactive {
 		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
@@ -443,10 +443,10 @@ func nextStep(r *report.Report, o Options) string {
 	}
 	explained := r.Explained()
 	switch {
-	case r.FullMarks() && o.Commands.Torture+o.Commands.Next != "":
+	case r.FullMarks() && explained == nil && o.Commands.Torture+o.Commands.Next != "":
 		next := slices.DeleteFunc([]string{o.Commands.Torture, o.Commands.Next}, func(command string) bool { return command == "" })
 		return "all done; next: " + strings.Join(next, ", then ")
-	case r.FullMarks():
+	case r.FullMarks() && explained == nil:
 		return "all done"
 	case r.SaysNothing():
 		if o.Commands.Grade == "" {

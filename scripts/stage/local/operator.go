@@ -60,7 +60,7 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 		}
 	}()
 	register := i.Webhooks && i.Manifests.HasWebhooks()
-	if register {
+	if register || i.Manifests.Converts() {
 		if err := i.into.MayDecide(i.Manifests.Webhooks); err != nil {
 			return nil, err
 		}
@@ -75,8 +75,13 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 	if err := o.certify(); err != nil {
 		return nil, err
 	}
-	if register {
-		if err := o.register(ctx); err != nil {
+	if o.leader != nil {
+		if err := o.register(ctx, register); err != nil {
+			return nil, err
+		}
+	}
+	if i.Conversion && i.Manifests.Converts() {
+		if err := o.Upgrade(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"lva.io/operators/scripts/submission"
 )
 
-// register makes the Services and the configurations.
-func (o *operator) register(ctx context.Context) error {
+// register makes the Services, and with webhooks the configurations of those.
+func (o *operator) register(ctx context.Context, webhooks bool) error {
 	client, err := dynamic.NewForConfig(o.into.Config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -35,6 +35,9 @@ func (o *operator) register(ctx context.Context) error {
 		if _, err := o.lead(ctx, client, service); err != nil {
 			return err
 		}
+	}
+	if !webhooks {
+		return nil
 	}
 	for _, configuration := range o.Manifests.Webhooks {
 		configuration = install.Connected(o.Manifests, configuration, submission.AccountNamespace, o.ca.PEM)
@@ -55,7 +58,7 @@ func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) er
 			o.targets[target] = target
 		}
 	}
-	if len(o.targets) == 0 && (o.Manifests.HasWebhooks() || takes) {
+	if len(o.targets) == 0 && (o.Manifests.HasWebhooks() || o.Manifests.Converts() || takes) {
 		o.targets[submission.DefaultWebhookPort] = submission.DefaultWebhookPort
 	}
 	if takes {

@@ -34,7 +34,7 @@ func (l *local) Close() error            { return l.cluster.Stop() }
 
 // Install installs the API, and writes the kubeconfig of the operator's account.
 func (l *local) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
-	what.Manifests.Notices = append(what.Manifests.Notices, what.Gaps(what.Manifests, !what.APIOnly)...)
+	what.Manifests.Notices = append(what.Manifests.Notices, what.Gaps(what.Manifests, !what.APIOnly, what.Conversion)...)
 	into, err := l.cluster.Into(ctx, &what)
 	if err != nil {
 		return nil, err

@@ -185,7 +185,8 @@ func (d *Deployment) install(ctx context.Context, into install.Into, how image) 
 			"kubebuilder's layout has a Namespace in config/manager/manager.yaml, and a name for it in config/default", d.Namespace)}
 	}
 	objects := d.objects
-	if how.aggregated {
+	converts := d.manifests.Converts()
+	if how.aggregated || converts {
 		objects = withoutCertManager(objects)
 	}
 	if err := in.makeAll(ctx, objects); err != nil {
@@ -203,6 +204,11 @@ func (d *Deployment) install(ctx context.Context, into install.Into, how image) 
 			return nil, nil, err
 		}
 		registers = slices.Concat(d.registers, server.registers)
+	}
+	if converts && !how.aggregated {
+		if err := in.makeConverting(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
 	if err := in.makeAccess(ctx, how.gateway); err != nil {
 		return nil, nil, err
@@ -318,6 +324,12 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), in.deployment.Namespace))
 	}
 	if mapping.Resource == install.Definitions {
+		// Versions that the manifests hold back are those that config/default has besides.
+		for _, version := range submission.ServedVersions(object) {
+			if found := submission.Find(in.deployment.manifests.Definitions, object.GetName()); found != nil && !slices.Contains(submission.ServedVersions(found), version) {
+				object, _ = submission.WithoutVersion(object, version)
+			}
+		}
 		if err := in.into.Definition(ctx, resource, object, in.deployment.manifests); err != nil {
 			return err
 		}

@@ -71,14 +71,8 @@ func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range lacking {
-		if err := in.makeTyped(ctx, &corev1.Secret{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS,
-			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, corev1.ServiceAccountRootCAKey: ca.PEM},
-		}); err != nil {
-			return nil, err
-		}
+	if err := in.makeSecrets(ctx, lacking, ca, pair); err != nil {
+		return nil, err
 	}
 	server.serving.CA, server.registers = ca.PEM, nil
 	for _, registration := range d.apiServices {
@@ -92,6 +86,35 @@ func (in *installation) makeServer(ctx context.Context) (*apiServer, error) {
 		server.registers = append(server.registers, trusting)
 	}
 	return server, nil
+}
+
+// makeSecrets makes Secrets with a certificate, as cert-manager would.
+func (in *installation) makeSecrets(ctx context.Context, names []string, ca *certificates.Authority, pair certificates.Pair) error {
+	for _, name := range names {
+		if err := in.makeTyped(ctx, &corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, corev1.ServiceAccountRootCAKey: ca.PEM},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeConverting makes the Secrets that an operator mounts whose webhook converts between versions, so that it starts without cert-manager.
+// Nobody asks that webhook here: the versions are held back.
+func (in *installation) makeConverting(ctx context.Context) error {
+	ca, err := certificates.NewAuthority("operator-labs-webhooks")
+	if err != nil {
+		return err
+	}
+	host := submission.DefaultService + "." + in.deployment.Namespace + ".svc"
+	pair, err := ca.Server(host, []string{host})
+	if err != nil {
+		return err
+	}
+	return in.makeSecrets(ctx, in.deployment.lackingSecrets(), ca, pair)
 }
 
 // lackingSecrets are the Secrets that the Deployment mounts and config/default does not bring: cert-manager would make them.

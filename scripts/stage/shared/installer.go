@@ -5,8 +5,10 @@ package shared
 
 import (
 	"context"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/stage"
@@ -45,6 +47,19 @@ func (o *opened) account(ctx context.Context, what *stage.Submission) (*existing
 			rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: verbs},
 			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: verbs},
 		)
+	}
+	// An operator that migrates what is stored of its kinds changes the status of their definitions, and of no others.
+	var own []string
+	for _, definition := range what.Manifests.Whole() {
+		if group, _, _ := unstructured.NestedString(definition.Object, "spec", "group"); slices.Contains(what.Groups, group) {
+			own = append(own, definition.GetName())
+		}
+	}
+	if what.Manifests.Converts() && len(own) > 0 {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions/status"}, ResourceNames: own,
+			Verbs: []string{"get", "update", "patch"},
+		})
 	}
 	if what.Aggregated {
 		rbac := []string{"rbac.authorization.k8s.io"}
