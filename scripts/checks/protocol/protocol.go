@@ -171,7 +171,7 @@ const (
 	// UpgradeOperator brings the versions into the cluster that were held back, and starts the operator again.
 	UpgradeOperator = "/operator/upgrade"
 	OperatorUsage   = "/operator/usage" // GET: what it has used since it was started: a Usage
-	OperatorLog   = "/operator/log"   // GET: what it has logged, after as many bytes as the query's Since says: a Logged
+	OperatorLog     = "/operator/log"   // GET: what it has logged, after as many bytes as the query's Since says: a Logged
 
 	Arm        = "/faults/arm"    // lets things go wrong: a faults.Schedule
 	Disarm     = "/faults/disarm" // ends that

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -18,7 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appsv1alpha1 "lva.io/operators/solutions/09-webapp/api/v1alpha1"
+	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 	"lva.io/operators/solutions/09-webapp/internal/controller"
+	"lva.io/operators/solutions/09-webapp/internal/migration"
+	webhookv1beta1 "lva.io/operators/solutions/09-webapp/internal/webhook/v1beta1"
 	// +kubebuilder:scaffold:imports
 )
 
@@ -35,6 +39,8 @@ func init() {
 	// The scheme knows which Go type belongs to which kind: Kubernetes' own kinds, and those of this project.
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(appsv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(appsv1beta1.AddToScheme(scheme))
+	utilruntime.Must(apiextensionsv1.AddToScheme(scheme))
 	// +kubebuilder:scaffold:scheme
 }
 
@@ -80,13 +86,20 @@ func run(options ctrl.Options) error {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the webapp controller: %w", err)
 	}
+	// The manager starts its webhooks before its caches: what these list has to be converted.
+	if err := webhookv1beta1.SetupWebAppWebhookWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the webapp webhook: %w", err)
+	}
+	if err := mgr.Add(&migration.Migrator{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}); err != nil {
+		return fmt.Errorf("set up the migration: %w", err)
+	}
 	// +kubebuilder:scaffold:builder
 
 	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
 		return fmt.Errorf("set up the liveness probe: %w", err)
 	}
-	// With webhooks, take mgr.GetWebhookServer().StartedChecker() instead: ready means then that they answer.
-	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+	// Ready means that the webhook answers: until then no object should be sent here, and with Ping one would.
+	if err := mgr.AddReadyzCheck("readyz", mgr.GetWebhookServer().StartedChecker()); err != nil {
 		return fmt.Errorf("set up the readiness probe: %w", err)
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())

@@ -4,21 +4,27 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	appsv1alpha1 "lva.io/operators/solutions/09-webapp/api/v1alpha1"
+	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
 // environment is etcd and an API server that knows the kinds of this project. Nothing else runs: no controller but the one that a test
@@ -35,17 +41,40 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 		return nil, errors.New("KUBEBUILDER_ASSETS does not say where etcd and kube-apiserver are: run `make test`, which sets it")
 	}
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsv1alpha1.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("add the APIs to the scheme: %w", err)
+	}
+	// By the scheme it finds out which kinds have to be converted, and leads the API server to a webhook of this program.
+	environment.Scheme = scheme
 	config, err := environment.Start()
 	if err != nil {
 		return nil, fmt.Errorf("start the API server: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsv1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("add the APIs to the scheme: %w", err)
+	if err := startConversion(scheme); err != nil {
+		return nil, fmt.Errorf("start the conversion webhook: %w", err)
 	}
 	// This client has no cache: what a test has written, it reads.
 	return client.New(config, client.Options{Scheme: scheme})
 })
+
+// startConversion serves the conversion webhook until the program ends: WebApps are stored in v1beta1, and the controller reads v1alpha1.
+func startConversion(scheme *runtime.Scheme) error {
+	at := environment.WebhookInstallOptions
+	server := webhook.NewServer(webhook.Options{Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir})
+	server.Register("/convert", conversion.NewWebhookHandler(scheme, conversion.NewRegistry()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(context.Background()) }()
+	started := server.StartedChecker()
+	return wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		select {
+		case err := <-ended:
+			return false, err
+		default:
+			return started(nil) == nil, nil
+		}
+	})
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webapp_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// newer is the version that the extension adds, and definitions where it stands.
+var (
+	newer       = webapps.GroupResource().WithVersion("v1beta1")
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+const definitionName = "webapps.apps.lva.io"
+
+// How many WebApps there are before the upgrade, and how many are drawn for the way there and back.
+const (
+	veteranCount = 4
+	draws        = 8
+)
+
+// veteran is a WebApp that was stored before the upgrade, and its resource version then.
+type veteran struct {
+	*app
+	before string
+}
+
+// get reads a WebApp in a version. That is a request of its own each time: what a watch knows has been converted before.
+func (v visit) get(version schema.GroupVersionResource, name types.NamespacedName) (*unstructured.Unstructured, error) {
+	return v.town.Dynamic.Resource(version).Namespace(name.Namespace).Get(v.ctx, name.Name, metav1.GetOptions{})
+}
+
+// read is get that must work.
+func (v visit) read(version schema.GroupVersionResource, name types.NamespacedName) *unstructured.Unstructured {
+	v.t.Helper()
+	object, err := v.get(version, name)
+	v.OK(v.t, fmt.Sprintf("reading %s in %s", name.Name, version.Version), err)
+	return object
+}
+
+// edit reads a WebApp in a version, changes it, and writes it in that version, until nobody is faster. change is told the object as read.
+func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedName, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	v.t.Helper()
+	var written *unstructured.Unstructured
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		object, err := v.get(version, name)
+		if err != nil {
+			return err
+		}
+		change(object)
+		written, err = v.town.Dynamic.Resource(version).Namespace(name.Namespace).Update(v.ctx, object, metav1.UpdateOptions{})
+		return err
+	})
+	v.OK(v.t, fmt.Sprintf("reading %s in %s, changing it and writing it", name.Name, version.Version), err)
+	return written
+}
+
+// spec is what a WebApp says in a version, in words.
+func spec(version schema.GroupVersionResource, image string, port, replicas int32) map[string]any {
+	said := map[string]any{"image": image, "replicas": int64(replicas)}
+	if version == newer {
+		said["port"] = int64(port)
+	} else {
+		said["nodePortNumber"] = int64(port)
+	}
+	return said
+}
+
+// differs says how the spec of an object differs from what is wanted; empty: in nothing. An empty description is none.
+func differs(object *unstructured.Unstructured, want map[string]any) string {
+	said, _, _ := unstructured.NestedMap(object.Object, "spec")
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if said[key] != want[key] && (want[key] != "" || said[key] != nil) {
+			return fmt.Sprintf("in %s, %s of %s is %s, and %s was written", version(object), key, object.GetName(), text(said[key]), text(want[key]))
+		}
+	}
+	return ""
+}
+
+func version(object *unstructured.Unstructured) string {
+	return object.GroupVersionKind().Version
+}
+
+func text(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return "not there"
+	case string:
+		return fmt.Sprintf("%q", value)
+	}
+	return fmt.Sprint(value)
+}
+
+// stored is the version in which the definition stores, those that it serves, and those in which anything may be stored.
+func (v visit) stored() (storage string, served, storedVersions []string) {
+	v.t.Helper()
+	definition, err := v.town.Dynamic.Resource(definitions).Get(v.ctx, definitionName, metav1.GetOptions{})
+	v.OK(v.t, "reading the CRD", err)
+	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, one := range all {
+		one, _ := one.(map[string]any)
+		name, _ := one["name"].(string)
+		if one["storage"] == true {
+			storage = name
+		}
+		if one["served"] == true {
+			served = append(served, name)
+		}
+	}
+	storedVersions, _, _ = unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
+	slices.Sort(served)
+	return storage, served, storedVersions
+}
+
+// twoVersions upgrades the cluster: from here on there are two versions, and no check of the lab itself comes any more.
+func twoVersions() frameworktypes.Feature {
+	return features.New("two versions").
+		Assess("of objects that were there before", check.Assess(assess(func(v visit) {
+			for range veteranCount {
+				v.town.veterans = append(v.town.veterans, veteran{app: v.planned()})
+			}
+			v.Settle(v.ctx, v.t)
+			for i, old := range v.town.veterans {
+				v.town.veterans[i].before = v.read(webapps, old.NamespacedName).GetResourceVersion()
+			}
+			v.town.upgraded = true
+			v.OK(v.t, "upgrading the CRD and the operator", v.Operator.Upgrade(v.ctx))
+			storage, served, _ := v.stored()
+			if want := []string{webapps.Version, newer.Version}; !slices.Equal(served, want) || storage != newer.Version {
+				v.Fail(v.t, "the CRD serves v1alpha1 and v1beta1, and stores v1beta1", fmt.Sprintf("it serves %s, and stores %s", strings.Join(served, " and "), storage))
+			}
+			for _, old := range v.town.veterans {
+				for _, in := range []schema.GroupVersionResource{newer, webapps} {
+					object := v.read(in, old.NamespacedName)
+					if wrong := differs(object, spec(in, old.image, old.port, old.replicas)); wrong != "" {
+						v.Fail(v.t, "a WebApp that was written in v1alpha1 says the same in v1beta1", wrong)
+					}
+					if object.GetUID() != old.object.GetUID() {
+						v.Fail(v.t, old.Name+" is the same object in both versions", "its UID is "+string(object.GetUID()))
+					}
+				}
+			}
+		}))).
+		Assess("and of new ones", check.Assess(assess(func(v visit) {
+			a := v.createNewer("")
+			if wrong := differs(v.read(webapps, a.NamespacedName), spec(webapps, a.image, a.port, a.replicas)); wrong != "" {
+				v.Fail(v.t, "a WebApp that was written in v1beta1 says the same in v1alpha1", wrong)
+			}
+			v.works(a)
+		}))).Feature()
+}
+
+// createNewer creates a WebApp in the newer version.
+func (v visit) createNewer(description string) *app {
+	v.t.Helper()
+	a := v.town.draw(plans)
+	object := a.New()
+	object.SetGroupVersionKind(newer.GroupVersion().WithKind(kind.Kind))
+	object.Object["spec"] = spec(newer, a.image, a.port, a.replicas)
+	if description != "" {
+		object.Object["spec"].(map[string]any)["description"] = description
+	}
+	made, err := v.town.Dynamic.Resource(newer).Namespace(a.Namespace).Create(v.ctx, object, metav1.CreateOptions{})
+	v.OK(v.t, "creating a WebApp in v1beta1", err)
+	a.object = made
+	return a
+}
+
+// works waits until the operator has made the children of a WebApp, in whatever version it was written.
+func (v visit) works(a *app) {
+	v.t.Helper()
+	v.eventually(statusPatience, fmt.Sprintf("%s has a Deployment with the image %s, and a Service with the node port %d", a.Name, a.image, a.port), func() string {
+		deployment, there := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, a.NamespacedName)
+		if !there || len(deployment.Spec.Template.Spec.Containers) == 0 || deployment.Spec.Template.Spec.Containers[0].Image != a.image {
+			return "it has no such Deployment"
+		}
+		service, there := workload.Named[corev1.Service](v.town.Owners, workload.Services, a.NamespacedName)
+		if !there || len(service.Spec.Ports) == 0 || service.Spec.Ports[0].NodePort != a.port {
+			return "it has no such Service"
+		}
+		return ""
+	})
+}
+
+// drawing is what a WebApp of the way there and back is made to be.
+type drawing struct {
+	image, description  string
+	port, replicas      int32
+	labels, annotations map[string]string
+}
+
+var descriptions = []string{
+	"", "", "x", "a shop", "two\nlines and a \ttab", `"quotes" and {braces} and \ and %s`, "Gruß, Привіт, 你好 🐄", strings.Repeat("long ", 150), " ",
+}
+
+func (v visit) drawing(ports []int32) drawing {
+	random := v.town.random
+	some := func(kinds ...string) map[string]string {
+		drawn := map[string]string{}
+		for range random.IntN(3) {
+			drawn[fmt.Sprintf("example.com/%s-%d", shops[random.IntN(len(shops))], random.IntN(9))] = kinds[random.IntN(len(kinds))]
+		}
+		return drawn
+	}
+	return drawing{
+		image: v.town.drawImage(), description: descriptions[random.IntN(len(descriptions))], port: ports[random.IntN(len(ports))],
+		replicas: []int32{0, 1, 2, 7}[random.IntN(4)], labels: some("", "a", "b-1"), annotations: some("", "{}", "two\nlines", "ü"),
+	}
+}
+
+func (d drawing) String() string {
+	return fmt.Sprintf("a WebApp with image %s, port %d, replicas %d, description %q, labels %v, annotations %v",
+		d.image, d.port, d.replicas, d.description, d.labels, d.annotations)
+}
+
+// in is the drawing as a spec of a version.
+func (d drawing) in(version schema.GroupVersionResource) map[string]any {
+	said := spec(version, d.image, d.port, d.replicas)
+	if version == newer {
+		said["description"] = d.description
+	}
+	return said
+}
+
+// write makes an object what was drawn.
+func (d drawing) write(version schema.GroupVersionResource) func(*unstructured.Unstructured) {
+	return func(object *unstructured.Unstructured) {
+		said := d.in(version)
+		if d.description == "" {
+			delete(said, "description")
+		}
+		object.Object["spec"] = said
+		object.SetLabels(d.labels)
+		object.SetAnnotations(d.annotations)
+	}
+}
+
+// lost says what of the metadata an object lacks that was drawn, or has too much in the version in which it was written.
+func (d drawing) lost(object *unstructured.Unstructured, exactly bool) string {
+	for what, pair := range map[string][2]map[string]string{"labels": {d.labels, object.GetLabels()}, "annotations": {d.annotations, object.GetAnnotations()}} {
+		want, got := pair[0], pair[1]
+		for key, value := range want {
+			if is, there := got[key]; !there || is != value {
+				return fmt.Sprintf("in %s its %s are %v, and %v were written", version(object), what, got, want)
+			}
+		}
+		if exactly && len(got) != len(want) {
+			return fmt.Sprintf("in %s its %s are %v, and %v were written", version(object), what, got, want)
+		}
+	}
+	return ""
+}
+
+// roundTrip writes WebApps in one version, has them read and written again in the other, and reads them in the first.
+func roundTrip() frameworktypes.Feature {
+	return features.New("there and back").
+		Assess("nothing is lost", check.Assess(assess(func(v visit) {
+			a := v.createNewer("")
+			v.works(a)
+			ports := []int32{a.port, v.town.ports.Draw()}
+			const expected = "what is written in one version is the same after it was read and written in the other one"
+			for range draws {
+				d := v.drawing(ports)
+				v.edit(newer, a.NamespacedName, d.write(newer))
+				older := v.read(webapps, a.NamespacedName)
+				if wrong := either(differs(older, d.in(webapps)), d.lost(older, false)); wrong != "" {
+					v.Fail(v.t, expected, fmt.Sprintf("%s; it was %s", wrong, d))
+				}
+				// A client of the older version that changes what no version has a name of its own for.
+				v.edit(webapps, a.NamespacedName, func(object *unstructured.Unstructured) {
+					d.labels = maps.Clone(d.labels)
+					d.labels["visited"] = "yes"
+					labels := object.GetLabels()
+					if labels == nil {
+						labels = map[string]string{}
+					}
+					labels["visited"] = "yes"
+					object.SetLabels(labels)
+				})
+				back := v.read(newer, a.NamespacedName)
+				if wrong := either(differs(back, d.in(newer)), d.lost(back, true)); wrong != "" {
+					v.Fail(v.t, expected, fmt.Sprintf("%s; it was %s", wrong, d))
+				}
+
+				d = v.drawing(ports)
+				d.description = ""
+				v.edit(webapps, a.NamespacedName, d.write(webapps))
+				v.edit(newer, a.NamespacedName, func(*unstructured.Unstructured) {})
+				again := v.read(webapps, a.NamespacedName)
+				if wrong := either(differs(again, d.in(webapps)), d.lost(again, true)); wrong != "" {
+					v.Fail(v.t, expected, fmt.Sprintf("%s; it was %s", wrong, d))
+				}
+			}
+		}))).
+		Assess("nor is the status", check.Assess(assess(func(v visit) {
+			a := v.createNewer("")
+			v.eventually(statusPatience, "the status of a WebApp has its conditions, and is the same in both versions", func() string {
+				olders, newers := v.read(webapps, a.NamespacedName), v.read(newer, a.NamespacedName)
+				if olders.GetResourceVersion() != newers.GetResourceVersion() {
+					return "it is being written"
+				}
+				older, newer := olders.Object["status"], newers.Object["status"]
+				conditions, _, _ := unstructured.NestedSlice(newers.Object, "status", "conditions")
+				if len(conditions) < 2 || !reflect.DeepEqual(older, newer) {
+					return fmt.Sprintf("in v1beta1 it is %v, and in v1alpha1 %v", newer, older)
+				}
+				return ""
+			})
+		}))).Feature()
+}
+
+func either(one, other string) string {
+	if one != "" {
+		return one
+	}
+	return other
+}
+
+// onlyNewer is about the field that only the newer version has: clients of the older one do not know that it is there.
+func onlyNewer() frameworktypes.Feature {
+	return features.New("the description").
+		Assess("stays when a client of v1alpha1 writes", check.Assess(assess(func(v visit) {
+			description := fmt.Sprintf("The %s of house %d", shops[v.town.random.IntN(len(shops))], v.town.random.IntN(1000))
+			a := v.createNewer(description)
+			v.works(a)
+			stays := func(after string) {
+				v.t.Helper()
+				if wrong := differs(v.read(newer, a.NamespacedName), map[string]any{"description": description}); wrong != "" {
+					v.Fail(v.t, fmt.Sprintf("%s still has its description after %s", a.Name, after), wrong)
+				}
+			}
+			stays("the operator has written its status")
+			v.setImage(a, v.town.drawImage())
+			stays("a patch of its image in v1alpha1")
+			scales := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace)
+			err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				object, err := scales.Get(v.ctx, a.Name, metav1.GetOptions{}, "scale")
+				if err != nil {
+					return err
+				}
+				var scale autoscalingv1.Scale
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &scale); err != nil {
+					return err
+				}
+				if err := unstructured.SetNestedField(object.Object, int64(scale.Spec.Replicas+1), "spec", "replicas"); err != nil {
+					return err
+				}
+				_, err = scales.Update(v.ctx, object, metav1.UpdateOptions{}, "scale")
+				return err
+			})
+			v.OK(v.t, "scaling in v1alpha1", err)
+			stays("`kubectl scale` in v1alpha1")
+			v.works(a)
+		}))).
+		Assess("and goes when one of v1beta1 takes it away", check.Assess(assess(func(v visit) {
+			a := v.createNewer("to be taken away")
+			visit := func(times string) {
+				v.t.Helper()
+				v.edit(webapps, a.NamespacedName, func(object *unstructured.Unstructured) { object.SetLabels(map[string]string{"visited": times}) })
+			}
+			visit("once")
+			v.edit(newer, a.NamespacedName, func(object *unstructured.Unstructured) {
+				unstructured.RemoveNestedField(object.Object, "spec", "description")
+			})
+			visit("twice")
+			if wrong := differs(v.read(newer, a.NamespacedName), map[string]any{"description": ""}); wrong != "" {
+				v.Fail(v.t, "a description that was taken away in v1beta1 does not come back", wrong)
+			}
+		}))).Feature()
+}
+
+// migrationPatience is how long an operator may be silent until it has migrated what is stored.
+const migrationPatience = 8 * time.Second
+
+// migrated is about what was stored before the upgrade. Whatever is written since then is stored in the new version.
+func migrated() frameworktypes.Feature {
+	return features.New("what is stored").
+		Assess("is stored in the new version, all of it", check.Assess(assess(func(v visit) {
+			const expected = "every WebApp is stored in v1beta1, and status.storedVersions of the CRD is [v1beta1]"
+			v.eventually(migrationPatience, expected, func() string {
+				if _, _, stored := v.stored(); !slices.Equal(stored, []string{newer.Version}) {
+					return fmt.Sprintf("status.storedVersions is %v", stored)
+				}
+				return ""
+			})
+			for _, old := range v.town.veterans {
+				object, err := v.get(newer, old.NamespacedName)
+				if apierrors.IsNotFound(err) {
+					v.Fail(v.t, old.Name+", which was stored before the upgrade, is still there", "it is gone")
+				}
+				v.OK(v.t, "reading a WebApp in v1beta1", err)
+				if object.GetResourceVersion() == old.before {
+					v.Fail(v.t, expected, fmt.Sprintf("%s is stored in v1alpha1: since before the upgrade nobody has written it", old.Name))
+				}
+				if wrong := differs(object, spec(newer, old.image, old.port, old.replicas)); wrong != "" {
+					v.Fail(v.t, "a migration changes nothing but the version", wrong)
+				}
+				if object.GetUID() != old.object.GetUID() {
+					v.Fail(v.t, "a migration keeps the objects", old.Name+" is another object with that name")
+				}
+			}
+		}))).Feature()
+}
