@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/faults"
+)
+
+// scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to come back later.
+const scenarioPatience = 10 * time.Second
+
+// writesStatus matches the operator's writes of an object's status that were done, and lists what it asks for to fill its cache.
+func (v *visit) writesStatus(name string) audit.Match {
+	return v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+		return e.Resource == keysResource.Resource && e.Subresource == "status" && e.Name == name && e.Code < 300
+	})
+}
+
+func (v *visit) lists() audit.Match {
+	return v.ByOperator().And(func(e audit.Event) bool {
+		return e.Resource == keysResource.Resource && e.Verb == "list" && e.Code < 300
+	})
+}
+
+// deletedAt is when the API server was asked to delete an object.
+func (v *visit) deletedAt(name string) time.Time {
+	for _, e := range v.Audit.Since(0, audit.On(keysResource.Group, keysResource.Resource)) {
+		if e.Verb == "delete" && e.Name == name {
+			return e.Time
+		}
+	}
+	return time.Now()
+}
+
+// accepted waits until the condition Accepted of an object has a status, for its present generation.
+func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time.Duration) {
+	v.t.Helper()
+	reason := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "ValidKey", metav1.ConditionFalse: "InvalidKey"}[want]
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the condition Accepted of %s is %s, with the reason %s, for the present generation", name, want, reason),
+		patience, v.node.Changed, func() (string, bool) {
+			o := v.node.get(name)
+			if o == nil {
+				return "it is not there", false
+			}
+			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+			for _, c := range conditions {
+				c, _ := c.(map[string]any)
+				if c["type"] != "Accepted" {
+					continue
+				}
+				return fmt.Sprintf("it is %v, with the reason %v, of generation %v; present is generation %d", c["status"], c["reason"], c["observedGeneration"], o.GetGeneration()),
+					c["status"] == string(want) && c["reason"] == reason && c["observedGeneration"] == o.GetGeneration()
+			}
+			return "it has no such condition", false
+		})
+}
+
+func status() types.Feature {
+	return features.New("the status says whether the key is accepted").
+		Assess("for the present generation", check.Assess(assess(func(v *visit) {
+			ada := v.add("ada")
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.set(ada, v.drawKey())
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+		}))).Feature()
+}
+
+func invalidKey() types.Feature {
+	return features.New("an invalid key is refused").
+		Assess("and its owner is told", check.Assess(assess(func(v *visit) {
+			key, other := v.drawKey(), v.drawKey()
+			v.foreign = others + "\n"
+			v.restart(never, func() { v.write(v.foreign) })
+			texts := map[string]string{
+				"two-lines":    key + "\n" + other,
+				"second-line":  "# a comment\n" + key,
+				"return":       key + "\r" + other,
+				"command":      `command="/bin/sh -i" ` + key,
+				"forwarding":   "no-pty " + key,
+				"word":         "hello",
+				"path":         "../../../etc/passwd",
+				"half":         key[:len(key)/2],
+				"no-type":      strings.Fields(key)[1],
+				"private":      "-----BEGIN OPENSSH PRIVATE KEY-----",
+				"empty":        "",
+				"only-comment": "# " + key,
+			}
+			var names []string
+			for what, text := range texts {
+				name := v.drawName(what)
+				v.create(name, text)
+				names = append(names, name)
+			}
+			// Right ones: one as an id_ed25519.pub has it, and one whose comment looks like a mark.
+			v.add("ada")
+			imitator := v.drawName("imitator")
+			v.keys[imitator] = v.drawKey()
+			v.create(imitator, v.keys[imitator]+" "+mark+"somebody")
+			for _, name := range names {
+				v.accepted(name, metav1.ConditionFalse, filePatience)
+			}
+			for name := range v.keys {
+				v.accepted(name, metav1.ConditionTrue, filePatience)
+			}
+			v.holds("of all AuthorizedKeys two are valid")
+			v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted", filePatience, v.node.Changed, func() (string, bool) {
+				for _, name := range names {
+					if !v.node.warned(name) {
+						return "there is none about " + name, false
+					}
+				}
+				return "", true
+			})
+		}))).
+		Assess("also one that was valid", check.Assess(assess(func(v *visit) {
+			v.foreign = others + "\n"
+			v.removeAll()
+			ada := v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			key := v.keys[ada]
+			delete(v.keys, ada)
+			v.set(ada, "restrict "+key)
+			v.accepted(ada, metav1.ConditionFalse, filePatience)
+			v.holds(ada + " was valid, and is not any longer")
+			v.keys[ada] = key
+			v.set(ada, key)
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.holds(ada + " is valid again")
+		}))).Feature()
+}
+
+// shortResync is the shortest that client-go allows, and resyncPatience how long an operator with that may take.
+const (
+	shortResync    = time.Second
+	resyncPatience = 6 * time.Second
+)
+
+func resync() types.Feature {
+	return features.New("a resync repairs the file").
+		Assess("and nothing else has happened", check.Assess(assess(func(v *visit) {
+			v.restart(shortResync, func() {})
+			ada, grace := v.add("ada"), v.add("grace")
+			v.holds("two AuthorizedKeys were created")
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.accepted(grace, metav1.ConditionTrue, filePatience)
+			// What the controller still has to do would repair the file as well.
+			v.Idle(v.ctx, v.t)
+			lineOf := func(name, key string) string { return key + " " + mark + name + "\n" }
+			v.foreign = "# I was here\n"
+			v.write(v.foreign + lineOf(ada, v.drawKey()) + `command="/bin/sh" ` + lineOf(ada, v.keys[ada]) + lineOf("ghost", v.drawKey()))
+			v.holdsWithin("somebody has changed the line of "+ada+", put an option before another one, removed that of "+grace+" and added one of nobody", resyncPatience)
+			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o666))
+			v.EventuallyWithin(v.ctx, v.t, "somebody has made the file writable for all, and a resync repairs it: its mode is 0600 (-rw-------)", resyncPatience, v.node.Changed, func() (string, bool) {
+				info, err := os.Lstat(v.node.path())
+				if err != nil {
+					return err.Error(), false
+				}
+				return "it is " + info.Mode().String(), info.Mode() == 0o600
+			})
+			v.OK(v.t, "removing the file", os.Remove(v.node.path()))
+			v.foreign = ""
+			v.holdsWithin("somebody has removed the file", resyncPatience)
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Stop(ctx) })).Feature()
+}
+
+// listHeld is for how long the API server does not answer the list with which a cache begins.
+const listHeld = 800 * time.Millisecond
+
+func cachesFirst() types.Feature {
+	return features.New("no work before the cache is full").
+		Assess("after a start", check.Assess(assess(func(v *visit) {
+			v.add("ada")
+			v.add("grace")
+			v.holds("two AuthorizedKeys were created")
+			before := v.content()
+			var first int
+			v.restart(never, func() {
+				_, first = v.node.since(0)
+				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+					{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: listHeld}},
+				}}))
+			})
+			v.Pause(v.ctx, v.t, listHeld/2)
+			if now := v.content(); now != before {
+				v.Fail(v.t, "while the API server has not answered its first list, the controller leaves the file alone", "it has written it: "+v.node.wrong(v.keys, v.foreign))
+			}
+			v.add("edsger")
+			v.holdsWithin("a third AuthorizedKey was created after a restart", scenarioPatience)
+			replaced := 0
+			deeds, _ := v.node.since(first)
+			for _, deed := range deeds {
+				if deed.Has(fsnotify.Create) {
+					replaced++
+				}
+			}
+			if replaced > 1 {
+				v.Fail(v.t, "after a restart only what has changed since is written: of three AuthorizedKeys one is new, so the file is replaced once",
+					fmt.Sprintf("it was replaced %d times: for a moment some lines were missing", replaced))
+			}
+		}))).Feature()
+}
+
+func whileDown() types.Feature {
+	return features.New("what is deleted while the controller is down").
+		Assess("goes when it starts", check.Assess(assess(func(v *visit) {
+			ada, grace := v.add("ada"), v.add("grace")
+			v.holds("two AuthorizedKeys were created")
+			v.restart(never, func() { v.remove(ada) })
+			v.holds(ada + " was deleted while the controller was down")
+			v.restart(never, func() { v.remove(grace) })
+			v.holds("the last AuthorizedKey was deleted while the controller was down")
+		}))).Feature()
+}
+
+// How long the API server refuses, and how often an operator may try meanwhile: with a delay that doubles from 5 ms it is ten times.
+const (
+	refuseFor = 2 * time.Second
+	mostTries = 30
+)
+
+func retries() types.Feature {
+	return features.New("what fails is tried again").
+		Assess("less and less often", check.Assess(assess(func(v *visit) {
+			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{Kind: faults.ServerError, Class: faults.Write, Service: faults.API}}}))
+			began := time.Now()
+			ada := v.add("ada")
+			v.Pause(v.ctx, v.t, refuseFor)
+			log, err := v.Faults.Log(v.ctx)
+			v.OK(v.t, "reading the log of requests", err)
+			var refused []faults.Entry
+			for _, e := range log {
+				if e.Injected && e.Time.After(began) && e.Name == ada {
+					refused = append(refused, e)
+				}
+			}
+			tries := check.Tries(refused)
+			const expected = "while the API server refuses the status of an AuthorizedKey, it is written again, and less and less often"
+			if tries < 2 {
+				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times", refuseFor, tries))
+			}
+			if tries > mostTries {
+				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times", refuseFor, tries))
+			}
+			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
+			v.accepted(ada, metav1.ConditionTrue, scenarioPatience)
+			v.holds("an AuthorizedKey was created")
+		}))).
+		Assess("until the file can be written", check.Assess(assess(func(v *visit) {
+			v.removeAll()
+			v.holds("all AuthorizedKeys were deleted")
+			v.OK(v.t, "removing the file", os.RemoveAll(v.node.path()))
+			// A folder with something in it can't be replaced by a file, not even by root.
+			v.OK(v.t, "making a folder of that name", os.MkdirAll(filepath.Join(v.node.path(), "in-the-way"), 0o700))
+			ada := v.add("ada")
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.Settle(v.ctx, v.t)
+			v.OK(v.t, "removing the folder", os.RemoveAll(v.node.path()))
+			v.holdsWithin("for a moment the file could not be written, since there was a folder of that name", scenarioPatience)
+		}))).Feature()
+}
+
+// endsWithin is how soon a controller has to end.
+const endsWithin = 3 * time.Second
+
+func shutdown() types.Feature {
+	return features.New("it ends when it is asked to").
+		Assess("also while a request is not answered", check.Assess(assess(func(v *visit) {
+			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{Kind: faults.NoAnswer, Class: faults.Write, Service: faults.API}}}))
+			began := time.Now()
+			v.add("ada")
+			v.EventuallyWithin(v.ctx, v.t, "the controller writes the status of an AuthorizedKey", filePatience, v.node.Changed, func() (string, bool) {
+				last, err := v.Faults.Log(v.ctx)
+				v.OK(v.t, "reading the log of requests", err)
+				for _, e := range last {
+					if e.Write && e.Time.After(began) {
+						return "", true
+					}
+				}
+				return "it does not", false
+			})
+			began = time.Now()
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			if took := time.Since(began); took > endsWithin {
+				v.Fail(v.t, fmt.Sprintf("the controller ends within %s after SIGTERM, also while the API server does not answer a request", endsWithin),
+					fmt.Sprintf("after %s it had to be killed", took.Round(100*time.Millisecond)))
+			}
+		}))).Feature()
+}
+
+// untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.
+const untilSeen = 50 * time.Millisecond
+
+func settles() types.Feature {
+	return features.New("at rest once right").
+		Assess("when something changes that does not matter", check.Assess(assess(func(v *visit) {
+			ada := v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.AtRest(v.ctx, v.t)
+			before, began := v.stat(), v.Audit.Now()
+			for n := range 3 {
+				v.patch(ada, fmt.Sprintf(`{"metadata":{"labels":{"shift":"%d"}}}`, n))
+				v.Pause(v.ctx, v.t, untilSeen)
+			}
+			v.AtRest(v.ctx, v.t)
+			if writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes)); len(writes) > 0 {
+				v.Fail(v.t, "only a label of "+ada+" has changed, and the controller writes nothing: no status, no Event", fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
+			}
+			if !os.SameFile(before, v.stat()) {
+				v.Fail(v.t, "only a label of "+ada+" has changed, and the file is left alone", "it was replaced by one with the same content")
+			}
+		}))).Feature()
+}

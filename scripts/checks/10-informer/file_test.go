@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package informer_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/faults"
+)
+
+func added() types.Feature {
+	return features.New("a new key is in the file").
+		Assess("one, and many at once", check.Assess(assess(func(v *visit) {
+			v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			for range 10 {
+				v.add("grace")
+			}
+			v.holds("ten AuthorizedKeys were created at once")
+		}))).Feature()
+}
+
+// others is what an administrator may have written.
+const others = "# The keys of the night shift.\n\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJfPV1Da0pCbGwpyxq5QT4h6ZbWrtQZhxkJLVIbpaZ5C root@rescue \n" +
+	"  from=\"192.0.2.0/24\",no-pty ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHpcLs6KEyjS1L0yzR4UsBSfvsFjMJ5Bv8YJJJkHqZ3h " + mark + " is no mark here\n" +
+	"# " + mark + "nobody\n\t\nwhatever this is"
+
+func foreignLines() types.Feature {
+	return features.New("lines of others stay").
+		Assess("byte for byte", check.Assess(assess(func(v *visit) {
+			v.restart(never, func() { v.write(others) })
+			v.foreign = others
+			ada := v.add("ada")
+			v.holds("a file with lines of others, the last one without a line break")
+			v.keys[ada] = v.drawKey()
+			v.set(ada, v.keys[ada])
+			v.holds("the key of " + ada + " has changed")
+		}))).Feature()
+}
+
+func changed() types.Feature {
+	return features.New("a key that changes").
+		Assess("replaces the old one", check.Assess(assess(func(v *visit) {
+			ada := v.add("ada")
+			v.add("grace")
+			v.holds("two AuthorizedKeys were created")
+			v.keys[ada] = v.drawKey()
+			v.set(ada, v.keys[ada])
+			v.holds("the key of " + ada + " has changed")
+		}))).Feature()
+}
+
+func deleted() types.Feature {
+	return features.New("a key that is deleted").
+		Assess("leaves the file", check.Assess(assess(func(v *visit) {
+			ada, grace := v.add("ada"), v.add("grace")
+			v.holds("two AuthorizedKeys were created")
+			v.remove(ada)
+			v.holds(ada + " was deleted")
+			v.remove(grace)
+			v.holds("the last AuthorizedKey was deleted")
+		}))).Feature()
+}
+
+// tombstone: the operator's watch is broken off, and before it lists again an object goes. It finds that it is not there any more, and nobody
+// tells it how that came.
+func tombstone() types.Feature {
+	// attempts is how often it is tried: on a very busy machine we may come too late.
+	const attempts = 3
+	return features.New("a key that is deleted while the watch is away").
+		Assess("leaves the file", check.Assess(assess(func(v *visit) {
+			for range attempts {
+				lost := v.add("lost")
+				v.holds("an AuthorizedKey was created")
+				v.Settle(v.ctx, v.t)
+				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+					{Kind: faults.Break, Class: faults.Write, Service: faults.API, At: 1},
+				}}))
+				began := v.Audit.Now()
+				// With the write of its status the watches break.
+				stays := v.add("stays")
+				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+stays, filePatience, v.node.Changed, func() (string, bool) {
+					return "it does not", len(v.Audit.Since(began, v.writesStatus(stays))) > 0
+				})
+				v.remove(lost)
+				deletedAt := v.deletedAt(lost)
+				v.holds(lost + " was deleted while the watch was away")
+				v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
+				for _, e := range v.Audit.Since(began, v.lists()) {
+					if e.Time.After(deletedAt) {
+						return
+					}
+				}
+			}
+		}))).Feature()
+}
+
+func mode() types.Feature {
+	return features.New("the file is for its owner alone").
+		Assess("whoever made it", check.Assess(assess(func(v *visit) {
+			v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			v.isPrivate("the controller made the file")
+			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o644))
+			v.add("grace")
+			v.holds("an AuthorizedKey was created")
+			v.isPrivate("somebody made the file with mode 0644, and the controller has written it since")
+		}))).Feature()
+}
+
+func (v *visit) isPrivate(why string) {
+	v.t.Helper()
+	if mode := v.stat().Mode(); mode != 0o600 {
+		v.Fail(v.t, why+": its mode is 0600 (-rw-------)", "it is "+mode.String())
+	}
+}
+
+// atomic looks at a change from three sides: through a descriptor of the file as it was, by what happens to its name, and at what is left over.
+func atomic() types.Feature {
+	const expected = "the file is replaced by a rename: whoever reads it sees it as it was, or as it is to be"
+	return features.New("the file is replaced at once").
+		Assess("by another one", check.Assess(assess(func(v *visit) {
+			v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			before := v.content()
+			reader, err := os.Open(v.node.path())
+			v.OK(v.t, "opening the file", err)
+			defer reader.Close()
+			_, mark := v.node.since(0)
+			v.add("grace")
+			v.holds("an AuthorizedKey was created")
+			still, err := io.ReadAll(reader)
+			v.OK(v.t, "reading the file", err)
+			if string(still) != before {
+				v.Fail(v.t, expected, "who had opened the file before it was changed reads something else now: it was written in place")
+			}
+			old, err := reader.Stat()
+			v.OK(v.t, "looking at the file", err)
+			if os.SameFile(old, v.stat()) {
+				v.Fail(v.t, expected, "it is the same file as before (the same inode)")
+			}
+			deeds, _ := v.node.since(mark)
+			for _, deed := range deeds {
+				switch {
+				case deed.Has(fsnotify.Write):
+					v.Fail(v.t, expected, "after it had its name, it was written to")
+				case deed.Has(fsnotify.Remove):
+					v.Fail(v.t, expected, "for a moment there was no file")
+				}
+			}
+			entries, err := os.ReadDir(v.node.folder)
+			v.OK(v.t, "reading the folder", err)
+			for _, entry := range entries {
+				if entry.Name() != fileName {
+					v.Fail(v.t, "nothing but the file is left in its folder", "there is "+entry.Name())
+				}
+			}
+		}))).Feature()
+}
+
+func sameKey() types.Feature {
+	return features.New("several objects with the same key").
+		Assess("go one by one", check.Assess(assess(func(v *visit) {
+			v.restart(never, func() {})
+			ada, key := v.drawName("ada"), v.drawKey()
+			grace := v.drawName("grace")
+			v.create(ada, key)
+			v.create(grace, key+" the same one")
+			v.keys[ada], v.keys[grace] = key, key
+			v.holds("two AuthorizedKeys have the same key")
+			v.remove(ada)
+			v.holds(ada + " was deleted, and " + grace + " has the same key")
+		}))).
+		Assess("and leave that of others", check.Assess(assess(func(v *visit) {
+			v.removeAll()
+			ada, key := v.drawName("ada"), v.drawKey()
+			v.foreign = key + " written by hand\n"
+			v.restart(never, func() { v.write(v.foreign) })
+			v.create(ada, key)
+			v.keys[ada] = key
+			v.holds("an AuthorizedKey has a key that somebody had written into the file")
+			v.remove(ada)
+			v.holds(ada + " was deleted, and somebody had written the same key into the file")
+		}))).Feature()
+}
+
+// scenario is a busy minute, in short.
+func scenario(v *visit) {
+	ada, grace := v.add("ada"), v.add("grace")
+	v.holdsWithin("two AuthorizedKeys were created", scenarioPatience)
+	v.add("edsger")
+	v.remove(ada)
+	v.keys[grace] = v.drawKey()
+	v.set(grace, v.keys[grace])
+	v.holdsWithin(fmt.Sprintf("%s was deleted, %s has another key, and there is a third one", ada, grace), scenarioPatience)
+	wrong := v.drawName("mallory")
+	v.create(wrong, `command="/bin/sh" `+v.drawKey())
+	v.accepted(wrong, metav1.ConditionFalse, scenarioPatience)
+	v.accepted(grace, metav1.ConditionTrue, scenarioPatience)
+	v.holdsWithin("at the end", scenarioPatience)
+	if strings.Contains(v.content(), "command=") {
+		v.Fail(v.t, "no option of a key gets into the file", "it has one")
+	}
+}

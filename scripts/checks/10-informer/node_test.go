@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package informer_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/crypto/ssh"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/protocol"
+)
+
+const (
+	// fileName is that of the file, and mark begins the last word of the controller's lines in it.
+	fileName = "authorized_keys"
+	mark     = "authorizedkey:"
+	// never is a time between two resyncs that no run lasts.
+	never = 10 * time.Hour
+	// syncTimeout is for the first lists, which take some milliseconds.
+	syncTimeout = 10 * time.Second
+)
+
+// node is the file, and all AuthorizedKeys: views that watches keep.
+type node struct {
+	keys      dynamic.ResourceInterface
+	suite     *check.Suite
+	folder    string
+	informers []cache.SharedIndexInformer // of AuthorizedKeys, and of Events
+	watcher   *fsnotify.Watcher
+	names     int
+	// unusable is why the operator can't be told where its file is.
+	unusable error
+
+	mutex   sync.Mutex
+	changed chan struct{}
+	deeds   []fsnotify.Event // of the file
+}
+
+type nodeKey struct{}
+
+func nodeOf(ctx context.Context) *node { return ctx.Value(nodeKey{}).(*node) }
+
+// openNode begins to watch, until the context ends, and starts the operator with a file of ours.
+func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
+	n := &node{suite: suite, changed: make(chan struct{})}
+	var err error
+	if n.folder, err = os.MkdirTemp("", "authorized-keys-"); err != nil {
+		return nil, fmt.Errorf("making the folder of the file: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = os.RemoveAll(n.folder) })
+	if n.watcher, err = fsnotify.NewWatcher(); err != nil {
+		return nil, fmt.Errorf("watching the file: %w", err)
+	}
+	if err := n.watcher.Add(n.folder); err != nil {
+		return nil, fmt.Errorf("watching the file: %w", err)
+	}
+	go n.follow(ctx)
+	client, err := dynamic.NewForConfig(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	n.keys = client.Resource(keysResource)
+	syncing, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	for _, resource := range []struct {
+		informer cache.SharedIndexInformer
+		name     string
+	}{
+		{dynamicinformer.NewFilteredDynamicInformer(client, keysResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), keysResource.Resource},
+		{dynamicinformer.NewFilteredDynamicInformer(client, eventsv1.SchemeGroupVersion.WithResource("events"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), "events"},
+	} {
+		if _, err := resource.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { n.notify() }, UpdateFunc: func(any, any) { n.notify() }, DeleteFunc: func(any) { n.notify() },
+		}); err != nil {
+			return nil, fmt.Errorf("watching %s: %w", resource.name, err)
+		}
+		go resource.informer.RunWithContext(ctx)
+		if !cache.WaitForCacheSync(syncing.Done(), resource.informer.HasSynced) {
+			return nil, fmt.Errorf("watching %s: the API server has not listed them within %s: does it serve %s of %s?",
+				resource.name, syncTimeout, keysResource.Resource, keysResource.GroupVersion())
+		}
+		n.informers = append(n.informers, resource.informer)
+	}
+	// Until now it kept a file in its own folder.
+	if err := suite.Operator.Stop(ctx); err != nil {
+		return nil, err
+	}
+	if err := n.start(ctx, never); errors.Is(err, check.ErrNoSuchFlag) || errors.Is(err, check.ErrNotAdjustable) {
+		n.unusable = err
+		return n, suite.Operator.Start(ctx)
+	} else if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// start starts the operator with our file, unless it runs.
+func (n *node) start(ctx context.Context, resync time.Duration) error {
+	if n.unusable != nil {
+		return nil //nolint:nilerr // it runs without our file, and each check says so
+	}
+	return n.suite.Operator.StartAs(ctx, protocol.Start{Flags: []string{"--authorized-keys=" + n.path(), "--resync=" + resync.String()}})
+}
+
+func (n *node) path() string { return filepath.Join(n.folder, fileName) }
+
+// follow notes what happens to the file.
+func (n *node) follow(ctx context.Context) {
+	defer n.watcher.Close()
+	for {
+		select {
+		case deed := <-n.watcher.Events:
+			if deed.Name == n.path() {
+				n.mutex.Lock()
+				n.deeds = append(n.deeds, deed)
+				n.mutex.Unlock()
+				n.notify()
+			}
+		case _, open := <-n.watcher.Errors: // what it has missed the checks see by looking at the file
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (n *node) notify() {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	close(n.changed)
+	n.changed = make(chan struct{})
+}
+
+// Changed is closed when the file, an AuthorizedKey or an Event changes.
+func (n *node) Changed() <-chan struct{} {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.changed
+}
+
+// since are the deeds after the first ones, and how many there are in all.
+func (n *node) since(first int) (deeds []fsnotify.Event, all int) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return slices.Clone(n.deeds[first:]), len(n.deeds)
+}
+
+// get is an AuthorizedKey as the watch has told of it; nil: there is none.
+func (n *node) get(name string) *unstructured.Unstructured {
+	object, there, err := n.informers[0].GetStore().GetByKey(name)
+	if err != nil || !there {
+		return nil
+	}
+	return object.(*unstructured.Unstructured)
+}
+
+// warned reports whether there is a Warning about an AuthorizedKey.
+func (n *node) warned(name string) bool {
+	return slices.ContainsFunc(n.informers[1].GetStore().List(), func(object any) bool {
+		event := object.(*unstructured.Unstructured).Object
+		kind, _, _ := unstructured.NestedString(event, "type")
+		about, _, _ := unstructured.NestedString(event, "regarding", "name")
+		of, _, _ := unstructured.NestedString(event, "regarding", "kind")
+		return kind == "Warning" && about == name && of == keysKind.Kind
+	})
+}
+
+// cleanTimeout is for the objects to go, and lineTimeout for their lines: a right operator takes some milliseconds.
+const (
+	cleanTimeout = 10 * time.Second
+	lineTimeout  = time.Second
+)
+
+// cleanUp removes all objects, waits for the operator to hear of it, and removes the file.
+func (n *node) cleanUp(ctx context.Context) error {
+	if err := errors.Join(n.suite.Faults.Disarm(ctx), n.start(ctx, never)); err != nil {
+		return err
+	}
+	if err := n.keys.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("deleting all AuthorizedKeys: %w", err)
+	}
+	wait := func(timeout time.Duration, done func() bool) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("AuthorizedKeys are still there after %s", timeout))
+		defer cancel()
+		for {
+			changed := n.Changed()
+			if done() {
+				return nil
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	if err := wait(cleanTimeout, func() bool { return len(n.informers[0].GetStore().List()) == 0 }); err != nil {
+		return err
+	}
+	_ = wait(lineTimeout, func() bool { content, _ := os.ReadFile(n.path()); return len(read(content).ours) == 0 }) // one that leaves them has failed already
+	if err := os.RemoveAll(n.path()); err != nil {
+		return fmt.Errorf("removing the file: %w", err)
+	}
+	return nil
+}
+
+// lines is a file as the task has it.
+type lines struct {
+	ours    []string
+	foreign string
+}
+
+func read(content []byte) (found lines) {
+	for line := range strings.Lines(string(content)) {
+		words := strings.Fields(line)
+		if len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark) {
+			found.ours = append(found.ours, strings.TrimSuffix(line, "\n"))
+		} else {
+			found.foreign += line
+		}
+	}
+	return found
+}
+
+// wrong says how the file differs from what it should be; empty: it does not. Of foreign lines the last line break may have been added.
+func (n *node) wrong(keys map[string]string, foreign string) string {
+	content, err := os.ReadFile(n.path())
+	if err != nil && (!errors.Is(err, fs.ErrNotExist) || len(keys) > 0 || foreign != "") {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "there is no such file"
+		}
+		return err.Error()
+	}
+	found := read(content)
+	var missing []string
+	spare := slices.Clone(found.ours)
+	for name, key := range keys {
+		if i := slices.Index(spare, key+" "+mark+name); i >= 0 {
+			spare = slices.Delete(spare, i, i+1)
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	var all []string
+	if len(missing) > 0 {
+		all = append(all, "it lacks the line of "+english.WordSeries(missing, "and"))
+	}
+	for _, line := range spare {
+		all = append(all, fmt.Sprintf("it has the line %q", shorten(line)))
+	}
+	if strings.TrimSuffix(found.foreign, "\n") != strings.TrimSuffix(foreign, "\n") {
+		all = append(all, fmt.Sprintf("the lines of others are %q", shorten(found.foreign)))
+	}
+	return strings.Join(all, "; ")
+}
+
+func shorten(text string) string {
+	const most = 300
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+// visit is a check at the node: the words in which checks are written.
+type visit struct {
+	*check.Check
+	ctx  context.Context
+	t    *testing.T
+	node *node
+	// keys are those that there are, by name; type and base64. foreign is what others have written into the file.
+	keys    map[string]string
+	foreign string
+}
+
+// assess makes a step of a feature.
+func assess(step func(*visit)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		v := &visit{Check: c, ctx: ctx, t: t, node: nodeOf(ctx), keys: map[string]string{}}
+		switch {
+		case errors.Is(v.node.unusable, check.ErrNotAdjustable):
+			v.Skip(t, protocol.NotAsAPod)
+		case v.node.unusable != nil:
+			v.Fail(t, "the program has the flags --authorized-keys=FILE and --resync=DURATION", v.node.unusable.Error())
+		}
+		step(v)
+	}
+}
+
+// drawName is a name that was not there before.
+func (v *visit) drawName(person string) string {
+	v.node.names++
+	return fmt.Sprintf("%s-%d", person, v.node.names)
+}
+
+// drawKey is a key that nobody has.
+func (v *visit) drawKey() string {
+	v.t.Helper()
+	v.node.names++
+	var public any
+	var err error
+	if v.node.names%2 == 0 {
+		public, _, err = ed25519.GenerateKey(rand.Reader)
+	} else {
+		var private *ecdsa.PrivateKey
+		if private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err == nil {
+			public = private.Public()
+		}
+	}
+	v.OK(v.t, "making a key", err)
+	key, err := ssh.NewPublicKey(public)
+	v.OK(v.t, "making a key", err)
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+func object(name, text string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"key": text}}}
+	o.SetGroupVersionKind(keysKind)
+	o.SetName(name)
+	return o
+}
+
+// create creates an AuthorizedKey with a text that need not be a key.
+func (v *visit) create(name, text string) {
+	v.t.Helper()
+	_, err := v.node.keys.Create(v.ctx, object(name, text), metav1.CreateOptions{})
+	v.OK(v.t, "creating an AuthorizedKey", err)
+}
+
+// add creates an AuthorizedKey that is right, and returns its name.
+func (v *visit) add(person string) string {
+	v.t.Helper()
+	name, key := v.drawName(person), v.drawKey()
+	v.create(name, key+" "+person+"@laptop\n")
+	v.keys[name] = key
+	return name
+}
+
+// set changes the text of an AuthorizedKey.
+func (v *visit) set(name, text string) {
+	v.t.Helper()
+	v.patch(name, fmt.Sprintf(`{"data":{"key":%q}}`, text))
+}
+
+func (v *visit) patch(name, patch string) {
+	v.t.Helper()
+	_, err := v.node.keys.Patch(v.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	v.OK(v.t, "changing an AuthorizedKey", err)
+}
+
+func (v *visit) remove(name string) {
+	v.t.Helper()
+	if err := v.node.keys.Delete(v.ctx, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		v.OK(v.t, "deleting an AuthorizedKey", err)
+	}
+	delete(v.keys, name)
+}
+
+// removeAll deletes what an earlier step has left.
+func (v *visit) removeAll() {
+	v.t.Helper()
+	for _, o := range v.node.informers[0].GetStore().List() {
+		v.remove(o.(*unstructured.Unstructured).GetName())
+	}
+}
+
+// filePatience is how long an operator may be silent until its file is right.
+const filePatience = 5 * time.Second
+
+// holds waits until the file is right.
+func (v *visit) holds(why string) {
+	v.t.Helper()
+	v.holdsWithin(why, filePatience)
+}
+
+func (v *visit) holdsWithin(why string, patience time.Duration) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, why+": "+v.wanted(), patience, v.node.Changed, func() (string, bool) {
+		wrong := v.node.wrong(v.keys, v.foreign)
+		return wrong, wrong == ""
+	})
+}
+
+// wanted is what the file should be, in words.
+func (v *visit) wanted() string {
+	var names []string
+	for name := range v.keys {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return "the file has no line of an AuthorizedKey, and all lines of others"
+	}
+	return fmt.Sprintf("the file has one line each of %s (%q), and all lines of others", english.WordSeries(names, "and"), "TYPE BASE64 "+mark+"NAME")
+}
+
+// write replaces the file as a careful administrator does.
+func (v *visit) write(content string) {
+	v.t.Helper()
+	draft := v.node.path() + ".draft"
+	v.OK(v.t, "writing the file", os.WriteFile(draft, []byte(content), 0o600))
+	v.OK(v.t, "writing the file", os.Rename(draft, v.node.path()))
+}
+
+// content is what is in the file.
+func (v *visit) content() string {
+	v.t.Helper()
+	content, err := os.ReadFile(v.node.path())
+	v.OK(v.t, "reading the file", err)
+	return string(content)
+}
+
+func (v *visit) stat() fs.FileInfo {
+	v.t.Helper()
+	info, err := os.Lstat(v.node.path())
+	v.OK(v.t, "looking at the file", err)
+	return info
+}
+
+// restart stops the operator, lets something happen, and starts it.
+func (v *visit) restart(resync time.Duration, meanwhile func()) {
+	v.t.Helper()
+	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+	meanwhile()
+	v.OK(v.t, "starting the operator", v.node.start(v.ctx, resync))
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command manager keeps the authorized_keys file of its node as the AuthorizedKeys of the cluster say. It only wires: the work is done in
+// internal/controller.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+
+	"lva.io/operators/solutions/10-informer/internal/controller"
+	"lva.io/operators/solutions/10-informer/internal/generated/clientset/versioned"
+	"lva.io/operators/solutions/10-informer/internal/generated/clientset/versioned/scheme"
+	"lva.io/operators/solutions/10-informer/internal/generated/informers/externalversions"
+	"lva.io/operators/solutions/10-informer/internal/keyfile"
+)
+
+// options are the flags.
+type options struct {
+	kubeconfig string
+	file       string
+	resync     time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file that leads to the cluster; empty: the account of the Pod")
+	flag.StringVar(&o.file, "authorized-keys", "authorized_keys", "file that is kept right; its folder must be there")
+	flag.DurationVar(&o.resync, "resync", time.Minute, "how often the file is looked at although no object has changed")
+	klog.InitFlags(nil)
+	flag.Parse()
+	// Kubernetes asks a program to end with SIGTERM, and Ctrl-C does with SIGINT.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		klog.ErrorS(err, "The controller cannot go on")
+		klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("find the API server (is KUBECONFIG set?): %w", err)
+	}
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	recorder, end, err := record(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer end()
+
+	//lab:begin factory
+	// The factory has one informer for each kind, however many ask for it. With each resync it tells its handlers of all objects again, from
+	// its cache: the API server is not asked.
+	factory := externalversions.NewSharedInformerFactory(client, o.resync)
+	//lab:else
+	// // TODO(lab): 11. How often does the informer tell its handlers of all objects again? 0 is never.
+	// factory := externalversions.NewSharedInformerFactory(client, 0)
+	//lab:end
+	c, err := controller.New(client, factory.Node().V1alpha1().AuthorizedKeys(), recorder, keyfile.File{Path: o.file})
+	if err != nil {
+		return err
+	}
+	// What was asked for so far starts; what the controller asked for, in New.
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	return c.Run(ctx)
+}
+
+// record is the way to record Events of AuthorizedKeys.
+func record(ctx context.Context, config *rest.Config) (events.EventRecorder, func(), error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client for Events: %w", err)
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return nil, nil, fmt.Errorf("begin to record Events: %w", err)
+	}
+	return broadcaster.NewRecorder(scheme.Scheme, "authorizedkey-controller"), broadcaster.Shutdown, nil
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package keyfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mode is for the owner alone. sshd refuses a file that others may write (StrictModes).
+const mode fs.FileMode = 0o600
+
+// mark begins the last word of each line of ours; the object's name follows. By it a controller that was just started, and remembers
+// nothing, finds the lines of objects that have gone. All other lines are somebody else's.
+const mark = "authorizedkey:"
+
+// File is an authorized_keys file.
+type File struct {
+	Path string
+}
+
+// Sync makes the lines of ours those of keys (name of the object → type and key in base64), and leaves all others as they are. It writes
+// only if something has to change, and reports whether it did.
+func (f File) Sync(keys map[string]string) (changed bool, err error) {
+	//lab:begin sync
+	have, err := os.ReadFile(f.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("read the authorized keys: %w", err)
+	}
+	want := merge(have, keys)
+	if bytes.Equal(have, want) && f.hasMode() {
+		return false, nil
+	}
+	return true, f.replace(want)
+	//lab:else
+	// // TODO(lab): 2. Read the file (none is as good as an empty one), and merge. If nothing changes, and the file has its mode, write nothing.
+	// return false, nil
+	//lab:end
+}
+
+// merge replaces the lines of ours in the content of a file. What others wrote stays as it is, byte for byte, and first.
+func merge(content []byte, keys map[string]string) []byte {
+	//lab:begin merge
+	var merged bytes.Buffer
+	for line := range bytes.Lines(content) {
+		if !ours(line) {
+			merged.Write(line)
+		}
+	}
+	// Somebody may have left out the last line break.
+	if merged.Len() > 0 && !bytes.HasSuffix(merged.Bytes(), []byte("\n")) {
+		merged.WriteString("\n")
+	}
+	// A map has another order each time, and the file would be written each time.
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		fmt.Fprintf(&merged, "%s %s%s\n", keys[name], mark, name)
+	}
+	return merged.Bytes()
+	//lab:else
+	// // TODO(lab): 3. Lines that are not ours stay, byte for byte and in their order. Ours are "TYPE BASE64 authorizedkey:NAME", one for each
+	// // object. The same keys must come out as the same bytes each time.
+	// return content
+	//lab:end
+}
+
+// ours tells a line of ours by its last word. A comment has none.
+func ours(line []byte) bool {
+	words := strings.Fields(string(line))
+	return len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark)
+}
+
+func (f File) hasMode() bool {
+	info, err := os.Lstat(f.Path)
+	return err == nil && info.Mode() == mode
+}
+
+// replace lets sshd see the file as it was or as it is to be, and nothing in between, also when the power fails.
+func (f File) replace(content []byte) (err error) {
+	//lab:begin replace
+	// In the same folder: a rename across file systems is no rename. CreateTemp makes it for the owner alone.
+	temporary, err := os.CreateTemp(filepath.Dir(f.Path), ".authorized_keys-*")
+	if err != nil {
+		return fmt.Errorf("make a temporary file: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("replace the authorized keys: %w", errors.Join(err, os.Remove(temporary.Name())))
+		}
+	}()
+	_, err = temporary.Write(content)
+	if err = errors.Join(err, temporary.Chmod(mode), temporary.Sync(), temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), f.Path)
+	//lab:else
+	// // TODO(lab): 4. Write a temporary file in the same folder, with its mode, and rename it.
+	// return nil
+	//lab:end
+}
