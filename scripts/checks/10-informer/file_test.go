@@ -65,6 +65,8 @@ func deleted() types.Feature {
 		Assess("leaves the file", check.Assess(assess(func(v *visit) {
 			ada, grace := v.add("ada"), v.add("grace")
 			v.holds("two AuthorizedKeys were created")
+			// With what the controller still has to do it would notice the deletion, too.
+			v.Idle(v.ctx, v.t)
 			v.remove(ada)
 			v.holds(ada + " was deleted")
 			v.remove(grace)

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package keyfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestSync(t *testing.T) {
+	t.Parallel()
+	const adas, graces = ada + " authorizedkey:ada\n", grace + " authorizedkey:grace\n"
+	both := map[string]string{"grace": grace, "ada": ada}
+	for _, test := range []struct {
+		name, before string
+		keys         map[string]string
+		want         string
+		unchanged    bool
+	}{
+		{name: "an empty file", keys: both, want: adas + graces},
+		{name: "nothing to do", before: adas + graces, keys: both, want: adas + graces, unchanged: true},
+		{name: "no keys", before: adas + "# kept\n" + graces, want: "# kept\n"},
+		{name: "lines of others stay as they are", before: "# a \n\n  no-pty " + grace + "\tx \n", keys: both, want: "# a \n\n  no-pty " + grace + "\tx \n" + adas + graces},
+		{name: "the last line has no break", before: "# a", keys: map[string]string{"ada": ada}, want: "# a\n" + adas},
+		{name: "a key of others is not ours", before: ada + "\n", want: ada + "\n", unchanged: true},
+		{name: "a comment is not ours", before: "# authorizedkey:ada\n", want: "# authorizedkey:ada\n", unchanged: true},
+		{name: "a forged line goes", before: `command="x" ` + adas, keys: map[string]string{"ada": ada}, want: adas},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			//lab:begin test-sync
+			//lab:else
+			// t.Skip("TODO(lab): 4. Switch this test on when Sync, merge and replace are written.")
+			//lab:end
+			file := File{Path: filepath.Join(t.TempDir(), "authorized_keys")}
+			if err := os.WriteFile(file.Path, []byte(test.before), mode); err != nil {
+				t.Fatal(err)
+			}
+			changed, err := file.Sync(test.keys)
+			if err != nil || changed == test.unchanged {
+				t.Errorf("changed: %t, %v", changed, err)
+			}
+			if got, err := os.ReadFile(file.Path); err != nil || string(got) != test.want {
+				t.Errorf("the file is\n%q, %v, want\n%q", got, err, test.want)
+			}
+			info, err := os.Stat(file.Path)
+			if err != nil || info.Mode() != mode {
+				t.Errorf("the mode is %v, %v", info.Mode(), err)
+			}
+			if changed, err := file.Sync(test.keys); changed || err != nil {
+				t.Errorf("the second time: changed: %t, %v", changed, err)
+			}
+		})
+	}
+}
+
+func TestAFailureLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	//lab:begin test-failure
+	//lab:else
+	// t.Skip("TODO(lab): 4. Switch this test on when replace is written.")
+	//lab:end
+	file := File{Path: filepath.Join(t.TempDir(), "authorized_keys")}
+	// Not even root can replace a folder with something in it by a file.
+	if err := os.MkdirAll(filepath.Join(file.Path, "in-the-way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.replace([]byte(ada)); err == nil {
+		t.Error("there is no error")
+	}
+	entries, err := os.ReadDir(filepath.Dir(file.Path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the folder has %v, %v", entries, err)
+	}
+}
