@@ -6,8 +6,10 @@ package informer_test
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,27 +86,43 @@ func tombstone() types.Feature {
 			for range attempts {
 				lost := v.add("lost")
 				v.holds("an AuthorizedKey was created")
-				v.Settle(v.ctx, v.t)
+				v.Idle(v.ctx, v.t)
 				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 					{Kind: faults.Break, Class: faults.Write, Service: faults.API, At: 1},
 				}}))
-				began := v.Audit.Now()
-				// With the write of its status the watches break.
-				stays := v.add("stays")
-				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+stays, filePatience, v.node.Changed, func() (string, bool) {
-					return "it does not", len(v.Audit.Since(began, v.writesStatus(stays))) > 0
+				// With the write of its status the watches break. It goes as well, so that no other event makes the operator look at the file.
+				began, mark := time.Now(), v.Audit.Now()
+				last := v.add("last")
+				v.EventuallyWithin(v.ctx, v.t, "the operator writes the status of "+last, scenarioPatience, v.Audit.Changed, func() (string, bool) {
+					return "it does not", v.broken(began)
 				})
+				v.remove(last)
 				v.remove(lost)
 				deletedAt := v.deletedAt(lost)
-				v.holds(lost + " was deleted while the watch was away")
+				v.holdsWithin(last+" and "+lost+" were deleted while the watch was away", scenarioPatience)
 				v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
-				for _, e := range v.Audit.Since(began, v.lists()) {
-					if e.Time.After(deletedAt) {
-						return
-					}
+				listed := v.Audit.Since(mark, v.lists())
+				if len(listed) > 0 && listed[0].Time.After(deletedAt) {
+					return
 				}
 			}
 		}))).Feature()
+}
+
+// broken reports whether the operator's watch was broken off.
+func (v *visit) broken(since time.Time) bool {
+	v.t.Helper()
+	log, err := v.Faults.Log(v.ctx)
+	v.OK(v.t, "reading the log of requests", err)
+	met := false
+	var watch *faults.Entry
+	for i, e := range log {
+		met = met || e.Fault == faults.Break && e.Time.After(since)
+		if e.Verb == "watch" && e.Resource == keysResource.Resource && e.Code == http.StatusOK {
+			watch = &log[i]
+		}
+	}
+	return met && watch != nil && watch.Seconds > 0
 }
 
 func mode() types.Feature {

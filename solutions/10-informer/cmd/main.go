@@ -78,8 +78,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	// What was asked for so far starts; what the controller asked for, in New.
+	ctx, cancel := context.WithCancel(ctx)
 	factory.StartWithContext(ctx)
+	// Shutdown waits for the informers, and those for the end of the context: whatever ends Run, also a panic, ends them first.
 	defer factory.Shutdown()
+	defer cancel()
 	return c.Run(ctx)
 }
 
