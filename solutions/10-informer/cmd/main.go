@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -73,7 +74,11 @@ func run(ctx context.Context, o options) error {
 	// // TODO(lab): 11. How often does the informer tell its handlers of all objects again? 0 is never.
 	// factory := externalversions.NewSharedInformerFactory(client, 0)
 	//lab:end
-	c, err := controller.New(client, factory.Node().V1alpha1().AuthorizedKeys(), recorder, keyfile.File{Path: o.file})
+	path, err := filepath.Abs(o.file) // so that the log says which file it is
+	if err != nil {
+		return fmt.Errorf("find the file of the authorized keys: %w", err)
+	}
+	c, err := controller.New(client, factory.Node().V1alpha1().AuthorizedKeys(), recorder, keyfile.File{Path: path})
 	if err != nil {
 		return err
 	}
