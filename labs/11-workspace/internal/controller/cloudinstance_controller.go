@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	cloudv1alpha1 "lva.io/operators/labs/11-workspace/api/v1alpha1"
+	"lva.io/operators/labs/11-workspace/internal/cloud"
+)
+
+// finalizer keeps a CloudInstance from going as long as its instance costs money.
+const finalizer = "cloud.lva.io/instance"
+
+// How soon the operator looks at an instance again. The cloud tells nobody when something changes there.
+const (
+	soon  = 100 * time.Millisecond // while it starts
+	later = 500 * time.Millisecond // while it runs: in real life minutes, since each look is a request that is counted
+)
+
+// CloudInstanceReconciler gives each CloudInstance one instance in the cloud.
+type CloudInstanceReconciler struct {
+	// Client reads CloudInstances from a cache, which may be a moment behind, and writes to the API server.
+	client.Client
+	// APIReader reads from the API server itself. All Workspaces are read with it: what was just written must be seen, and a read through
+	// Client would begin to watch them all.
+	APIReader client.Reader
+	Scheme    *runtime.Scheme
+	// Cloud is where the instances are. It is no part of Kubernetes: nothing there is undone when a write here fails.
+	Cloud *cloud.Client
+}
+
+// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers.
+
+// +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances/status,verbs=update
+// +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances/finalizers,verbs=update
+// TODO(lab): 1. Workspaces are read by name, created, updated and deleted. Nobody lists or watches them.
+
+// Reconcile is told the name of a CloudInstance about which something may have changed, and not what. It looks at the spec, the Workspace and
+// the cloud, and does what is missing. The status is what it found: it is written, and never read.
+func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var object cloudv1alpha1.CloudInstance
+	if err := r.Get(ctx, req.NamespacedName, &object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime: nothing is left to do.
+	}
+	// TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being deleted.
+	if !object.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, &object)
+	}
+	if err := r.addFinalizer(ctx, &object); err != nil {
+		return ctrl.Result{}, err // Without it the object could go, and its instance would stay.
+	}
+	instance, err := r.ensure(ctx, &object)
+	if err := errors.Join(err, r.report(ctx, &object, instance, err)); err != nil {
+		return ctrl.Result{}, err // The work queue calls us again: soon at first, then later and later.
+	}
+	if instance == nil || instance.State != cloud.Running {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	return ctrl.Result{RequeueAfter: later}, nil
+}
+
+// finalize sees to a CloudInstance that is being deleted: nothing that was launched for it may go on costing money.
+func (r *CloudInstanceReconciler) finalize(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
+	// TODO(lab): 5. Without our finalizer there is nothing to do. If there is a Workspace, end its instance (end, in instance.go) and
+	// delete it (discard). Remove the finalizer when all of that has worked, and not before.
+	return nil
+}
+
+// addFinalizer puts our finalizer on a CloudInstance, unless it is there. An error means that it is not there.
+func (r *CloudInstanceReconciler) addFinalizer(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
+	read := object.DeepCopy()
+	if !controllerutil.AddFinalizer(object, finalizer) {
+		return nil
+	}
+	if err := r.Patch(ctx, object, changesSince(read)); err != nil {
+		return fmt.Errorf("add the finalizer: %w", err)
+	}
+	return nil
+}
+
+// removeFinalizer takes our finalizer off. If it was the last one, the CloudInstance is gone.
+func (r *CloudInstanceReconciler) removeFinalizer(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
+	read := object.DeepCopy()
+	controllerutil.RemoveFinalizer(object, finalizer)
+	if err := r.Patch(ctx, object, changesSince(read)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer: %w", err)
+	}
+	return nil
+}
+
+// changesSince makes a patch of what was changed since a CloudInstance was read. The finalizers of all controllers are one list, which the
+// patch writes as a whole: so it carries the resource version, and is refused if somebody else was faster.
+func changesSince(read *cloudv1alpha1.CloudInstance) client.Patch {
+	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
+}
+
+// errPaused is why nothing happens to a CloudInstance that is paused.
+var errPaused = errors.New("spec.paused is true")
+
+// report writes what was observed into the status: an instance, or why there is none to be seen. Neither: the cloud does not show it yet, and
+// the status stays as it is.
+func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance, problem error) error {
+	if instance == nil && problem == nil {
+		return nil
+	}
+	observed := object.DeepCopy()
+	ready := metav1.Condition{Type: cloudv1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: object.Generation}
+	switch {
+	case errors.Is(problem, errPaused):
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused", "The operator leaves the cloud as it is, since "+problem.Error()
+	case cloud.IsConflict(problem):
+		ready.Reason, ready.Message = "BelongsToAnother", problem.Error()
+	case cloud.IsNotFound(problem):
+		ready.Reason, ready.Message = "NotFound", problem.Error()
+	case problem != nil:
+		ready.Reason, ready.Message = "CloudUnavailable", problem.Error()
+	case instance.State == cloud.Running:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, "Running", "The instance runs"
+	default:
+		ready.Reason, ready.Message = "NotRunning", "The instance is "+instance.State
+	}
+	// TODO(lab): 4. If there is an instance, put its ID and its state into observed.Status. Set the condition in any case.
+	_ = ready
+	if equality.Semantic.DeepEqual(object.Status, observed.Status) {
+		return nil
+	}
+	if err := r.Status().Update(ctx, observed); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// SetupWithManager tells the manager which changes lead to a call of Reconcile. Workspaces are not among them: only the operator writes them.
+func (r *CloudInstanceReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&cloudv1alpha1.CloudInstance{}).
+		Named("cloudinstance").
+		Complete(r)
+}

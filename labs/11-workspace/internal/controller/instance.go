@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	cloudv1alpha1 "lva.io/operators/labs/11-workspace/api/v1alpha1"
+	"lva.io/operators/labs/11-workspace/internal/cloud"
+)
+
+// ownerTag is the tag by which an instance is found again when everything else was forgotten. Its value is the UID of the CloudInstance, which
+// no other object ever has.
+const ownerTag = "cloud.lva.io.owner"
+
+// ensure sees to it that a CloudInstance has its instance, and returns that as the cloud shows it. Nil without an error: the cloud does not
+// show it yet.
+func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
+	workspace, err := r.workspace(ctx, object)
+	if err == nil && workspace == nil {
+		workspace, err = r.openWorkspace(ctx, object)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if workspace.InstanceID == "" {
+		return r.launch(ctx, object, workspace)
+	}
+	instance, err := r.Cloud.Get(ctx, workspace.InstanceID)
+	// TODO(lab): 3. The cloud's answers may be behind: that it does not know an ID which it has told us (unlike one that somebody wrote into
+	// spec.instanceID) means that we have to look again later.
+	if err != nil {
+		return nil, fmt.Errorf("look at instance %s: %w", workspace.InstanceID, err)
+	}
+	if object.Spec.InstanceID != "" {
+		return instance, r.claim(ctx, object, instance)
+	}
+	// TODO(lab): 6. Somebody may have ended the instance, by hand. The spec still wants one: renew the Workspace, then launch.
+	return instance, nil
+}
+
+// launch finds out what became of the launch that the Workspace announces, or sends it, and records the result. It may be cut off anywhere and
+// called again, by a process that knows nothing but the Workspace.
+func (r *CloudInstanceReconciler) launch(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace,
+) (*cloud.Instance, error) {
+	// TODO(lab): 3. Look for an instance of this object in the cloud (find). If there is none, launch one: with the nonce of the Workspace as
+	// its token, and the object's UID in its ownerTag. Record its ID (record) before you return it.
+	return nil, nil
+}
+
+// find looks for an instance of a CloudInstance that has not ended. Nil: the cloud does not show one.
+func (r *CloudInstanceReconciler) find(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
+	// TODO(lab): 3. List the instances with the object's UID in their ownerTag, and return one that is not terminated.
+	return nil, nil
+}
+
+// claim makes an imported instance the object's, by a tag that it can get only once.
+func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error {
+	// TODO(lab): 8. Unless it has our tag, give it to the instance. The cloud refuses that if it belongs to another.
+	return nil
+}
+
+// end ends the instance of a CloudInstance that is being deleted.
+func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace) error {
+	// TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may have happened whose
+	// answer nobody got: finish it first. And do not terminate an imported instance that has somebody else's ownerTag.
+	return nil
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudv1alpha1 "lva.io/operators/labs/11-workspace/api/v1alpha1"
+)
+
+// workspace reads the Workspace of a CloudInstance past the cache: nil if there is none. One of an earlier CloudInstance of this name is an
+// error, until it has gone.
+func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
+	// TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If there
+	// is one that is not controlled by this object (metav1.IsControlledBy), return an error.
+	return nil, nil
+}
+
+// openWorkspace creates the Workspace of a CloudInstance, with the nonce of the launch that comes next; or, where an instance is imported,
+// with its ID.
+func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
+	// TODO(lab): 2. First: is the object still there, and not being deleted (current, below)? Then create a Workspace of the same name and
+	// namespace, controlled by the object (ctrl.SetControllerReference), with newNonce(); or with spec.instanceID, if that is given.
+	return &cloudv1alpha1.Workspace{}, nil
+}
+
+// newNonce is a client token that nobody has ever used.
+func newNonce() string { return string(uuid.NewUUID()) }
+
+// current returns an error unless the object is there as the cache has it: the same one, and not being deleted.
+func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
+	var current cloudv1alpha1.CloudInstance
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(object), &current); err != nil {
+		return fmt.Errorf("ask the API server for the object: %w", err)
+	}
+	if current.UID != object.UID || !current.DeletionTimestamp.IsZero() {
+		return errors.New("the cache is behind: nothing is launched until it knows the object as it is now")
+	}
+	return nil
+}
+
+// record writes the result of a launch down, and with that removes the nonce. The update carries the resource version that was read: who has
+// an older Workspace in hand gets a conflict.
+func (r *CloudInstanceReconciler) record(ctx context.Context, workspace *cloudv1alpha1.Workspace, instanceID string) error {
+	// TODO(lab): 3. Put the ID into the Workspace, remove the nonce, and update it.
+	return nil
+}
+
+// renew prepares another launch, since the instance of the last one has ended.
+func (r *CloudInstanceReconciler) renew(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
+	// TODO(lab): 6. The token of the last launch stands for an instance that has ended: another launch needs another nonce, and it has to be
+	// written before that, as the first one.
+	return nil
+}
+
+// discard deletes a Workspace of which nothing is left to be remembered. The garbage collector would, too, when the object has gone; but then
+// it may be there when somebody creates an object of this name again.
+func (r *CloudInstanceReconciler) discard(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
+	if err := r.Delete(ctx, workspace, client.Preconditions{UID: &workspace.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the workspace: %w", err)
+	}
+	return nil
+}

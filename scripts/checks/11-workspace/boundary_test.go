@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workspace_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/cloud"
+	"lva.io/operators/scripts/faults"
+)
+
+// boundary is a write of the operator in the life of a CloudInstance, and the side of it at which the operator is killed.
+type boundary struct {
+	kind   faults.Kind
+	number int
+	what   string
+}
+
+func (b boundary) String() string {
+	side := "right before"
+	if b.kind == faults.KillAfter {
+		side = "right after"
+	}
+	return fmt.Sprintf("%s write %d (%s)", side, b.number, b.what)
+}
+
+// everyBoundary records the writes of one life, to Kubernetes and to the cloud, and then kills the operator at each of their boundaries in
+// turn, in another life each: before the first write, and after each one. Between two writes there is one boundary, since nothing outside
+// the operator can tell whether it died right after the one or right before the other. (lab torture tries both.)
+func everyBoundary() e2etypes.Feature {
+	return feature("the operator is killed at every write boundary", "in turn", func(v visit) {
+		v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{} })
+		v.Settle(v.ctx, v.t)
+		v.arm()
+		v.began = time.Now()
+		good := v.life("zelkova-0", "on a good day")
+		var writes []string
+		for _, e := range v.log() {
+			if e.Number > 0 && e.Class() == faults.Write {
+				writes = append(writes, told(e))
+			}
+		}
+		lives := []order{good}
+		boundaries := []boundary{{faults.KillBefore, 1, writes[0]}}
+		for i, what := range writes {
+			boundaries = append(boundaries, boundary{faults.KillAfter, i + 1, what})
+		}
+		for i, at := range boundaries {
+			v.arm(faults.Fault{Kind: at.kind, Class: faults.Write, At: at.number}) // waits for the kill before
+			v.began = time.Now()
+			lives = append(lives, v.life(fmt.Sprintf("zelkova-%d", i+1), "killed "+at.String()))
+		}
+		v.disarm()
+		v.Settle(v.ctx, v.t)
+		cents := 0
+		for _, o := range lives {
+			if running := v.running(o); len(running) > 0 || len(v.instances(o)) > 1 {
+				v.fail("for each of the objects one instance was launched, and none runs any more", v.bill(o))
+			}
+			cents += cloud.Prices["small"] * len(v.instances(o))
+		}
+		v.Measure("write boundaries at which the operator was killed", float64(len(boundaries)), "boundaries")
+		v.Measure("bill of all lives", float64(cents), "cents")
+	})
+}
+
+// told is a write without what differs from life to life.
+func told(e faults.Entry) string {
+	if e.Service == cloud.Service {
+		if e.Verb == "post" {
+			return "launch in the cloud"
+		}
+		return e.Verb + " in the cloud"
+	}
+	return e.Verb + " " + e.Resource
+}
+
+// life is a CloudInstance from its creation until it has gone. Whatever happens to the operator, there is one instance, and then none.
+func (v visit) life(name, when string) order {
+	v.t.Helper()
+	o := v.make(name)
+	launched := "one instance is launched for an object, and it runs, when the operator is " + when
+	if when == "on a good day" {
+		launched = "one instance is launched for an object, and it runs"
+	}
+	v.ready(launched, longPatience, o, metav1.ConditionTrue)
+	v.hasOne(launched, longPatience, o, 1)
+	v.delete(o)
+	gone := "when the object is deleted, its instance ends, and it goes, when the operator is " + when
+	v.goes(gone, longPatience, o)
+	v.atMost(launched, o, 1)
+	return o
+}
+
+// scenario is the life of one object, and the short one of another, which somebody deletes at once. Whatever goes wrong, each has one instance
+// at most, and none in the end.
+func scenario(v visit) {
+	v.set(func(s *cloud.Settings) { s.Lag = cloud.Defaults().Lag })
+	long := v.make("zebrano")
+	v.hasOne("zebrano gets one instance", longPatience, long, 1)
+	v.ready("the instance of zebrano runs", longPatience, long, metav1.ConditionTrue)
+	short := v.make("ziricote")
+	v.delete(short)
+	v.delete(long)
+	for _, o := range []order{long, short} {
+		v.goes(fmt.Sprintf("when %s is deleted, its instance ends, and it goes", o.name), longPatience, o)
+	}
+	v.Settle(v.ctx, v.t)
+	for _, o := range []order{long, short} {
+		const expected = "for each object at most one instance was launched, and none runs when it has gone"
+		v.atMost(expected, o, 1)
+		if slices.ContainsFunc(v.instances(o), func(i cloud.Instance) bool { return i.State != cloud.Terminated }) {
+			v.fail(expected, v.bill(o))
+		}
+	}
+}

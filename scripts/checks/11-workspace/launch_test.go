@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workspace_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/cloud"
+	"lva.io/operators/scripts/faults"
+)
+
+func launched() e2etypes.Feature {
+	return feature("a CloudInstance gets an instance", "of its type and image", func(v visit) {
+		spec := v.wanted("almond")
+		spec["type"] = "medium"
+		o := v.create("almond", spec)
+		const expected = "for almond one instance is launched: medium, with its image and the tag " + ownerTag + " = its UID"
+		one := v.hasOne(expected, patience, o, 1)
+		if one.Type != "medium" || one.Tags[ownerTag] != o.uid {
+			v.fail(expected, fmt.Sprintf("the instance %s is %s, and its tags are %v (the UID is %s)", one.ID, one.Type, one.Tags, o.uid))
+		}
+		// A second object is another one, and the first one stays.
+		v.hasOne("for birch an instance is launched, too", patience, v.make("birch"), 1)
+		v.Settle(v.ctx, v.t)
+		v.atMost("for almond one instance is launched, and no other one when birch is created", o, 1)
+	})
+}
+
+// launches are the calls that launch, among what the operator asked for.
+func launches(log []faults.Entry) []faults.Entry {
+	return slices.DeleteFunc(slices.Clone(log), func(e faults.Entry) bool {
+		return e.Service != cloud.Service || e.Verb != "post"
+	})
+}
+
+// before fails an operator that launched before it knew that a write had been done: the first one of those that match.
+func (v visit) before(expected, what string, o order, match func(faults.Entry) bool) {
+	v.t.Helper()
+	log := v.log()
+	sent := launches(log)
+	if len(sent) == 0 {
+		v.fail(expected, "no launch was sent")
+	}
+	i := slices.IndexFunc(log, func(e faults.Entry) bool {
+		return e.Service == faults.API && e.Write && e.Name == o.name && match(e) && e.Code < 300 && !e.Answered().IsZero()
+	})
+	switch {
+	case i < 0:
+		v.fail(expected, fmt.Sprintf("a launch was sent at %s, and %s was never written", sent[0].Time.Format("15:04:05.000"), what))
+	case sent[0].Time.Before(log[i].Answered()):
+		v.fail(expected, fmt.Sprintf("a launch was sent at %s, and that %s is written was known only at %s",
+			sent[0].Time.Format("15:04:05.000"), what, log[i].Answered().Format("15:04:05.000")))
+	}
+}
+
+func finalizerFirst() e2etypes.Feature {
+	return feature("first the finalizer", "then the cloud", func(v visit) {
+		first := v.make("catalpa")
+		v.hasOne("catalpa gets its instance", patience, first, 1)
+		v.held(first)
+		v.Settle(v.ctx, v.t)
+		v.arm(faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: 1})
+		v.began = time.Now()
+		second := v.make("chestnut")
+		v.hasOne("chestnut gets its instance, although the operator's first write meets a conflict", longPatience, second, 1)
+		v.held(second)
+	})
+}
+
+// held fails an operator that launched for an object before it knew its finalizer on it.
+func (v visit) held(o order) {
+	v.t.Helper()
+	expected := fmt.Sprintf("the finalizer %s is on %s before anything is launched for it", finalizer, o.name)
+	v.until(expected, patience, func() (string, bool) {
+		now, there := v.find(o)
+		if !there {
+			return "it is gone", false
+		}
+		return fmt.Sprintf("its finalizers are %q", now.GetFinalizers()), slices.Contains(now.GetFinalizers(), finalizer)
+	})
+	v.before(expected, "the finalizer", o, func(e faults.Entry) bool {
+		return e.Resource == resource.Resource && (e.Verb == "patch" || e.Verb == "update")
+	})
+}
+
+func nonceFirst() e2etypes.Feature {
+	return feature("first the nonce", "then the launch", func(v visit) {
+		const expected = "the Workspace cedar, which CloudInstance cedar controls, has the nonce before anything is launched, and each attempt to launch has it as its token"
+		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service})
+		o := v.make("cedar")
+		var nonce string
+		v.until(expected, patience, func() (string, bool) {
+			var there bool
+			nonce, _, there = v.workspace(o)
+			attempts := len(launches(v.log()))
+			if attempts > 0 && !there {
+				return fmt.Sprintf("it has tried to launch %d times, and there is no Workspace cedar that the CloudInstance cedar controls", attempts), false
+			}
+			return fmt.Sprintf("it has tried to launch %d times, and the nonce is %q", attempts, nonce), attempts >= 3 && nonce != ""
+		})
+		v.before(expected, "the Workspace", o, func(e faults.Entry) bool { return e.Resource == workspaces.Resource })
+		for _, attempt := range launches(v.log()) {
+			_, token, _ := strings.Cut(attempt.About, "token ")
+			if !strings.HasPrefix(nonce, strings.TrimSuffix(token, "…")) {
+				v.fail(expected, fmt.Sprintf("the nonce is %s, and an attempt had the token %s", nonce, token))
+			}
+		}
+		v.kill()
+		v.start()
+		v.until(expected, longPatience, func() (string, bool) {
+			attempts := launches(v.log())
+			_, token, _ := strings.Cut(attempts[len(attempts)-1].About, "token ")
+			if now, _, _ := v.workspace(o); now != nonce || !strings.HasPrefix(nonce, strings.TrimSuffix(token, "…")) {
+				v.fail(expected, fmt.Sprintf("the nonce was %s, and after a restart it is %s, and the token of the last attempt %s", nonce, now, token))
+			}
+			restarted := slices.IndexFunc(v.log(), func(e faults.Entry) bool { return e.Service == faults.Operator && e.Verb == "started" })
+			return "it has not tried again since it was started again", restarted >= 0 && len(launches(v.log()[restarted:])) > 0
+		})
+		v.disarm()
+		v.hasOne("when the cloud launches again, cedar gets its instance", longPatience, o, 1)
+	})
+}
+
+func recorded() e2etypes.Feature {
+	return feature("the result is recorded", "and the nonce removed", func(v visit) {
+		o := v.make("elder")
+		one := v.hasOne("elder gets one instance", patience, o, 1)
+		expected := fmt.Sprintf("the Workspace elder has the instanceID %s and no nonce any more", one.ID)
+		v.until(expected, patience, func() (string, bool) {
+			nonce, id, there := v.workspace(o)
+			if !there {
+				return "there is no Workspace elder that the CloudInstance elder controls", false
+			}
+			return fmt.Sprintf("its instanceID is %q, and its nonce %q", id, nonce), id == one.ID && nonce == ""
+		})
+	})
+}
+
+func statusTold() e2etypes.Feature {
+	return feature("the status", "tells what was observed", func(v visit) {
+		o := v.make("fir")
+		one := v.hasOne("fir gets one instance", patience, o, 1)
+		v.tells("the instance of fir runs", patience, o, one)
+		v.ready("the instance of fir runs", patience, o, metav1.ConditionTrue)
+		v.arm(whole(faults.Unavailable)...)
+		other := v.make("hazel")
+		v.ready("while the cloud answers 503", patience, other, metav1.ConditionFalse)
+		v.disarm()
+		v.ready("when the cloud answers again", longPatience, other, metav1.ConditionTrue)
+	})
+}
+
+func ended() e2etypes.Feature {
+	return feature("a CloudInstance is deleted", "and its instance ends before it goes", func(v visit) {
+		o := v.runs("ginkgo")
+		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service, At: 1})
+		v.delete(o)
+		const expected = "when ginkgo is deleted, its instance is terminated, also if the cloud answers 503 at first; then ginkgo goes"
+		v.goes(expected, longPatience, o)
+		v.atMost(expected, o, 1)
+		v.until("the Workspace ginkgo goes with it: it is deleted, or the CloudInstance is its owner", patience, func() (string, bool) {
+			object, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
+			return "it is still there, and nobody's", err != nil || ownedBy(object, o)
+		})
+	})
+}
+
+func namesake() e2etypes.Feature {
+	return feature("a name is used again", "and another instance is launched", func(v visit) {
+		first := v.runs("holly")
+		v.delete(first)
+		v.goes("when holly is deleted, its instance ends, and it goes", patience, first)
+		second := v.make("holly")
+		// Whose operator leaves the Workspace to the garbage collector has to wait for it.
+		v.until("another CloudInstance holly gets an instance of its own", longPatience, func() (string, bool) {
+			v.atMost("of two CloudInstances holly, one after the other, each has one instance", second, 1)
+			return v.bill(second), len(v.running(second)) == 1
+		})
+		v.atMost("of two CloudInstances holly, one after the other, each has one instance", first, 1)
+	})
+}
+
+func settles() e2etypes.Feature {
+	return feature("nothing changes", "and nothing is written", func(v visit) {
+		o := v.runs("ironwood")
+		v.Settle(v.ctx, v.t)
+		mark, began := v.Audit.Now(), v
+		began.began = time.Now()
+		v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`)
+		const enough = 2
+		looks := func() int {
+			return len(slices.DeleteFunc(began.log(), func(e faults.Entry) bool { return e.Service != cloud.Service || e.Write }))
+		}
+		v.until("while its instance runs, the operator looks at it again every 2 s or more often", longPatience, func() (string, bool) {
+			n := looks()
+			return fmt.Sprintf("it has looked %d times", n), n >= enough
+		})
+		const expected = "while nothing changes but a label, the operator looks at the cloud and writes nothing"
+		if written := v.Audit.Since(mark, v.OperatorRequests().And(audit.Writes)); len(written) > 0 {
+			v.fail(expected, fmt.Sprintf("it has written %d times: %s", len(written), written[0]))
+		}
+		for _, e := range began.log() {
+			if e.Service == cloud.Service && e.Write {
+				v.fail(expected, "it has written to the cloud: "+e.What())
+			}
+		}
+		if n, since := looks(), time.Since(began.began); float64(n) > 6+6*since.Seconds() {
+			v.fail("while nothing changes, the operator asks the cloud a few times a second at most", fmt.Sprintf("it has asked %d times in %.1f s", n, since.Seconds()))
+		}
+	})
+}
+
+func pastCache() e2etypes.Feature {
+	return feature("Workspaces are read past the cache", "and nobody watches them", func(v visit) {
+		const expected = "Workspaces are read one by one, from the API server itself: nobody lists or watches them"
+		mine := v.ByOperator().And(audit.On(workspaces.Group, workspaces.Resource))
+		all := v.Audit.Since(0, mine)
+		reads := 0
+		for _, e := range all {
+			switch e.Verb {
+			case "list", "watch":
+				v.fail(expected, fmt.Sprintf("the operator sent %s", e))
+			case "get":
+				reads++
+			}
+		}
+		if reads == 0 {
+			v.fail(expected, fmt.Sprintf("the operator has sent %d requests about Workspaces in the whole run, and has read none", len(all)))
+		}
+	})
+}

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workspace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/cloud"
+	"lva.io/operators/scripts/faults"
+)
+
+// What the task says about names.
+const (
+	namespace = "default"
+	finalizer = "cloud.lva.io/instance"
+	ownerTag  = "cloud.lva.io.owner"
+	ready     = "Ready"
+)
+
+// How long a check waits for an operator that does nothing: usually, and where it may just have been killed or told to wait; and how long at
+// most for one that goes on looking at its instances, as it should.
+const (
+	patience      = 3 * time.Second
+	longPatience  = 7 * time.Second
+	usualDeadline = 9 * time.Second
+)
+
+// glance is how often a check looks at the cloud, which sends no events.
+const glance = 15 * time.Millisecond
+
+// syncTimeout is for the first list, which takes some milliseconds.
+const syncTimeout = 10 * time.Second
+
+// region is all CloudInstances of the run, with the cloud behind them.
+type region struct {
+	objects  dynamic.ResourceInterface
+	notes    dynamic.ResourceInterface // the Workspaces
+	cloud    *cloud.Client
+	informer cache.SharedIndexInformer
+
+	mutex   sync.Mutex
+	changed chan struct{}
+	sent    map[string]time.Time
+	lag     time.Duration
+}
+
+// order is a CloudInstance that a check has created.
+type order struct {
+	name, image, uid string
+	generation       int64
+}
+
+type regionKey struct{}
+
+func regionOf(ctx context.Context) *region { return ctx.Value(regionKey{}).(*region) }
+
+// open begins to watch all CloudInstances, until the context ends.
+func open(ctx context.Context, suite *check.Suite) (*region, error) {
+	client, err := dynamic.NewForConfig(suite.Config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	r := &region{
+		objects: client.Resource(resource).Namespace(namespace), notes: client.Resource(workspaces).Namespace(namespace), cloud: suite.Cloud,
+		informer: dynamicinformer.NewFilteredDynamicInformer(client, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
+		changed:  make(chan struct{}), sent: map[string]time.Time{},
+	}
+	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { r.arrived(object); r.notify() },
+		UpdateFunc: func(any, any) { r.notify() },
+		DeleteFunc: func(any) { r.notify() },
+	}); err != nil {
+		return nil, fmt.Errorf("watching CloudInstances: %w", err)
+	}
+	go r.informer.RunWithContext(ctx)
+	syncing, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(syncing.Done(), r.informer.HasSynced) {
+		return nil, fmt.Errorf("watching CloudInstances: the API server has not listed them within %s: does it serve %s?", syncTimeout, resource)
+	}
+	return r, r.cloud.Set(ctx, usual())
+}
+
+func (r *region) notify() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// arrived measures how long it took until the watch told of an object that we made.
+func (r *region) arrived(object any) {
+	name := object.(*unstructured.Unstructured).GetName()
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if at, ours := r.sent[name]; ours {
+		r.lag = time.Since(at)
+		delete(r.sent, name)
+	}
+}
+
+func (r *region) lagNow() time.Duration {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.lag
+}
+
+// soon is closed when a CloudInstance has come, changed, begun to die or gone.
+func (r *region) soon() <-chan struct{} {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.changed
+}
+
+// find is the CloudInstance that was created, as it is now: not a later one of the same name.
+func (r *region) find(o order) (*unstructured.Unstructured, bool) {
+	object, there, err := r.informer.GetStore().GetByKey(namespace + "/" + o.name)
+	if err != nil || !there || string(object.(*unstructured.Unstructured).GetUID()) != o.uid {
+		return nil, false
+	}
+	return object.(*unstructured.Unstructured), true
+}
+
+// empty removes all objects, whoever holds them, and restores the cloud's settings. What runs in the cloud is left: it belongs to objects that
+// no later check knows.
+func (r *region) empty(ctx context.Context) error {
+	settings := r.cloud.Set(ctx, usual())
+	objects := r.removeAll(ctx, r.objects)
+	return errors.Join(settings, objects, r.removeAll(ctx, r.notes))
+}
+
+func (r *region) removeAll(ctx context.Context, client dynamic.ResourceInterface) error {
+	all, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing what is left: %w", err)
+	}
+	for i := range all.Items {
+		name := all.Items[i].GetName()
+		err := client.Delete(ctx, name, metav1.DeleteOptions{})
+		if err == nil && len(all.Items[i].GetFinalizers()) > 0 {
+			_, err = client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// visit is a check in the region: the words in which checks are written.
+type visit struct {
+	*check.Check
+	*region
+	ctx context.Context
+	t   *testing.T
+	// began is when the check did: its evidence is what came after.
+	began time.Time
+}
+
+// assess makes a step of a feature.
+func assess(step func(visit)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		step(visit{Check: c, region: regionOf(ctx), ctx: ctx, t: t, began: time.Now()})
+	}
+}
+
+// feature is a feature of one step, after which everything works again, and the operator runs.
+func feature(name, step string, visits func(visit)) e2etypes.Feature {
+	return features.New(name).Assess(step, check.Assess(assess(visits))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
+			return errors.Join(c.Faults.Disarm(ctx), c.Operator.Start(ctx))
+		})).Feature()
+}
+
+// until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or does not stop.
+func (v visit) until(expected string, patience time.Duration, look check.Look) {
+	v.t.Helper()
+	ticker := time.NewTicker(glance)
+	defer ticker.Stop()
+	wait := v.NewWait(patience, max(usualDeadline, 2*patience))
+	for {
+		changed, requests := v.soon(), v.Audit.Changed()
+		observed, ok := look()
+		if ok {
+			return
+		}
+		if why := wait.Over(v.ctx); why != "" {
+			v.fail(expected, fmt.Sprintf("%s (%s)", observed, why))
+		}
+		select {
+		case <-changed:
+		case <-requests:
+		case <-ticker.C:
+		case <-v.ctx.Done():
+			v.fail(expected, observed+": "+context.Cause(v.ctx).Error())
+		}
+	}
+}
+
+// log is all that the operator has asked for since the check began.
+func (v visit) log() []faults.Entry {
+	v.t.Helper()
+	log, err := v.Faults.Log(v.ctx)
+	v.OK(v.t, "reading the log of requests", err)
+	return slices.DeleteFunc(log, func(e faults.Entry) bool { return e.Time.Before(v.began) })
+}
+
+// fail ends the check, with what the operator wrote and what it asked of the cloud as its evidence.
+func (v visit) fail(expected, observed string) {
+	v.t.Helper()
+	log, err := v.Faults.Log(v.ctx)
+	if err != nil {
+		v.Fail(v.t, expected, observed, err.Error())
+	}
+	log = slices.DeleteFunc(log, func(e faults.Entry) bool {
+		return e.Time.Before(v.began) || e.Service == faults.API && !e.Write && e.Resource != workspaces.Resource || e.Resource == "leases" || e.Resource == "events"
+	})
+	if len(log) == 0 {
+		v.Fail(v.t, expected, observed, "the operator has written nothing and has not asked the cloud since this check began")
+	}
+	v.Fail(v.t, expected, observed, v.Evidence(v.Tell(log), expected, observed)...)
+}
+
+// create creates a CloudInstance with this spec.
+func (v visit) create(name string, spec map[string]any) order {
+	v.t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(kind)
+	object.SetName(name)
+	v.mutex.Lock()
+	v.sent[name] = time.Now()
+	v.mutex.Unlock()
+	created, err := v.objects.Create(v.ctx, object, metav1.CreateOptions{})
+	v.OK(v.t, "creating the CloudInstance "+name, err)
+	image, _ := spec["image"].(string)
+	return order{name: name, image: image, uid: string(created.GetUID()), generation: created.GetGeneration()}
+}
+
+// wanted is the spec of an instance that is launched: small, with an image that no other object has.
+func (v visit) wanted(name string) map[string]any {
+	return map[string]any{"type": "small", "image": fmt.Sprintf("%s-%d", name, time.Now().UnixNano())}
+}
+
+// make creates a CloudInstance for which an instance is launched.
+func (v visit) make(name string) order {
+	v.t.Helper()
+	return v.create(name, v.wanted(name))
+}
+
+// runs creates one, and waits until its instance runs and the status says so.
+func (v visit) runs(name string) order {
+	v.t.Helper()
+	o := v.make(name)
+	v.hasOne(fmt.Sprintf("%s gets one instance", name), patience, o, 1)
+	v.ready(fmt.Sprintf("the instance of %s runs", name), patience, o, metav1.ConditionTrue)
+	return o
+}
+
+func (v visit) change(o order, patch string, subresources ...string) {
+	v.t.Helper()
+	_, err := v.objects.Patch(v.ctx, o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	v.OK(v.t, "changing the CloudInstance "+o.name, err)
+}
+
+func (v visit) delete(o order) {
+	v.t.Helper()
+	v.OK(v.t, "deleting the CloudInstance "+o.name, v.objects.Delete(v.ctx, o.name, metav1.DeleteOptions{}))
+}
+
+// instances are all that were ever launched for an object, whatever their tags say.
+func (v visit) instances(o order) (all []cloud.Instance) {
+	v.t.Helper()
+	everything, err := v.cloud.List(v.ctx, "", "")
+	v.OK(v.t, "listing the instances", err)
+	for _, i := range everything {
+		if i.Image == o.image {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// running are those that cost money.
+func (v visit) running(o order) []cloud.Instance {
+	v.t.Helper()
+	return slices.DeleteFunc(v.instances(o), func(i cloud.Instance) bool { return i.State == cloud.Terminated })
+}
+
+// bill says what was launched for an object, as the observation of a check.
+func (v visit) bill(o order) string {
+	v.t.Helper()
+	all := v.instances(o)
+	switch len(all) {
+	case 0:
+		return "no instance was launched for " + o.name
+	case 1:
+		return fmt.Sprintf("one instance was launched for %s: %s, which is %s", o.name, all[0].ID, all[0].State)
+	}
+	text, cents := "", 0
+	for _, i := range all {
+		text += fmt.Sprintf(", %s (%s)", i.ID, i.State)
+		cents += cloud.Prices[i.Type]
+	}
+	return fmt.Sprintf("%d instances were launched for %s: %s: the bill of the first hour is %d cents instead of %d",
+		len(all), o.name, text[2:], cents, cloud.Prices[all[0].Type])
+}
+
+// atMost fails as soon as more instances than so many were launched for an object, or two of them run.
+func (v visit) atMost(expected string, o order, launched int) {
+	v.t.Helper()
+	if len(v.instances(o)) > launched || len(v.running(o)) > 1 {
+		v.fail(expected, v.bill(o))
+	}
+}
+
+// hasOne waits until the last of so many instances runs for an object, and is recorded: its Workspace has the ID and no nonce.
+func (v visit) hasOne(expected string, patience time.Duration, o order, launched int) cloud.Instance {
+	v.t.Helper()
+	var one cloud.Instance
+	v.until(expected, patience, func() (string, bool) {
+		v.atMost(expected, o, launched)
+		running := v.running(o)
+		if len(v.instances(o)) < launched || len(running) != 1 {
+			return v.bill(o), false
+		}
+		one = running[0]
+		return "", true
+	})
+	return one
+}
+
+// workspace is the Workspace of an object: empty strings if there is none.
+func (v visit) workspace(o order) (nonce, instanceID string, there bool) {
+	v.t.Helper()
+	object, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", "", false
+	}
+	v.OK(v.t, "reading the Workspace "+o.name, err)
+	if owner := metav1.GetControllerOf(object); owner == nil || string(owner.UID) != o.uid {
+		return "", "", false
+	}
+	nonce, _, _ = unstructured.NestedString(object.Object, "nonce")
+	instanceID, _, _ = unstructured.NestedString(object.Object, "instanceID")
+	return nonce, instanceID, true
+}
+
+// ready waits until the condition Ready has this status, about the spec as it is now.
+func (v visit) ready(expected string, patience time.Duration, o order, status metav1.ConditionStatus) {
+	v.t.Helper()
+	object, err := v.objects.Get(v.ctx, o.name, metav1.GetOptions{}) // our own watch may not know the generation yet
+	v.OK(v.t, "reading a CloudInstance", err)
+	generation := object.GetGeneration()
+	v.until(fmt.Sprintf("%s, and Ready of %s is %s", expected, o.name, status), patience, func() (string, bool) {
+		now, there := v.find(o)
+		if !there {
+			return o.name + " is gone", false
+		}
+		c := conditionOf(now)
+		switch {
+		case c == nil:
+			return o.name + " has no condition Ready", false
+		case c.ObservedGeneration != generation:
+			return fmt.Sprintf("Ready of %s has observedGeneration %d, and metadata.generation is %d", o.name, c.ObservedGeneration, generation), false
+		}
+		return fmt.Sprintf("Ready of %s is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message), c.Status == status
+	})
+}
+
+func conditionOf(object *unstructured.Unstructured) *metav1.Condition {
+	var status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	if found, ok, _ := unstructured.NestedMap(object.Object, "status"); ok {
+		// A status that is otherwise has no conditions that a check could see.
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(found, &status)
+	}
+	return meta.FindStatusCondition(status.Conditions, ready)
+}
+
+// statusOf is what the status says of the instance.
+func (v visit) statusOf(o order) (instanceID, state string) {
+	object, there := v.find(o)
+	if !there {
+		return "", ""
+	}
+	instanceID, _, _ = unstructured.NestedString(object.Object, "status", "instanceID")
+	state, _, _ = unstructured.NestedString(object.Object, "status", "state")
+	return instanceID, state
+}
+
+// tells waits until the status says that an instance runs.
+func (v visit) tells(expected string, patience time.Duration, o order, one cloud.Instance) {
+	v.t.Helper()
+	v.until(fmt.Sprintf("%s, and the status of %s says instanceID %s and state running", expected, o.name, one.ID), patience, func() (string, bool) {
+		id, state := v.statusOf(o)
+		return fmt.Sprintf("the status of %s says instanceID %q and state %q", o.name, id, state), id == one.ID && state == string(cloud.Running)
+	})
+}
+
+// goes waits until an object that was deleted is gone. Nothing may run for it then, and its Workspace goes with it.
+func (v visit) goes(expected string, patience time.Duration, o order) {
+	v.t.Helper()
+	v.until(expected, patience, func() (string, bool) {
+		if running := v.running(o); len(running) > 0 {
+			if _, there := v.find(o); !there {
+				// The watch may tell of the end before we have asked the cloud; it never ends before its instance does.
+				v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.bill(o)))
+			}
+			return fmt.Sprintf("%s still runs", running[0].ID), false
+		}
+		_, there := v.find(o)
+		return o.name + " is still there, though nothing runs for it", !there
+	})
+}
+
+// arm lets things go wrong from now on. What the operator still had to do is done before.
+func (v visit) arm(all ...faults.Fault) {
+	v.t.Helper()
+	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: all}))
+}
+
+func (v visit) disarm() {
+	v.t.Helper()
+	v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
+}
+
+// whole says that all requests to the cloud have this fault.
+func whole(kind faults.Kind) []faults.Fault {
+	return []faults.Fault{
+		{Kind: kind, Class: faults.Write, Service: cloud.Service},
+		{Kind: kind, Class: faults.Read, Service: cloud.Service},
+	}
+}
+
+func (v visit) kill() {
+	v.t.Helper()
+	v.OK(v.t, "killing the operator", v.Operator.Kill(v.ctx))
+}
+
+func (v visit) start() {
+	v.t.Helper()
+	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
+}
+
+// usual is how the cloud behaves: its answers are never behind, unless a check wants them to be. Otherwise it would be a matter of chance
+// which check finds an operator that can't live with it.
+func usual() cloud.Settings {
+	settings := cloud.Defaults()
+	settings.Lag = metav1.Duration{}
+	return settings
+}
+
+// set changes how the cloud behaves, until the check ends.
+func (v visit) set(change func(*cloud.Settings)) {
+	v.t.Helper()
+	settings := usual()
+	change(&settings)
+	v.OK(v.t, "changing the cloud's settings", v.cloud.Set(v.ctx, settings))
+}
+
+// decoy is an instance of somebody else.
+func (v visit) decoy(tags map[string]string) order {
+	v.t.Helper()
+	o := order{name: "somebody else", image: fmt.Sprintf("decoy-%d", time.Now().UnixNano())}
+	_, err := v.cloud.Launch(v.ctx, cloud.Launch{Type: "large", Image: o.image, Tags: tags})
+	v.OK(v.t, "launching an instance", err)
+	return o
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workspace_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/cloud"
+	"lva.io/operators/scripts/faults"
+)
+
+// ownedBy reports whether the garbage collector removes an object when the CloudInstance has gone.
+func ownedBy(object *unstructured.Unstructured, o order) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return string(r.UID) == o.uid })
+}
+
+// unanswered creates an object for which an instance is launched, and hands over while the answer is on the way.
+func (v visit) unanswered(name string) order {
+	v.t.Helper()
+	v.arm(faults.Fault{Kind: faults.Slow, Class: faults.Write, Service: cloud.Service, At: 1, For: metav1.Duration{Duration: answerTakes}})
+	o := v.make(name)
+	v.until("a launch is sent for "+name, patience, func() (string, bool) { return v.bill(o), len(v.instances(o)) > 0 })
+	return o
+}
+
+// answerTakes is how long an answer is on the way: long enough to kill who waits for it, and shorter than that waits.
+const answerTakes = 700 * time.Millisecond
+
+func lostAnswer() e2etypes.Feature {
+	return feature("an answer is lost", "and nothing is done twice", func(v visit) {
+		v.arm(faults.Fault{Kind: faults.LostAnswer, Class: faults.Write, Service: cloud.Service, At: 1})
+		o := v.make("juniper")
+		const expected = "juniper gets one instance, although the answer to the launch was lost"
+		v.hasOne(expected, longPatience, o, 1)
+		v.ready(expected, longPatience, o, metav1.ConditionTrue)
+		v.atMost(expected, o, 1)
+		v.arm(faults.Fault{Kind: faults.NoAnswer, Class: faults.Write, Service: cloud.Service, At: 1})
+		began := time.Now()
+		v.delete(o)
+		v.goes("juniper goes, although the answer to the first attempt to end its instance never comes: the operator gives up after at most 2 s", longPatience, o)
+		v.Measure("until it gives up and has ended the instance", time.Since(began).Seconds(), "s")
+	})
+}
+
+// behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again.
+const behindFor = time.Second
+
+func cloudBehind() e2etypes.Feature {
+	return feature("the cloud's answers are behind", "and nothing is launched twice", func(v visit) {
+		v.set(func(s *cloud.Settings) { s.Lag = metav1.Duration{Duration: behindFor} })
+		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
+		first, second := v.make("larch"), v.make("laurel")
+		expected := fmt.Sprintf("larch and laurel get one instance each, although the operator was killed after a launch, and an instance is seen only %s after it", behindFor)
+		for _, o := range []order{first, second} {
+			v.hasOne(expected, longPatience, o, 1)
+			v.ready(expected, longPatience, o, metav1.ConditionTrue)
+		}
+		for _, o := range []order{first, second} {
+			v.atMost(expected, o, 1)
+		}
+	})
+}
+
+func tokensForgotten() e2etypes.Feature {
+	return feature("an outage is longer than tokens are kept", "and nothing is launched twice", func(v visit) {
+		o := v.unanswered("magnolia")
+		v.kill()
+		v.OK(v.t, "letting the cloud forget its tokens", v.cloud.Forget(v.ctx))
+		v.disarm()
+		v.start()
+		const expected = "magnolia has one instance, although the operator was killed before it got the answer to the launch, and was down for longer than the cloud keeps the token"
+		v.ready(expected, longPatience, o, metav1.ConditionTrue)
+		one := v.hasOne(expected, longPatience, o, 1)
+		v.tells(expected, longPatience, o, one)
+	})
+}
+
+func statusNoInput() e2etypes.Feature {
+	return feature("somebody writes into the status", "and the operator does not believe it", func(v visit) {
+		somebody := v.decoy(nil)
+		decoy := v.instances(somebody)[0]
+		lie := fmt.Sprintf(`{"status":{"instanceID":%q,"state":"terminated","conditions":null}}`, decoy.ID)
+		unharmed := func(expected string) {
+			v.t.Helper()
+			if len(v.running(somebody)) != 1 {
+				v.fail(expected, fmt.Sprintf("the operator has ended the instance %s of somebody else, which was only in the status", decoy.ID))
+			}
+		}
+		o := v.runs("maple")
+		one := v.instances(o)[0]
+		v.change(o, lie, "status")
+		const corrected = "when somebody writes another instance into the status of maple, the operator writes what is true, and neither launches nor ends anything"
+		v.tells(corrected, longPatience, o, one)
+		v.ready(corrected, longPatience, o, metav1.ConditionTrue)
+		v.atMost(corrected, o, 1)
+		unharmed(corrected)
+
+		v.kill()
+		v.change(o, `{"status":null}`, "status")
+		v.start()
+		const lost = "when the status of maple is lost while the operator is down, nothing is launched, and the status is written again"
+		v.tells(lost, longPatience, o, one)
+		v.atMost(lost, o, 1)
+
+		v.kill()
+		v.change(o, lie, "status")
+		v.delete(o)
+		v.start()
+		const deleted = "when maple is deleted, its own instance ends, whatever the status says"
+		v.goes(deleted, longPatience, o)
+		unharmed(deleted)
+	})
+}
+
+func drift() e2etypes.Feature {
+	return feature("somebody ends an instance", "and another one is launched", func(v visit) {
+		o := v.runs("oak")
+		end := func() {
+			v.t.Helper()
+			_, err := v.cloud.Terminate(v.ctx, v.running(o)[0].ID)
+			v.OK(v.t, "ending an instance", err)
+		}
+		end()
+		const again = "when somebody ends the instance of oak, another one is launched within 2 s or so, and only one"
+		two := v.hasOne(again, longPatience, o, 2)
+		v.tells(again, longPatience, o, two)
+		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
+		end()
+		const killed = "when somebody ends the instance of oak again, one other is launched, although the operator is killed after the launch"
+		three := v.hasOne(killed, longPatience, o, 3)
+		v.tells(killed, longPatience, o, three)
+		v.atMost(killed, o, 3)
+	})
+}
+
+// An operator backs off if it makes a pause of so long, after so many attempts at most.
+const (
+	pause       = 300 * time.Millisecond
+	mostRetries = 25
+)
+
+func backsOff() e2etypes.Feature {
+	return feature("retries back off", "while the cloud throttles", func(v visit) {
+		v.arm(whole(faults.TooManyRequests)...)
+		o := v.make("palm")
+		expected := fmt.Sprintf("while the cloud answers 429, the operator waits longer and longer: after at most %d attempts for %s or more", mostRetries, pause)
+		refused := func() []faults.Entry {
+			return slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != cloud.Service || !e.Injected })
+		}
+		v.until(expected, patience, func() (string, bool) {
+			attempts := refused()
+			if len(attempts) == 0 {
+				return "it has not asked the cloud", false
+			}
+			longest := time.Since(attempts[len(attempts)-1].Time)
+			for i := range len(attempts) - 1 {
+				longest = max(longest, attempts[i+1].Time.Sub(attempts[i].Time))
+			}
+			observed := fmt.Sprintf("%d attempts within %s, and no pause longer than %s", len(attempts),
+				time.Since(attempts[0].Time).Round(time.Millisecond), longest.Round(time.Millisecond))
+			if longest < pause && check.Tries(attempts) > mostRetries {
+				v.fail(expected, observed)
+			}
+			return observed, longest >= pause
+		})
+		v.Measure("attempts before the first long pause", float64(len(refused())), "attempts")
+		v.disarm()
+		v.hasOne("when the cloud does not throttle any more, palm gets its instance", longPatience, o, 1)
+	})
+}
+
+func inFlight() e2etypes.Feature {
+	return feature("deleted while it is launched", "and nothing is left", func(v visit) {
+		slow := v.unanswered("quassia")
+		v.delete(slow)
+		const flight = "when quassia is deleted while the answer to its launch is on the way, the instance ends, and quassia goes"
+		v.goes(flight, longPatience, slow)
+		v.atMost(flight, slow, 1)
+
+		lost := v.unanswered("rowan")
+		v.delete(lost)
+		v.kill()
+		v.disarm()
+		v.start()
+		const unknown = "when rowan is deleted and the operator does not know whether its launch happened, the instance that was launched ends before rowan goes"
+		v.goes(unknown, longPatience, lost)
+
+		forgotten := v.unanswered("rubus")
+		v.delete(forgotten)
+		v.kill()
+		v.OK(v.t, "letting the cloud forget its tokens", v.cloud.Forget(v.ctx))
+		v.disarm()
+		v.start()
+		const none = "when rubus is deleted while the operator is down for longer than the cloud keeps tokens, the instance that was launched ends before rubus goes"
+		v.goes(none, longPatience, forgotten)
+		v.Settle(v.ctx, v.t)
+		for _, o := range []order{slow, lost, forgotten} {
+			if running := v.running(o); len(running) > 0 {
+				v.fail("nothing runs for objects that are gone", v.bill(o))
+			}
+		}
+	})
+}
+
+func imported() e2etypes.Feature {
+	return feature("an instance is imported", "unless it belongs to another", func(v visit) {
+		theirs := v.decoy(nil)
+		one := v.instances(theirs)[0]
+		o := v.create("spruce", map[string]any{"instanceID": one.ID})
+		const expected = "spruce imports the instance that spec.instanceID names: nothing is launched, and the instance gets the tag " + ownerTag
+		v.ready(expected, patience, o, metav1.ConditionTrue)
+		v.until(expected, patience, func() (string, bool) {
+			now := v.instances(theirs)[0]
+			return fmt.Sprintf("its tags are %v", now.Tags), now.Tags[ownerTag] == o.uid
+		})
+		v.tells(expected, patience, o, one)
+		everything, err := v.cloud.List(v.ctx, ownerTag, o.uid)
+		v.OK(v.t, "listing the instances", err)
+		if len(everything) != 1 {
+			v.fail(expected, fmt.Sprintf("there are %d instances with the tag of spruce", len(everything)))
+		}
+
+		foreign := v.decoy(map[string]string{ownerTag: "somebody-else"})
+		for name, id := range map[string]string{"sumac": v.instances(foreign)[0].ID, "sycamore": one.ID, "sapodilla": "i-there-is-none"} {
+			wrong := v.create(name, map[string]any{"instanceID": id})
+			what := name + " can't import an instance that belongs to another"
+			if name == "sapodilla" {
+				what = name + " can't import an instance that there is not"
+			}
+			v.ready(what, longPatience, wrong, metav1.ConditionFalse)
+			v.delete(wrong)
+			v.until(what+", and goes when it is deleted", longPatience, func() (string, bool) {
+				_, there := v.find(wrong)
+				return name + " is still there", !there
+			})
+		}
+		const unharmed = "an instance that belongs to another is not ended"
+		if len(v.running(foreign)) != 1 || len(v.running(theirs)) != 1 {
+			v.fail(unharmed, "it was ended when an object was deleted that could not import it")
+		}
+		v.delete(o)
+		v.until("when spruce is deleted, the instance that it imported ends, and spruce goes", longPatience, func() (string, bool) {
+			_, there := v.find(o)
+			running := v.running(theirs)
+			if !there && len(running) > 0 {
+				v.fail("when spruce is deleted, the instance that it imported ends before it goes", "spruce is gone, and "+one.ID+" still runs")
+			}
+			return "it is still there", !there
+		})
+	})
+}
+
+func paused() e2etypes.Feature {
+	return feature("a CloudInstance is paused", "and nothing happens in the cloud", func(v visit) {
+		spec := v.wanted("teak")
+		spec["paused"] = true
+		o := v.create("teak", spec)
+		other := v.runs("tulip") // by then it has seen teak
+		v.Settle(v.ctx, v.t)
+		if len(v.instances(o)) > 0 {
+			v.fail("while teak is paused, nothing is launched for it", v.bill(o))
+		}
+		v.change(o, `{"spec":{"paused":false}}`)
+		v.hasOne("when teak is not paused any more, its instance is launched", longPatience, o, 1)
+		v.ready("when teak is not paused any more", longPatience, o, metav1.ConditionTrue)
+
+		v.change(o, `{"spec":{"paused":true}}`)
+		v.Settle(v.ctx, v.t)
+		v.delete(o)
+		v.delete(other)
+		v.goes("tulip, which is not paused, goes when it is deleted", longPatience, other)
+		v.Settle(v.ctx, v.t)
+		const stays = "while teak is paused, it stays when it is deleted, and its instance runs"
+		if _, there := v.find(o); !there || len(v.running(o)) != 1 {
+			v.fail(stays, fmt.Sprintf("it is there: %t; %s", there, v.bill(o)))
+		}
+		v.change(o, `{"spec":{"paused":false}}`)
+		v.goes("when teak, which was deleted, is not paused any more, its instance ends, and it goes", longPatience, o)
+	})
+}
+
+// listBehind is how long an operator that was started again knows only what was before.
+const listBehind = 500 * time.Millisecond
+
+func oldNews() e2etypes.Feature {
+	return feature("the operator starts with an old list", "and launches nothing for what has gone", oldList)
+}
+
+// oldList is about an operator that is started again while the API server that it asks is behind the others, as one of three may be
+// (kubernetes issue 59848). Its cache begins with an object that has gone in the meantime.
+func oldList(v visit) {
+	o := v.runs("willow")
+	v.Settle(v.ctx, v.t)
+	before, err := v.objects.List(v.ctx, metav1.ListOptions{})
+	v.OK(v.t, "listing the CloudInstances", err)
+	v.delete(o)
+	v.goes("when willow is deleted, its instance ends, and it goes", longPatience, o)
+	v.kill()
+	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{
+		Kind: faults.Behind, Class: faults.Read, Service: faults.API,
+		Version: before.GetResourceVersion(), For: metav1.Duration{Duration: listBehind},
+	}}}))
+	v.start()
+	// Events arrive in order: when it knows of this one, it knows that willow has gone.
+	other := v.make("yew")
+	const expected = "nothing is launched for willow, which has gone, although the operator was started again and at first still saw it"
+	v.ready("yew gets its instance", longPatience, other, metav1.ConditionTrue)
+	v.Settle(v.ctx, v.t)
+	v.atMost(expected, o, 1)
+	if len(v.running(o)) > 0 {
+		v.fail(expected, v.bill(o))
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command manager runs the cloud instance operator. It only wires: the work is done in internal/controller.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	cloudv1alpha1 "lva.io/operators/solutions/11-workspace/api/v1alpha1"
+	"lva.io/operators/solutions/11-workspace/internal/cloud"
+	"lva.io/operators/solutions/11-workspace/internal/controller"
+	// +kubebuilder:scaffold:imports
+)
+
+// kubebuilder adds what belongs to another API or webhook at the scaffold marks, and expects the names scheme, setupLog and mgr.
+
+var (
+	scheme   = runtime.NewScheme()
+	setupLog = ctrl.Log.WithName("setup")
+)
+
+func init() {
+	// The scheme knows the kinds that this operator talks about; it needs no others.
+	utilruntime.Must(cloudv1alpha1.AddToScheme(scheme))
+	// +kubebuilder:scaffold:scheme
+}
+
+func main() {
+	var options ctrl.Options
+	flag.StringVar(&options.Metrics.BindAddress, "metrics-bind-address", "0", "address of the metrics; 0: none")
+	flag.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of the probes; 0: none")
+	flag.BoolVar(&options.LeaderElection, "leader-elect", false, "of several operators, let one at a time do the work")
+	logging := zap.Options{Development: true}
+	logging.BindFlags(flag.CommandLine)
+	flag.Parse()
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+
+	if err := run(options); err != nil {
+		setupLog.Error(err, "The operator cannot go on")
+		os.Exit(1)
+	}
+}
+
+func run(options ctrl.Options) error {
+	options.Scheme = scheme
+	options.LeaderElectionID = "cloudinstance.cloud.lva.io"
+
+	// The manager holds what all controllers share: the connection to the API server, and a cache of what it says.
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the API server (is KUBECONFIG set?): %w", err)
+	}
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	url := os.Getenv("CLOUD_URL")
+	if url == "" {
+		return errors.New("CLOUD_URL is not set: it says where the cloud is, for example http://127.0.0.1:8080")
+	}
+	reconciler := &controller.CloudInstanceReconciler{
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Scheme:    mgr.GetScheme(),
+		// A cloud that takes a call and never answers must not hold us up for ever: other objects are waiting.
+		Cloud: cloud.NewClient(url, time.Second),
+	}
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the cloudinstance controller: %w", err)
+	}
+	// +kubebuilder:scaffold:builder
+
+	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
+		return fmt.Errorf("set up the liveness probe: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("readyz", healthz.Ping); err != nil {
+		return fmt.Errorf("set up the readiness probe: %w", err)
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}

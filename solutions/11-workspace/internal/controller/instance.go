@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	cloudv1alpha1 "lva.io/operators/solutions/11-workspace/api/v1alpha1"
+	"lva.io/operators/solutions/11-workspace/internal/cloud"
+)
+
+// ownerTag is the tag by which an instance is found again when everything else was forgotten. Its value is the UID of the CloudInstance, which
+// no other object ever has.
+const ownerTag = "cloud.lva.io.owner"
+
+// ensure sees to it that a CloudInstance has its instance, and returns that as the cloud shows it. Nil without an error: the cloud does not
+// show it yet.
+func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
+	workspace, err := r.workspace(ctx, object)
+	if err == nil && workspace == nil {
+		workspace, err = r.openWorkspace(ctx, object)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if workspace.InstanceID == "" {
+		return r.launch(ctx, object, workspace)
+	}
+	instance, err := r.Cloud.Get(ctx, workspace.InstanceID)
+	//lab:begin not-found
+	if cloud.IsNotFound(err) && object.Spec.InstanceID == "" {
+		return nil, nil //nolint:nilnil // The cloud has told us this ID: its answer is behind, and we look again.
+	}
+	//lab:else
+	// // TODO(lab): 3. The cloud's answers may be behind: that it does not know an ID which it has told us (unlike one that somebody wrote into
+	// // spec.instanceID) means that we have to look again later.
+	//lab:end
+	if err != nil {
+		return nil, fmt.Errorf("look at instance %s: %w", workspace.InstanceID, err)
+	}
+	if object.Spec.InstanceID != "" {
+		return instance, r.claim(ctx, object, instance)
+	}
+	//lab:begin drift
+	if instance.State == cloud.Terminated {
+		// Somebody else has ended it, and the spec still wants one.
+		if err := r.renew(ctx, workspace); err != nil {
+			return nil, err
+		}
+		return r.launch(ctx, object, workspace)
+	}
+	//lab:else
+	// // TODO(lab): 6. Somebody may have ended the instance, by hand. The spec still wants one: renew the Workspace, then launch.
+	//lab:end
+	return instance, nil
+}
+
+// launch finds out what became of the launch that the Workspace announces, or sends it, and records the result. It may be cut off anywhere and
+// called again, by a process that knows nothing but the Workspace.
+func (r *CloudInstanceReconciler) launch(
+	ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace,
+) (*cloud.Instance, error) {
+	//lab:begin launch
+	// First the tag, then the token. The list may be behind by moments, and the token is forgotten after minutes: what the one does not know
+	// the other does.
+	instance, err := r.find(ctx, object)
+	if err == nil && instance == nil {
+		instance, err = r.Cloud.Launch(ctx, cloud.Launch{
+			Token: workspace.Nonce, Type: object.Spec.Type, Image: object.Spec.Image, Tags: map[string]string{ownerTag: string(object.UID)},
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("launch an instance: %w", err)
+	}
+	if err := r.record(ctx, workspace, instance.ID); err != nil {
+		return nil, err
+	}
+	return instance, nil
+	//lab:else
+	// // TODO(lab): 3. Look for an instance of this object in the cloud (find). If there is none, launch one: with the nonce of the Workspace as
+	// // its token, and the object's UID in its ownerTag. Record its ID (record) before you return it.
+	// return nil, nil
+	//lab:end
+}
+
+// find looks for an instance of a CloudInstance that has not ended. Nil: the cloud does not show one.
+func (r *CloudInstanceReconciler) find(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloud.Instance, error) {
+	//lab:begin find
+	all, err := r.Cloud.List(ctx, ownerTag, string(object.UID))
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].State != cloud.Terminated {
+			return &all[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // none is an answer
+	//lab:else
+	// // TODO(lab): 3. List the instances with the object's UID in their ownerTag, and return one that is not terminated.
+	// return nil, nil
+	//lab:end
+}
+
+// claim makes an imported instance the object's, by a tag that it can get only once.
+func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error {
+	//lab:begin claim
+	if instance.Tags[ownerTag] == string(object.UID) {
+		return nil
+	}
+	if err := r.Cloud.Tag(ctx, instance.ID, ownerTag, string(object.UID)); err != nil {
+		return fmt.Errorf("import instance %s: %w", instance.ID, err)
+	}
+	return nil
+	//lab:else
+	// // TODO(lab): 8. Unless it has our tag, give it to the instance. The cloud refuses that if it belongs to another.
+	// return nil
+	//lab:end
+}
+
+// end ends the instance of a CloudInstance that is being deleted.
+func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace) error {
+	//lab:begin end
+	if workspace.InstanceID == "" {
+		// A launch was announced, and nobody knows whether it happened. The way to know is to launch: then there is an instance, and exactly one.
+		if _, err := r.launch(ctx, object, workspace); err != nil {
+			return err
+		}
+	}
+	if object.Spec.InstanceID != "" {
+		// It was imported, or was to be. What belongs to another, or was never there, is not ours to end.
+		err := r.Cloud.Tag(ctx, workspace.InstanceID, ownerTag, string(object.UID))
+		if cloud.IsConflict(err) || cloud.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("make sure that instance %s is ours: %w", workspace.InstanceID, err)
+		}
+	}
+	if err := r.Cloud.Terminate(ctx, workspace.InstanceID); err != nil {
+		return fmt.Errorf("end instance %s: %w", workspace.InstanceID, err)
+	}
+	return nil
+	//lab:else
+	// // TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may have happened whose
+	// // answer nobody got: finish it first. And do not terminate an imported instance that has somebody else's ownerTag.
+	// return nil
+	//lab:end
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cloudv1alpha1 "lva.io/operators/solutions/11-workspace/api/v1alpha1"
+)
+
+// workspace reads the Workspace of a CloudInstance past the cache: nil if there is none. One of an earlier CloudInstance of this name is an
+// error, until it has gone.
+func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
+	//lab:begin workspace
+	workspace := &cloudv1alpha1.Workspace{}
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(object), workspace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // none is an answer
+	case err != nil:
+		return nil, fmt.Errorf("read the workspace: %w", err)
+	case !metav1.IsControlledBy(workspace, object):
+		return nil, errors.New("there is a workspace of this name that belongs to another object, maybe to an earlier one that is just going")
+	}
+	return workspace, nil
+	//lab:else
+	// // TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If there
+	// // is one that is not controlled by this object (metav1.IsControlledBy), return an error.
+	// return nil, nil
+	//lab:end
+}
+
+// openWorkspace creates the Workspace of a CloudInstance, with the nonce of the launch that comes next; or, where an instance is imported,
+// with its ID.
+func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
+	//lab:begin open-workspace
+	// The cache may be behind. If the object has gone in the meantime, and its Workspace with it, a launch would be for nobody.
+	if err := r.current(ctx, object); err != nil {
+		return nil, err
+	}
+	workspace := &cloudv1alpha1.Workspace{
+		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace},
+		InstanceID: object.Spec.InstanceID,
+	}
+	if workspace.InstanceID == "" {
+		workspace.Nonce = newNonce()
+	}
+	if err := ctrl.SetControllerReference(object, workspace, r.Scheme); err != nil {
+		return nil, fmt.Errorf("make the workspace the object's: %w", err)
+	}
+	if err := r.Create(ctx, workspace); err != nil {
+		return nil, fmt.Errorf("create the workspace: %w", err)
+	}
+	return workspace, nil
+	//lab:else
+	// // TODO(lab): 2. First: is the object still there, and not being deleted (current, below)? Then create a Workspace of the same name and
+	// // namespace, controlled by the object (ctrl.SetControllerReference), with newNonce(); or with spec.instanceID, if that is given.
+	// return &cloudv1alpha1.Workspace{}, nil
+	//lab:end
+}
+
+// newNonce is a client token that nobody has ever used.
+func newNonce() string { return string(uuid.NewUUID()) }
+
+// current returns an error unless the object is there as the cache has it: the same one, and not being deleted.
+func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
+	var current cloudv1alpha1.CloudInstance
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(object), &current); err != nil {
+		return fmt.Errorf("ask the API server for the object: %w", err)
+	}
+	if current.UID != object.UID || !current.DeletionTimestamp.IsZero() {
+		return errors.New("the cache is behind: nothing is launched until it knows the object as it is now")
+	}
+	return nil
+}
+
+// record writes the result of a launch down, and with that removes the nonce. The update carries the resource version that was read: who has
+// an older Workspace in hand gets a conflict.
+func (r *CloudInstanceReconciler) record(ctx context.Context, workspace *cloudv1alpha1.Workspace, instanceID string) error {
+	//lab:begin record
+	workspace.Nonce, workspace.InstanceID = "", instanceID
+	if err := r.Update(ctx, workspace); err != nil {
+		return fmt.Errorf("record instance %s in the workspace: %w", instanceID, err)
+	}
+	return nil
+	//lab:else
+	// // TODO(lab): 3. Put the ID into the Workspace, remove the nonce, and update it.
+	// return nil
+	//lab:end
+}
+
+// renew prepares another launch, since the instance of the last one has ended.
+func (r *CloudInstanceReconciler) renew(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
+	//lab:begin renew
+	workspace.Nonce, workspace.InstanceID = newNonce(), ""
+	if err := r.Update(ctx, workspace); err != nil {
+		return fmt.Errorf("write another nonce into the workspace: %w", err)
+	}
+	return nil
+	//lab:else
+	// // TODO(lab): 6. The token of the last launch stands for an instance that has ended: another launch needs another nonce, and it has to be
+	// // written before that, as the first one.
+	// return nil
+	//lab:end
+}
+
+// discard deletes a Workspace of which nothing is left to be remembered. The garbage collector would, too, when the object has gone; but then
+// it may be there when somebody creates an object of this name again.
+func (r *CloudInstanceReconciler) discard(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
+	if err := r.Delete(ctx, workspace, client.Preconditions{UID: &workspace.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the workspace: %w", err)
+	}
+	return nil
+}
