@@ -337,6 +337,8 @@ func driftService() types.Feature {
 func othersFields() types.Feature {
 	return features.New("what others own is left alone").
 		Assess("while the greeting changes", check.Assess(assess(func(v visit) {
+			v.begin()
+			v.occupy()
 			c := v.penned()
 			deployment, _ := v.herd.deployment(c)
 			deployments := v.herd.Client.AppsV1().Deployments(c.Namespace)

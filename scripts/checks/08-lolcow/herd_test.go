@@ -37,10 +37,14 @@ type herd struct {
 	random *rand.Rand
 	ports  *workload.Ports
 	names  int
-	// first is a Lolcow whose page is served, for checks that need one; nil: there is none, or a check that failed has changed it.
+	// first is a Lolcow whose page is for checks that need one; nil: there is none, or a check that failed has changed it. shown says that
+	// the page was seen.
 	first *cow
-	// patients are Lolcows of the sickbay that a later check needs, begun with the first: their Pods start while other checks run.
+	shown bool
+	// patients are Lolcows of the sickbay that a later check needs, begun with the first.
 	patients *patients
+	// teller is a Lolcow without a greeting; nil: there is none.
+	teller *cow
 	// dirty says that the check that runs has not come to its end.
 	dirty bool
 	// taken is a Lolcow whose port another Service has, or had; nil: there is none.
@@ -120,7 +124,7 @@ func (c *cow) New() *unstructured.Unstructured {
 // have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
-		h.first, h.patients = nil, nil
+		h.first, h.patients, h.teller = nil, nil, nil
 		if h.taken != nil {
 			h.taken.end()
 			h.taken = nil
@@ -130,6 +134,9 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	var kept []*cow
 	if h.first != nil {
 		kept = append(kept, h.first)
+	}
+	if h.teller != nil {
+		kept = append(kept, h.teller)
 	}
 	if h.patients != nil {
 		kept = append(kept, h.patients.image, h.patients.crash)
@@ -298,23 +305,34 @@ func said(page string) string {
 	return strings.Join(lines, " ")
 }
 
+// begin makes the Lolcows whose pages and Pods are looked at, if that has not been done and a Pod can run. Their Pods start while other checks
+// run: those that neither count what the operator does nor wait until it is at rest.
+func (v visit) begin() {
+	v.t.Helper()
+	h := v.herd
+	if h.first != nil || h.Node == "" {
+		return
+	}
+	h.first, h.shown = v.make(h.draw(meadow)), false
+	tricky := h.draw(sickbay)
+	tricky.greeting = h.drawTricky()
+	h.patients = &patients{image: v.make(tricky), crash: v.make(h.draw(sickbay))}
+}
+
 // served is the first of the herd: a Lolcow whose page is served.
 func (v visit) served() *cow {
 	v.t.Helper()
 	v.needsNode()
-	if v.herd.first == nil {
-		c := v.make(v.herd.draw(meadow))
-		if v.herd.patients == nil {
-			v.herd.patients = &patients{image: v.make(v.herd.draw(sickbay)), crash: v.make(v.herd.draw(sickbay))}
-		}
-		v.asSpecified(c)
-		v.shows(c)
-		v.herd.first = c
+	v.begin()
+	if !v.herd.shown {
+		v.asSpecified(v.herd.first)
+		v.shows(v.herd.first)
+		v.herd.shown = true
 	}
 	return v.herd.first
 }
 
-// patients are two Lolcows with whose Pods something will be wrong.
+// patients are two Lolcows with whose Pods something will be wrong. The greeting of image is a tricky one.
 type patients struct {
 	image, crash *cow
 	// admitted says that things go wrong with both.

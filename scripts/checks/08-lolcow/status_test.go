@@ -82,11 +82,8 @@ func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 func (v visit) admit() bool {
 	v.t.Helper()
 	v.needsNode()
+	v.begin()
 	p := v.herd.patients
-	if p == nil {
-		p = &patients{image: v.make(v.herd.draw(sickbay)), crash: v.make(v.herd.draw(sickbay))}
-		v.herd.patients = p
-	}
 	if !p.admitted && v.herd.rolledOut(p.image) && v.herd.rolledOut(p.crash) {
 		v.sidecars(p.image, shade(1), corev1.Container{Name: "parasol", Image: missingImage})
 		v.sidecars(p.crash, shade(2), corev1.Container{
@@ -134,7 +131,6 @@ func degradedImage() types.Feature {
 	return features.New("an image that can't be pulled is reported").
 		Assess("by name, until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().image
-			v.occupy()
 			v.conditions(c, "somebody has added a container whose image there is not", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{missingImage}})
 			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: availableType, Status: "True"})
@@ -155,7 +151,9 @@ func degradedCrash() types.Feature {
 func quota() types.Feature {
 	return features.New("a quota that lets no Pod in is reported").
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
-			v.occupy()
+			if v.herd.Node != "" {
+				v.teller() // of whom the check fortune tells
+			}
 			c := v.make(v.herd.draw(paddock))
 			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}},
 				workload.Wanted{Of: availableType, Status: "False"})

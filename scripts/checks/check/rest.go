@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/operatorlog"
 )
@@ -27,6 +28,11 @@ const (
 	// runs four or five times; one that is called again after a millisecond, hundreds of times, or 60 on a very busy machine.
 	restRuns = 40
 	restCPU  = restWindow / 4
+	// restTail is for how long an operator may still be at work: a window that it spoils then is given up at once. Later each window is waited
+	// for to its end, so that one who asks twice a second is not at rest when he is late once.
+	restTail = time.Second
+	// restLook is how often it is looked meanwhile how busy it is.
+	restLook = 50 * time.Millisecond
 	// slowWindows is how many times as long as it was ever silent at work an operator must be at rest, and slowRest the most that is
 	// waited for that: between two writes of a slow one nothing happens, and yet it is not at rest.
 	slowWindows = 3
@@ -55,15 +61,21 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 	window = max(window, min(slowWindows*slowness, slowRest).Round(10*time.Millisecond))
 	share := window.Seconds() / restWindow.Seconds()
 	mostRuns, mostCPU := int(restRuns*share), restCPU.Seconds()*share
+	tail := time.Now().Add(restTail)
 	giveUp := time.Now().Add(max(restLimit, min(slowFactor*slowness, slowLimit)))
 	for {
+		seen := c.Audit.Last(c.OperatorRequests())
 		mark, began := c.Audit.Now(), time.Now()
 		before, err := c.Operator.usage(ctx)
 		c.OK(t, "measuring the operator", err)
-		if began.Before(giveUp) {
-			c.hush(ctx, t, window)
+		busy := func(after protocol.Usage) bool {
+			return before.Known && after.Known && window >= restWindow && (after.Runs-before.Runs > mostRuns || after.CPU-before.CPU > mostCPU)
+		}
+		whole := true
+		if began.Before(tail) {
+			whole = c.hush(ctx, t, window, seen, busy)
 		} else {
-			c.Pause(ctx, t, window) // all of it, to count the requests
+			c.Pause(ctx, t, window)
 		}
 		after, err := c.Operator.usage(ctx)
 		c.OK(t, "measuring the operator", err)
@@ -72,9 +84,8 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 		c.OK(t, "reading the log of requests", err)
 		silent := len(requests) == 0 && last.Before(began)
 		runs, cpu := after.Runs-before.Runs, after.CPU-before.CPU
-		busy := before.Known && after.Known && window >= restWindow && (runs > mostRuns || cpu > mostCPU)
 		switch {
-		case silent && !busy:
+		case whole && silent && !busy(after):
 			return
 		case time.Now().Before(giveUp):
 		case len(requests) > 0:
@@ -92,22 +103,28 @@ func (c *Check) atRest(ctx context.Context, t *testing.T, window time.Duration) 
 	}
 }
 
-// hush waits for a window in which the operator sends no request. It ends as soon as there is one: then another window begins, and what is left
-// of this one need not be waited for.
-func (c *Check) hush(ctx context.Context, t *testing.T, window time.Duration) {
+// hush waits for a window in which no request of the operator comes after the last one that was seen, and it is not busy. It ends as soon as
+// there is one, or it has been busy, and reports false: then another window begins, and what is left of this one need not be waited for.
+func (c *Check) hush(ctx context.Context, t *testing.T, window time.Duration, seen time.Time, busy func(protocol.Usage) bool) (whole bool) {
 	t.Helper()
-	began := time.Now()
-	end := time.NewTimer(window)
+	end, look := time.NewTimer(window), time.NewTicker(restLook)
 	defer end.Stop()
+	defer look.Stop()
 	for {
 		changed := c.Audit.Changed()
-		if c.Audit.Last(c.OperatorRequests()).After(began) {
-			return
+		if !c.Audit.Last(c.OperatorRequests()).Equal(seen) {
+			return false
 		}
 		select {
 		case <-changed:
+		case <-look.C:
+			now, err := c.Operator.usage(ctx)
+			c.OK(t, "measuring the operator", err)
+			if busy(now) {
+				return false
+			}
 		case <-end.C:
-			return
+			return true
 		case <-ctx.Done():
 			c.OK(t, "waiting", context.Cause(ctx))
 		}

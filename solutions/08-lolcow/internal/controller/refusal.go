@@ -70,9 +70,10 @@ func aboutNodePort(err error) bool {
 	//lab:end
 }
 
-// How long to wait before what was refused is tried again: at first shortly, then twice as long each time.
+// How long to wait before what was refused is tried again: at first shortly, since a Service that was deleted gives its port back a moment
+// later; then twice as long each time.
 const (
-	firstWait   = time.Second
+	firstWait   = 200 * time.Millisecond
 	longestWait = 10 * time.Second
 )
 
