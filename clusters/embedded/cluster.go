@@ -35,9 +35,10 @@ type Cluster struct {
 	// Version is the Kubernetes release.
 	Version string
 
-	config *rest.Config
-	scope  *process.Scope
-	port   *reservation
+	config  *rest.Config
+	scope   *process.Scope
+	port    *reservation
+	hasNode bool
 
 	// end ends what still goes on of the start, working is closed when nothing does, and err is then why it failed.
 	end     context.CancelFunc
@@ -100,6 +101,7 @@ func startPrepared(ctx context.Context, program *multicall.Program, how manner) 
 // is ready.
 func start(ctx context.Context, program *multicall.Program, scope *process.Scope, how manner) (*Cluster, error) {
 	c := newCluster(program, scope)
+	c.hasNode = how.node != nil
 	if err := c.startServer(ctx, program, how); err != nil {
 		close(c.working)
 		_ = c.Stop()

@@ -51,10 +51,7 @@ type Meanwhile func(ctx context.Context, c *Cluster) error
 // StartWithNode is Start for who makes Pods: it returns when a node is Ready, too, and when all that is done meanwhile is done. The
 // first error of any of them stops the cluster. It is a *node.Unavailable where there can be no node.
 func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, meanwhile ...Meanwhile) (*Cluster, error) {
-	if parts.Unavailable != nil {
-		return nil, parts.Unavailable
-	}
-	c, err := startPrepared(ctx, program, manner{scheduler: true, node: &parts})
+	c, err := StartServerWithNode(ctx, program, parts)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +68,18 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 	}
 	return c, nil
 }
+
+// StartServerWithNode is StartServer for who makes Pods, and need not see them run at first: controllers, node and scheduler follow by
+// themselves; if they don't, Failed says why. It is a *node.Unavailable where there can be no node.
+func StartServerWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
+	if parts.Unavailable != nil {
+		return nil, parts.Unavailable
+	}
+	return startPrepared(ctx, program, manner{scheduler: true, node: &parts})
+}
+
+// HasNode reports whether the cluster was started with a node, which may not be Ready yet.
+func (c *Cluster) HasNode() bool { return c.hasNode }
 
 // Runtime is the socket of the node's container runtime (the CRI), where there is a node. Only the cluster's user can connect.
 func (c *Cluster) Runtime() string { return filepath.Join(c.Dir, "cri.sock") }

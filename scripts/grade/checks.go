@@ -85,7 +85,7 @@ func (r *run) runChecks(ctx context.Context, s *subject, run protocol.Run, gone 
 	if err := r.handOver(s, &run); err != nil {
 		return nil, err
 	}
-	run.AuditLog, run.AuditLate = s.cluster.AuditLog, s.cluster.AuditLate
+	run.AuditLog, run.AuditLate, run.NodeFollows = s.cluster.AuditLog, s.cluster.AuditLate, s.cluster.NodeFollows
 	file := filepath.Join(s.workshop.Scope.Dir, "run.json")
 	content, err := json.Marshal(run)
 	if err != nil {

@@ -121,10 +121,20 @@ func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Co
 	}
 }
 
-// clusterBeside is clusterWithNode for a lab whose operator is a process. Where this machine can have no node, and no add-on needs one, it is
-// a cluster without: what is about objects can be graded, and the checks say what can't.
+// clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons nobody waits for the node: the first checks are of
+// objects. Where this machine can have no node, and no add-on needs one, it is a cluster without: what is about objects can be graded, and the
+// checks say what can't.
 func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	withNode := clusterWithNode(here, lab)
+	if len(lab.Addons) == 0 {
+		withNode = func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+			parts, err := here.EnsureNode(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return embedded.StartServerWithNode(ctx, here.ControlPlane, parts)
+		}
+	}
 	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
 		cluster, err := withNode(ctx, say)
 		unavailable, without := errors.AsType[*clusternode.Unavailable](err)

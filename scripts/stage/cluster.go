@@ -25,6 +25,8 @@ type Cluster struct {
 	AuditLog string
 	// AuditLate says that the file is a copy, which comes a moment late.
 	AuditLate bool
+	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
+	NodeFollows bool
 	// Recorder writes the audit log where the API server's own can't be had. Default: nobody has to.
 	Recorder *audit.Recorder
 	// FrontProxy are the files by which the API server comes to aggregated API servers. Default: they can't be had.

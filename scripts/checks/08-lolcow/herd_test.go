@@ -60,7 +60,7 @@ type herdKey struct{}
 func herdOf(ctx context.Context) *herd { return ctx.Value(herdKey{}).(*herd) }
 
 func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
-	owners, err := workload.Open(ctx, suite.Config, lolcows)
+	owners, err := workload.Open(ctx, suite.Config, lolcows, suite.NodeFollows)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,9 @@ func (v visit) remove(c *cow) {
 // needsNode skips the check where no Pod can run.
 func (v visit) needsNode() {
 	v.t.Helper()
-	if v.herd.Node == "" {
+	there, err := v.herd.AwaitNode(v.ctx)
+	v.OK(v.t, "waiting for the node", err)
+	if !there {
 		v.Skip(v.t, "the cluster has no node on which a Pod could run (`make up NODE=1` says why)")
 	}
 }
@@ -310,7 +312,7 @@ func said(page string) string {
 func (v visit) begin() {
 	v.t.Helper()
 	h := v.herd
-	if h.first != nil || h.Node == "" {
+	if h.first != nil || !h.RunsPods() {
 		return
 	}
 	h.first, h.shown = v.make(h.draw(meadow)), false

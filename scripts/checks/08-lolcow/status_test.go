@@ -151,7 +151,7 @@ func degradedCrash() types.Feature {
 func quota() types.Feature {
 	return features.New("a quota that lets no Pod in is reported").
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
-			if v.herd.Node != "" {
+			if v.herd.RunsPods() {
 				v.teller() // of whom the check fortune tells
 			}
 			c := v.make(v.herd.draw(paddock))

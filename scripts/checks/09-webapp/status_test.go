@@ -261,7 +261,9 @@ func (v visit) answers(a *app) {
 func page() frameworktypes.Feature {
 	return features.New("the web server answers").
 		Assess("at the node port of the spec", check.Assess(assess(func(v visit) {
-			if v.town.Node == "" {
+			there, err := v.town.AwaitNode(v.ctx)
+			v.OK(v.t, "waiting for the node", err)
+			if !there {
 				v.Skip(v.t, "the cluster has no node on which a Pod could run (`make up NODE=1` says why)")
 			}
 			a := v.town.first

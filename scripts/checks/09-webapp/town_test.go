@@ -89,7 +89,7 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 	if !t.serves(webapps.Resource) {
 		return t, nil // That is for the first check to tell.
 	}
-	if t.Owners, err = workload.Open(ctx, suite.Config, webapps); err != nil {
+	if t.Owners, err = workload.Open(ctx, suite.Config, webapps, suite.NodeFollows); err != nil {
 		return nil, err
 	}
 	if t.ports, err = t.FreePorts(ctx, t.random); err != nil {
@@ -104,7 +104,7 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 		return nil, err
 	}
 	// What comes of them is for the checks.
-	if t.Node != "" {
+	if t.RunsPods() {
 		first := t.draw(street)
 		first.image = serverImage
 		if first.object, err = t.Create(ctx, first.New()); err == nil {

@@ -56,6 +56,8 @@ type Suite struct {
 	Kubectl, Kubeconfig string
 	// Shared says that the cluster has other users.
 	Shared bool
+	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
+	NodeFollows bool
 	// Freezer is the freezer, past all faults. Nil in a lab without one, and in one whose checks deploy the submission.
 	Freezer *freezer.Client
 	// Cloud is the cloud's console, past all faults. Nil in a lab without one.
@@ -227,7 +229,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, NodeFollows: run.NodeFollows, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},

@@ -32,6 +32,8 @@ type Run struct {
 	AuditLog string `json:"auditLog"`
 	// AuditLate says that it is a copy, which comes a moment late.
 	AuditLate bool `json:"auditLate,omitempty"`
+	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
+	NodeFollows bool `json:"nodeFollows,omitempty"`
 	// OperatorUser is the user name by which the API server, and so the audit log, knows the operator.
 	OperatorUser string `json:"operatorUser"`
 	// Rules are those of the role that the operator's markers generate.

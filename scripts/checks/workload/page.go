@@ -67,7 +67,7 @@ const notUpgraded = "invalid upgrade response"
 func (o *Owners) ask(ctx context.Context, port int32, header http.Header) (code int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	url := fmt.Sprintf("%s/api/v1/nodes/http:%s:%d/proxy/", strings.TrimSuffix(o.host, "/"), o.Node, port)
+	url := fmt.Sprintf("%s/api/v1/nodes/http:%s:%d/proxy/", strings.TrimSuffix(o.host, "/"), o.node, port)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/existing"
 )
 
@@ -44,25 +45,26 @@ type Owners struct {
 	Client   kubernetes.Interface
 	Dynamic  dynamic.Interface
 	Resource schema.GroupVersionResource
-	// Node is the name of a node that is ready; empty: there is none, and no Pod can run.
-	Node string
 
-	host      string
-	pages     *http.Client
-	informers map[schema.GroupVersionResource]cache.SharedIndexInformer
-	mutex     sync.Mutex
-	changed   chan struct{}
-	sent      map[types.NamespacedName]time.Time // creates that the watch has not told of yet
-	lag       time.Duration
+	// node is the name of a node that is ready, or empty. nodeFollows says that there will be one.
+	node        string
+	nodeFollows bool
+	host        string
+	pages       *http.Client
+	informers   map[schema.GroupVersionResource]cache.SharedIndexInformer
+	mutex       sync.Mutex
+	changed     chan struct{}
+	sent        map[types.NamespacedName]time.Time // creates that the watch has not told of yet
+	lag         time.Duration
 }
 
 // syncTimeout is for the first lists, which take some milliseconds.
 const syncTimeout = 10 * time.Second
 
-// Open begins to watch, until the context ends.
-func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource) (*Owners, error) {
+// Open begins to watch, until the context ends. nodeFollows says that a node becomes ready by itself, if none is.
+func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, nodeFollows bool) (*Owners, error) {
 	o := &Owners{
-		Resource: resource, host: config.Host, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
+		Resource: resource, host: config.Host, nodeFollows: nodeFollows, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
 		changed: make(chan struct{}), sent: map[types.NamespacedName]time.Time{},
 	}
 	var err error
@@ -95,16 +97,46 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 				watched.Resource, syncTimeout, watched.Resource, watched.GroupVersion())
 		}
 	}
+	return o, o.findNode(ctx)
+}
+
+// RunsPods reports whether Pods run in the cluster, now or soon.
+func (o *Owners) RunsPods() bool { return o.node != "" || o.nodeFollows }
+
+const (
+	// nodeTimeout is how long a node may take that follows. It takes about a second.
+	nodeTimeout = time.Minute
+	nodePoll    = 50 * time.Millisecond
+)
+
+// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run.
+func (o *Owners) AwaitNode(ctx context.Context) (bool, error) {
+	if o.node != "" || !o.nodeFollows {
+		return o.node != "", nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, nodeTimeout, fmt.Errorf("it is not after %s", nodeTimeout))
+	defer cancel()
+	err := await.Until(ctx, nodePoll, "a node to be ready", func(ctx context.Context) (string, error) {
+		if err := o.findNode(ctx); err != nil || o.node != "" {
+			return "", err
+		}
+		return "none is", nil
+	})
+	return err == nil, err
+}
+
+// findNode looks for a node that is ready.
+func (o *Owners) findNode(ctx context.Context) error {
 	nodes, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the nodes: %w", err)
+		return fmt.Errorf("asking for the nodes: %w", err)
 	}
 	for i := range nodes.Items {
 		if ready(&nodes.Items[i]) {
-			o.Node = nodes.Items[i].Name
+			o.node = nodes.Items[i].Name
 		}
 	}
-	return o, nil
+	return nil
 }
 
 func ready(node *corev1.Node) bool {
