@@ -67,7 +67,6 @@ type region struct {
 // order is a CloudInstance that a check has created.
 type order struct {
 	name, image, uid string
-	generation       int64
 }
 
 type regionKey struct{}
@@ -254,7 +253,27 @@ func (v visit) create(name string, spec map[string]any) order {
 	created, err := v.objects.Create(v.ctx, object, metav1.CreateOptions{})
 	v.OK(v.t, "creating the CloudInstance "+name, err)
 	image, _ := spec["image"].(string)
-	return order{name: name, image: image, uid: string(created.GetUID()), generation: created.GetGeneration()}
+	o := order{name: name, image: image, uid: string(created.GetUID())}
+	v.seen(o)
+	return o
+}
+
+// seen waits until our watch has told of an object: from then on, one that find does not find is gone.
+func (v visit) seen(o order) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeoutCause(v.ctx, syncTimeout, errors.New("the watch does not tell of it"))
+	defer cancel()
+	for {
+		changed := v.soon()
+		if _, there := v.find(o); there {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			v.OK(v.t, "watching the CloudInstance "+o.name, context.Cause(ctx))
+		}
+	}
 }
 
 // wanted is the spec of an instance that is launched: small, with an image that no other object has.
@@ -423,14 +442,14 @@ func (v visit) tells(expected string, patience time.Duration, o order, one cloud
 func (v visit) goes(expected string, patience time.Duration, o order) {
 	v.t.Helper()
 	v.until(expected, patience, func() (string, bool) {
-		if running := v.running(o); len(running) > 0 {
-			if _, there := v.find(o); !there {
-				// The watch may tell of the end before we have asked the cloud; it never ends before its instance does.
-				v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.bill(o)))
-			}
+		_, there := v.find(o) // first: what has gone by now must have ended before we ask the cloud
+		running := v.running(o)
+		switch {
+		case !there && len(running) > 0:
+			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.bill(o)))
+		case len(running) > 0:
 			return fmt.Sprintf("%s still runs", running[0].ID), false
 		}
-		_, there := v.find(o)
 		return o.name + " is still there, though nothing runs for it", !there
 	})
 }
