@@ -334,6 +334,9 @@ func (v visit) bill(o order) string {
 	case 0:
 		return "no instance was launched for " + o.name
 	case 1:
+		if all[0].State != cloud.Terminated {
+			return fmt.Sprintf("one instance was launched for %s: %s, which is %s, at %d cents an hour", o.name, all[0].ID, all[0].State, cloud.Prices[all[0].Type])
+		}
 		return fmt.Sprintf("one instance was launched for %s: %s, which is %s", o.name, all[0].ID, all[0].State)
 	}
 	text, cents := "", 0
