@@ -178,6 +178,7 @@ func atomic() types.Feature {
 					v.Fail(v.t, expected, "for a moment there was no file")
 				}
 			}
+			v.Idle(v.ctx, v.t)
 			entries, err := os.ReadDir(v.node.folder)
 			v.OK(v.t, "reading the folder", err)
 			for _, entry := range entries {

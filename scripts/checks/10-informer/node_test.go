@@ -204,6 +204,9 @@ func (n *node) cleanUp(ctx context.Context) error {
 	if err := errors.Join(n.suite.Faults.Disarm(ctx), n.start(ctx, never)); err != nil {
 		return err
 	}
+	if _, err := os.Lstat(n.path()); errors.Is(err, fs.ErrNotExist) && len(n.informers[0].GetStore().List()) == 0 {
+		return nil // nothing has happened
+	}
 	if err := n.keys.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("deleting all AuthorizedKeys: %w", err)
 	}
@@ -225,11 +228,19 @@ func (n *node) cleanUp(ctx context.Context) error {
 	if err := wait(cleanTimeout, func() bool { return len(n.informers[0].GetStore().List()) == 0 }); err != nil {
 		return err
 	}
-	_ = wait(lineTimeout, func() bool { content, _ := os.ReadFile(n.path()); return len(read(content).ours) == 0 }) // one that leaves them has failed already
+	done := wait(lineTimeout, func() bool {
+		content, err := os.ReadFile(n.path())
+		return err == nil && len(read(content).ours) == 0
+	})
+	if done != nil { // it may still write what it has read, so that it must not run meanwhile
+		if err := n.suite.Operator.Stop(ctx); err != nil {
+			return err
+		}
+	}
 	if err := os.RemoveAll(n.path()); err != nil {
 		return fmt.Errorf("removing the file: %w", err)
 	}
-	return nil
+	return n.start(ctx, never)
 }
 
 // lines is a file as the task has it.
