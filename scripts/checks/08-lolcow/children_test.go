@@ -129,7 +129,7 @@ func owner() types.Feature {
 				}
 			}
 			v.remove(c)
-			v.herd.orphan = c
+			v.herd.orphan, v.herd.orphaned = c, []apitypes.UID{deployment.UID, service.UID}
 		}))).Feature()
 }
 
@@ -145,11 +145,10 @@ func collected() types.Feature {
 			}
 			expected := fmt.Sprintf("the Deployment and the Service of %s go with it", c.Name)
 			v.gone(c)
-			kept, err := v.herd.Kept(v.ctx, c.object)
+			kept, err := v.herd.Kept(v.ctx, c.object, v.herd.orphaned...)
 			v.OK(v.t, "asking for the owners of the children of "+c.Name, err)
 			if kept != "" {
-				left, _ := v.herd.left(c)
-				v.Fail(v.t, expected, left+": "+kept)
+				v.Fail(v.t, expected, c.Name+" has gone; "+kept)
 			}
 			v.collect(c)
 			v.staysGone(c)

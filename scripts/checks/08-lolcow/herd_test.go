@@ -51,8 +51,9 @@ type herd struct {
 	taken *occupation
 	// restarted is what came of a restart of the operator; nil: there was none yet.
 	restarted *restarted
-	// orphan is a Lolcow that was deleted, and whose children are for the garbage collector; nil: none was.
-	orphan *cow
+	// orphan is a Lolcow that was deleted, and whose children, orphaned, are for the garbage collector; nil: none was.
+	orphan   *cow
+	orphaned []types.UID
 }
 
 type herdKey struct{}

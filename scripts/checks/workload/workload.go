@@ -270,10 +270,11 @@ func (o *Owners) children(of schema.GroupVersionResource, owner *unstructured.Un
 	return found
 }
 
-// Kept says why the garbage collector would keep a child of an owner that is gone; empty: it deletes them all. It deletes what has owners
-// and none that is there, by its rule in k8s.io/kubernetes/pkg/controller/garbagecollector.
-func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured) (why string, err error) {
-	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner))
+// Kept says why the garbage collector would keep a child of an owner that is gone, or has kept it; empty: it deletes them all. It deletes what
+// has owners and none that is there, by its rule in k8s.io/kubernetes/pkg/controller/garbagecollector. Of what it keeps it takes the references
+// to owners that are gone: born are the UIDs of children from before.
+func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) (why string, err error) {
+	children := slices.Concat(o.children(Deployments, owner), o.children(Services, owner), o.living(Deployments, born), o.living(Services, born))
 	for _, child := range children {
 		name := child.GetKind() + " " + child.GetName()
 		if len(child.GetOwnerReferences()) == 0 {
@@ -293,6 +294,16 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured) (wh
 		}
 	}
 	return "", nil
+}
+
+// living are the objects of some UIDs that nobody deletes.
+func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found []*unstructured.Unstructured) {
+	for _, one := range o.informers[of].GetStore().List() {
+		if object := one.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil && slices.Contains(uids, object.GetUID()) {
+			found = append(found, object)
+		}
+	}
+	return found
 }
 
 // isThere says of the owner that a reference names how it is there, or why nobody can know; empty: it is gone.
