@@ -125,6 +125,7 @@ func drift() e2etypes.Feature {
 		o := v.runs("oak")
 		end := func() {
 			v.t.Helper()
+			v.Settle(v.ctx, v.t) // otherwise what the operator still had to do would show it the end by chance
 			_, err := v.cloud.Terminate(v.ctx, v.running(o)[0].ID)
 			v.OK(v.t, "ending an instance", err)
 		}
