@@ -55,7 +55,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		protocolRun.Control = socket
 		if operator != nil {
 			protocolRun.Server = operator.serving()
-			protocolRun.NotExtended = r.notExtended(s, operator)
+			protocolRun.Extended, protocolRun.NotExtended = s.heldBack, r.notExtended(s, operator)
 			gone = operator.gone
 		}
 	}

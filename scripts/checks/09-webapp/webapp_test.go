@@ -63,7 +63,7 @@ func TestWebApp(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			suite.Lag, extended = town.lag, suite.NotExtended == ""
+			suite.Lag, extended = town.lag, suite.Extended
 			return context.WithValue(ctx, townKey{}, town), nil
 		},
 		CleanUp: func(ctx context.Context) error { return townOf(ctx).cleanUp(ctx) },

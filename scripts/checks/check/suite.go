@@ -62,6 +62,8 @@ type Suite struct {
 	Freezer *freezer.Client
 	// Cloud is the cloud's console, past all faults. Nil in a lab without one.
 	Cloud *cloud.Client
+	// Extended says that the submission has begun the lab's extension.
+	Extended bool
 	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there are none.
 	NotExtended string
 	// Seed is where all that is random in this run comes from.
@@ -229,7 +231,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, NodeFollows: run.NodeFollows, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, NodeFollows: run.NodeFollows, Extended: run.Extended, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},
