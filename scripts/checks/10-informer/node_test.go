@@ -54,6 +54,7 @@ type node struct {
 	informers []cache.SharedIndexInformer // of AuthorizedKeys, and of Events
 	watcher   *fsnotify.Watcher
 	names     int
+	created   []string // names of AuthorizedKeys that were created since the last clean-up
 	// unusable is why the operator can't be told where its file is.
 	unusable error
 
@@ -69,11 +70,14 @@ func nodeOf(ctx context.Context) *node { return ctx.Value(nodeKey{}).(*node) }
 // openNode begins to watch, until the context ends, and starts the operator with a file of ours.
 func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 	n := &node{suite: suite, changed: make(chan struct{})}
-	var err error
-	if n.folder, err = os.MkdirTemp("", "authorized-keys-"); err != nil {
+	// The working folder of checks is removed with the run, whatever ends it.
+	working, err := os.Getwd()
+	if err != nil {
 		return nil, fmt.Errorf("making the folder of the file: %w", err)
 	}
-	context.AfterFunc(ctx, func() { _ = os.RemoveAll(n.folder) })
+	if n.folder, err = os.MkdirTemp(working, "authorized-keys-"); err != nil {
+		return nil, fmt.Errorf("making the folder of the file: %w", err)
+	}
 	if n.watcher, err = fsnotify.NewWatcher(); err != nil {
 		return nil, fmt.Errorf("watching the file: %w", err)
 	}
@@ -207,9 +211,13 @@ func (n *node) cleanUp(ctx context.Context) error {
 	if _, err := os.Lstat(n.path()); errors.Is(err, fs.ErrNotExist) && len(n.informers[0].GetStore().List()) == 0 {
 		return nil // nothing has happened
 	}
-	if err := n.keys.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fmt.Errorf("deleting all AuthorizedKeys: %w", err)
+	// By name: before it deletes a collection the API server makes sure that its own cache is not behind, which takes it up to 100 ms.
+	for _, name := range n.created {
+		if err := n.keys.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting the AuthorizedKey %s: %w", name, err)
+		}
 	}
+	n.created = nil
 	wait := func(timeout time.Duration, done func() bool) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("AuthorizedKeys are still there after %s", timeout))
 		defer cancel()
@@ -364,6 +372,7 @@ func object(name, text string) *unstructured.Unstructured {
 // create creates an AuthorizedKey with a text that need not be a key.
 func (v *visit) create(name, text string) {
 	v.t.Helper()
+	v.node.created = append(v.node.created, name)
 	_, err := v.node.keys.Create(v.ctx, object(name, text), metav1.CreateOptions{})
 	v.OK(v.t, "creating an AuthorizedKey", err)
 }

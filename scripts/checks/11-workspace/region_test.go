@@ -58,6 +58,9 @@ type region struct {
 	cloud    *cloud.Client
 	informer cache.SharedIndexInformer
 
+	// created are the names of objects that were created since the last clean-up.
+	created []string
+
 	mutex   sync.Mutex
 	changed chan struct{}
 	sent    map[string]time.Time
@@ -140,28 +143,27 @@ func (r *region) find(o order) (*unstructured.Unstructured, bool) {
 	return object.(*unstructured.Unstructured), true
 }
 
-// empty removes all objects, whoever holds them, and restores the cloud's settings. What runs in the cloud is left: it belongs to objects that
-// no later check knows.
+// empty removes all objects that were created since it was called last, and their Workspaces, whoever holds them, and restores the cloud's
+// settings. It does so by name: for a list the API server first makes sure that its own cache is not behind, which takes it up to 100 ms. What
+// runs in the cloud is left: it belongs to objects that no later check knows.
 func (r *region) empty(ctx context.Context) error {
 	settings := r.cloud.Set(ctx, usual())
-	objects := r.removeAll(ctx, r.objects)
-	return errors.Join(settings, objects, r.removeAll(ctx, r.notes))
+	var removed error
+	for _, name := range r.created {
+		removed = errors.Join(removed, remove(ctx, r.objects, name), remove(ctx, r.notes, name))
+	}
+	r.created = nil
+	return errors.Join(settings, removed)
 }
 
-func (r *region) removeAll(ctx context.Context, client dynamic.ResourceInterface) error {
-	all, err := client.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("listing what is left: %w", err)
+// remove removes an object, if it is there, whatever finalizers it has.
+func remove(ctx context.Context, client dynamic.ResourceInterface, name string) error {
+	err := client.Delete(ctx, name, metav1.DeleteOptions{})
+	if err == nil {
+		_, err = client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	}
-	for i := range all.Items {
-		name := all.Items[i].GetName()
-		err := client.Delete(ctx, name, metav1.DeleteOptions{})
-		if err == nil && len(all.Items[i].GetFinalizers()) > 0 {
-			_, err = client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("removing %s: %w", name, err)
-		}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing %s: %w", name, err)
 	}
 	return nil
 }
@@ -250,6 +252,7 @@ func (v visit) create(name string, spec map[string]any) order {
 	v.mutex.Lock()
 	v.sent[name] = time.Now()
 	v.mutex.Unlock()
+	v.region.created = append(v.region.created, name)
 	created, err := v.objects.Create(v.ctx, object, metav1.CreateOptions{})
 	v.OK(v.t, "creating the CloudInstance "+name, err)
 	image, _ := spec["image"].(string)
