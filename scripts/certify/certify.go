@@ -146,7 +146,9 @@ type candidate struct {
 	// misconception is what a mutant believes; empty for skeleton and solution.
 	misconception string
 	// design is what is different about a right design; empty for all others.
-	design      string
+	design string
+	// base says that a design does without the lab's extension, whose checks must be skipped then.
+	base        bool
 	expectation mutant.Expectation
 	// torture says whether it is tortured, too, and how it falls: a regular expression, or empty if it must survive.
 	torture  bool
@@ -347,7 +349,7 @@ func (o *Options) candidates() ([]candidate, error) {
 	}
 	for _, d := range right {
 		candidates = append(candidates, candidate{
-			name: d.name, design: d.Design, torture: d.Torture, changed: true,
+			name: d.name, design: d.Design, base: d.Base, torture: d.Torture, changed: true,
 			lay: func(ctx context.Context, dir string) error { return errors.Join(copySolution(ctx, dir), d.apply(dir)) },
 		})
 	}
@@ -389,7 +391,11 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 	}
 	var all []string
 	if !c.ungraded {
-		all = deviations(grade.Run(ctx, run), c.expectation)
+		result := grade.Run(ctx, run)
+		if c.base {
+			result.Checks = slices.DeleteFunc(result.Checks, func(c report.Check) bool { return c.Extension && c.Status == report.Skipped })
+		}
+		all = deviations(result, c.expectation)
 	}
 	// Our own must survive the scenes. A right design need not have thought of a mishap that is so rare.
 	run.Scenes = c.design == ""

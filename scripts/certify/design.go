@@ -28,7 +28,9 @@ type design struct {
 	Design string   `json:"design"`
 	// Torture says whether it must survive the torture, too. Each takes about as long as ten grades.
 	Torture bool `json:"torture,omitempty"`
-	// Replaces are folders of the solution that it does without, and Edits what it changes in files that it keeps.
+	// Base is true of one without the lab's extension.
+	Base bool `json:"base,omitempty"`
+	// Replaces are files and folders of the solution that it does without, and Edits what it changes in files that it keeps.
 	Replaces []string      `json:"replaces,omitempty"`
 	Edits    []mutant.Edit `json:"edits,omitempty"`
 
@@ -66,7 +68,7 @@ func (d *design) apply(dir string) error {
 	for _, folder := range d.Replaces {
 		path := filepath.Join(dir, filepath.FromSlash(folder))
 		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("the design %s replaces a folder that is not there: %w", d.name, err)
+			return fmt.Errorf("the design %s replaces what is not there: %w", d.name, err)
 		}
 		if err := os.RemoveAll(path); err != nil {
 			return err
