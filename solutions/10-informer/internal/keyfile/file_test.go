@@ -32,7 +32,7 @@ func TestSync(t *testing.T) {
 			t.Parallel()
 			//lab:begin test-sync
 			//lab:else
-			// t.Skip("TODO(lab): 4. Switch this test on when Sync, merge and replace are written.")
+			// t.Skip("TODO(lab): 4. remove this line when you begin with Sync, merge and replace; then: make test")
 			//lab:end
 			file := File{Path: filepath.Join(t.TempDir(), "authorized_keys")}
 			if err := os.WriteFile(file.Path, []byte(test.before), mode); err != nil {
@@ -60,7 +60,7 @@ func TestAFailureLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	//lab:begin test-failure
 	//lab:else
-	// t.Skip("TODO(lab): 4. Switch this test on when replace is written.")
+	// t.Skip("TODO(lab): 4. remove this line when you begin with replace; then: make test")
 	//lab:end
 	file := File{Path: filepath.Join(t.TempDir(), "authorized_keys")}
 	// Not even root can replace a folder with something in it by a file.
