@@ -252,7 +252,7 @@ func (v visit) create(name string, spec map[string]any) order {
 	v.mutex.Lock()
 	v.sent[name] = time.Now()
 	v.mutex.Unlock()
-	v.region.created = append(v.region.created, name)
+	v.created = append(v.created, name)
 	created, err := v.objects.Create(v.ctx, object, metav1.CreateOptions{})
 	v.OK(v.t, "creating the CloudInstance "+name, err)
 	image, _ := spec["image"].(string)
