@@ -56,6 +56,21 @@ func TestWhichGradingNeedsANode(t *testing.T) {
 	}
 }
 
+// A lab whose checks look at files of this machine has no Pod on any cluster. Others have one on kind.
+func TestALabThatNamesProcessIsNeverAPod(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ named, want manifest.Stage }{{"", manifest.Pod}, {manifest.Pod, manifest.Pod}, {manifest.Process, manifest.Process}} {
+		lab := manifest.Lab{Name: "10-x", Operator: true, Stage: test.named}
+		if got := (&clusterFlags{cluster: "kind"}).stage(&lab); got != test.want {
+			t.Errorf("on kind, the operator of a lab with the stage %q is a %s, want a %s", test.named, got, test.want)
+		}
+	}
+	_, _, err := (&clusterFlags{pod: true}).start(t.Context(), nil, &manifest.Lab{Name: "10-x", Operator: true, Stage: manifest.Process})
+	if want := "lab 10-x looks at files that its operator writes on this machine: leave out --pod"; err == nil || err.Error() != want {
+		t.Errorf("--pod is answered with %v, want %q", err, want)
+	}
+}
+
 // In a lab with node: true the embedded cluster has a node wherever its operator runs; another cluster has nodes of its own.
 func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
 	t.Parallel()

@@ -86,8 +86,8 @@ func (f *clusterFlags) embedded() bool {
 func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
 	on, _, err := f.parse()
 	switch {
-	case lab.Stage == manifest.Deployed:
-		return manifest.Deployed
+	case lab.Stage == manifest.Deployed, lab.Stage == manifest.Process:
+		return lab.Stage
 	case err != nil, !lab.Operator, f.process:
 		return manifest.Process
 	case f.pod, on == onKind:
@@ -120,6 +120,9 @@ func (f *clusterFlags) system(lab *manifest.Lab) string {
 func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
 	if lab.Stage == manifest.Deployed && f.process {
 		return nil, "", fmt.Errorf("lab %s is about what is deployed in a cluster: leave out --process", lab.Name)
+	}
+	if lab.Stage == manifest.Process && f.pod {
+		return nil, "", fmt.Errorf("lab %s looks at files that its operator writes on this machine: leave out --pod", lab.Name)
 	}
 	switch {
 	case f.onNode(lab):

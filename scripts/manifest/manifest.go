@@ -85,7 +85,8 @@ type Stage string
 
 // The stages.
 const (
-	// Process is a process of this machine.
+	// Process is a process of this machine. A lab that names it is never graded as a Pod, whatever the flags and the cluster: one that names
+	// no stage is where neither asks for a Pod.
 	Process Stage = "process"
 	// Pod is a Pod of the cluster, which needs a node.
 	Pod Stage = "pod"

@@ -115,7 +115,7 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 	if err := suite.Operator.Stop(ctx); err != nil {
 		return nil, err
 	}
-	if err := n.start(ctx, never); errors.Is(err, check.ErrNoSuchFlag) || errors.Is(err, check.ErrNotAdjustable) {
+	if err := n.start(ctx, never); errors.Is(err, check.ErrNoSuchFlag) {
 		n.unusable = err
 		return n, suite.Operator.Start(ctx)
 	} else if err != nil {
@@ -326,10 +326,7 @@ func assess(step func(*visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		v := &visit{Check: c, ctx: ctx, t: t, node: nodeOf(ctx), keys: map[string]string{}}
-		switch {
-		case errors.Is(v.node.unusable, check.ErrNotAdjustable):
-			v.Skip(t, protocol.NotAsAPod)
-		case v.node.unusable != nil:
+		if v.node.unusable != nil {
 			v.Fail(t, "the program has the flags --authorized-keys=FILE and --resync=DURATION", v.node.unusable.Error())
 		}
 		step(v)
