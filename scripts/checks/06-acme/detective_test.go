@@ -73,9 +73,12 @@ func (v visit) orderOf(f *finding, speaks func(placed) bool) placed {
 func (v visit) found(f *finding) placed {
 	v.t.Helper()
 	fields, _ := fieldsOf(f.output)
-	return v.orderOf(f, func(p placed) bool {
-		return p.order.GetName() == fields["order"] || p.challenge.GetName() == fields["challenge"]
-	})
+	speaks := func(p placed) bool { return p.challenge.GetName() == fields["challenge"] }
+	// An Order can have two Challenges, as when cert-manager's cache does not have the first one yet: the name of the Order alone says too little.
+	if !slices.ContainsFunc(v.record.placed(f.namespace, f.certificate), speaks) {
+		speaks = func(p placed) bool { return p.order.GetName() == fields["order"] }
+	}
+	return v.orderOf(f, speaks)
 }
 
 // chain is what is right about the order of a case.

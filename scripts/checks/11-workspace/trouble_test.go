@@ -120,6 +120,9 @@ func statusNoInput() e2etypes.Feature {
 	})
 }
 
+// unwrittenFor is how long the API server refuses all writes after the first one: an operator that does not mind launches at once.
+const unwrittenFor = 200 * time.Millisecond
+
 func drift() e2etypes.Feature {
 	return feature("somebody ends an instance", "and another one is launched", func(v visit) {
 		o := v.runs("oak")
@@ -129,7 +132,15 @@ func drift() e2etypes.Feature {
 			_, err := v.cloud.Terminate(v.ctx, v.running(o)[0].ID)
 			v.OK(v.t, "ending an instance", err)
 		}
+		v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
 		end()
+		const unwritten = "when somebody ends the instance of oak, nothing is launched while the API server refuses to store another nonce"
+		v.until(unwritten, longPatience, func() (string, bool) {
+			v.atMost(unwritten, o, 1)
+			refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected })
+			return v.bill(o), len(refused) > 0 && time.Since(refused[0].Time) > unwrittenFor
+		})
+		v.disarm()
 		const again = "when somebody ends the instance of oak, another one is launched within 2 s or so, and only one"
 		two := v.hasOne(again, longPatience, o, 2)
 		v.tells(again, longPatience, o, two)
