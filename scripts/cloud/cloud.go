@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"lva.io/operators/scripts/service"
 )
 
 const (
@@ -53,7 +54,7 @@ func (c *Cloud) addRoutes(routes *http.ServeMux, customer bool) {
 		route(routes, path, methods)
 	}
 	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q: try /v1/instances, /v1/instances/ID, "+
+		service.Refuse(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q: try /v1/instances, /v1/instances/ID, "+
 			"/v1/instances/ID/tags/KEY or /v1/bill", r.URL.Path))
 	})
 }
@@ -68,7 +69,7 @@ func route(routes *http.ServeMux, path string, methods map[string]http.HandlerFu
 	}
 	routes.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
-		problem(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s is not for %s: use %s", r.URL.Path, r.Method, allowed))
+		service.Refuse(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s is not for %s: use %s", r.URL.Path, r.Method, allowed))
 	})
 }
 
@@ -76,7 +77,7 @@ func route(routes *http.ServeMux, path string, methods map[string]http.HandlerFu
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.admit() {
 		w.Header().Set("Retry-After", "1")
-		problem(w, http.StatusTooManyRequests, "too many requests: slow down, and try again later")
+		service.Refuse(w, http.StatusTooManyRequests, "too many requests: slow down, and try again later")
 		return
 	}
 	c.routes.ServeHTTP(w, r)
@@ -88,7 +89,9 @@ func (c *Cloud) Console() http.Handler {
 	routes := http.NewServeMux()
 	c.addRoutes(routes, false)
 	route(routes, "/console/settings", map[string]http.HandlerFunc{
-		http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.account.settingsNow()) },
+		http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			service.Answer(w, http.StatusOK, c.account.settingsNow())
+		},
 		http.MethodPut: c.putSettings,
 	})
 	route(routes, "/console/tokens", map[string]http.HandlerFunc{http.MethodDelete: func(w http.ResponseWriter, _ *http.Request) {
@@ -140,12 +143,12 @@ func (c *Cloud) list(customer bool) http.HandlerFunc {
 		for _, tag := range r.URL.Query()["tag"] {
 			key, value, ok := strings.Cut(tag, "=")
 			if !ok {
-				problem(w, http.StatusBadRequest, fmt.Sprintf("the tag %.40q is not one: write ?tag=KEY=VALUE", tag))
+				service.Refuse(w, http.StatusBadRequest, fmt.Sprintf("the tag %.40q is not one: write ?tag=KEY=VALUE", tag))
 				return
 			}
 			wanted[key] = value
 		}
-		answer(w, http.StatusOK, instances{c.account.list(wanted, customer)})
+		service.Answer(w, http.StatusOK, instances{c.account.list(wanted, customer)})
 	}
 }
 
@@ -173,7 +176,7 @@ func (c *Cloud) tag(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Cloud) bill(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, c.account.bill())
+	service.Answer(w, http.StatusOK, c.account.bill())
 }
 
 func (c *Cloud) putSettings(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +185,7 @@ func (c *Cloud) putSettings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.account.set(settings)
-	answer(w, http.StatusOK, settings)
+	service.Answer(w, http.StatusOK, settings)
 }
 
 // Describe says what a request is about whose address does not tell: "launch small nginx, token 9c0d…". It is empty for others.
@@ -220,7 +223,7 @@ type instances struct {
 // read reads the body of a request, or answers that it is not what it should be.
 func read(w http.ResponseWriter, r *http.Request, into any, what string) bool {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(into); err != nil {
-		problem(w, http.StatusBadRequest, fmt.Sprintf("the body is not %s: %v", what, err))
+		service.Refuse(w, http.StatusBadRequest, fmt.Sprintf("the body is not %s: %v", what, err))
 		return false
 	}
 	return true
@@ -231,36 +234,12 @@ func settle(w http.ResponseWriter, code int, value any, err error) {
 	refused := (*refusal)(nil)
 	switch {
 	case err == nil:
-		answer(w, code, value)
+		service.Answer(w, code, value)
 	case errors.As(err, &refused):
-		problem(w, refused.code, refused.detail)
+		service.Refuse(w, refused.code, refused.detail)
 	default:
-		problem(w, http.StatusInternalServerError, err.Error())
+		service.Refuse(w, http.StatusInternalServerError, err.Error())
 	}
-}
-
-func answer(w http.ResponseWriter, code int, value any) { write(w, code, "application/json", value) }
-
-// Problem is the body of every answer that is an error (RFC 9457, media type application/problem+json).
-type Problem struct {
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Status int    `json:"status"`
-}
-
-func problem(w http.ResponseWriter, code int, detail string) {
-	write(w, code, "application/problem+json", Problem{Title: http.StatusText(code), Detail: detail, Status: code})
-}
-
-func write(w http.ResponseWriter, code int, mediaType string, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // none of the types above can fail
-	}
-	w.Header().Set("Content-Type", mediaType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
-	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // the caller went away: nobody to tell
 }
 
 // matches tells whether all wanted tags are among those that there are.

@@ -4,14 +4,12 @@
 package cloud
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
-	"github.com/google/renameio/v2"
+	"lva.io/operators/scripts/service"
 )
 
 // Open is a cloud that keeps its instances and tokens in a JSON file: it is written before a request is answered, and read by the next Open.
@@ -29,19 +27,11 @@ func Open(file string) (*Cloud, error) {
 		}
 	}
 	a := newAccount(kept)
-	a.keep = func(now state) error { return save(file, now) }
+	a.keep = func(now state) error {
+		if err := service.Save(file, now); err != nil {
+			return fmt.Errorf("writing the cloud's instances: %w", err)
+		}
+		return nil
+	}
 	return newCloud(a), nil
-}
-
-// save replaces the file as a whole, so that it is never half written.
-func save(file string, now state) error {
-	content, err := json.MarshalIndent(now, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing the cloud's instances: %w", err)
-	}
-	beside := renameio.WithTempDir(filepath.Dir(file))
-	if err := renameio.WriteFile(file, append(content, '\n'), 0o600, beside); err != nil {
-		return fmt.Errorf("writing the cloud's instances: %w", err)
-	}
-	return nil
 }

@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
-	"github.com/google/renameio/v2"
+	"lva.io/operators/scripts/service"
 )
 
 // Open is a freezer that keeps its ledger in a JSON file: it is written before a booking is answered, and read by the next
@@ -34,19 +33,11 @@ func Open(file string) (*Freezer, error) {
 		}
 	}
 	l := newLedger(kept.Movements)
-	l.keep = func(all []Movement) error { return save(file, movements{all}) }
+	l.keep = func(all []Movement) error {
+		if err := service.Save(file, movements{all}); err != nil {
+			return fmt.Errorf("writing the freezer's ledger: %w", err)
+		}
+		return nil
+	}
 	return newFreezer(l), nil
-}
-
-// save replaces the file as a whole, so that it is never half written.
-func save(file string, kept movements) error {
-	content, err := json.MarshalIndent(kept, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing the freezer's ledger: %w", err)
-	}
-	beside := renameio.WithTempDir(filepath.Dir(file))
-	if err := renameio.WriteFile(file, append(content, '\n'), 0o600, beside); err != nil {
-		return fmt.Errorf("writing the freezer's ledger: %w", err)
-	}
-	return nil
 }

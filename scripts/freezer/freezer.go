@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"lva.io/operators/scripts/service"
 )
 
 const (
@@ -37,7 +39,7 @@ func newFreezer(l *ledger) *Freezer {
 	f.route(http.MethodGet, "/v1/movements", f.getMovements)
 	f.route(http.MethodPut, "/v1/movements/{id}", f.putMovement)
 	f.routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q: try /v1/stock, /v1/owners/OWNER, /v1/movements "+
+		service.Refuse(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %.200q: try /v1/stock, /v1/owners/OWNER, /v1/movements "+
 			"or /v1/movements/ID", r.URL.Path))
 	})
 	return f
@@ -47,7 +49,7 @@ func (f *Freezer) route(method, path string, handle http.HandlerFunc) {
 	f.routes.HandleFunc(method+" "+path, handle)
 	f.routes.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", method)
-		problem(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s is not for %s: use %s", r.URL.Path, r.Method, method))
+		service.Refuse(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s is not for %s: use %s", r.URL.Path, r.Method, method))
 	})
 }
 
@@ -68,16 +70,16 @@ type (
 )
 
 func (f *Freezer) getStock(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, stock{f.ledger.items()})
+	service.Answer(w, http.StatusOK, stock{f.ledger.items()})
 }
 
 func (f *Freezer) getOwner(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("owner")
-	answer(w, http.StatusOK, owner{name, f.ledger.out(name)})
+	service.Answer(w, http.StatusOK, owner{name, f.ledger.out(name)})
 }
 
 func (f *Freezer) getMovements(w http.ResponseWriter, r *http.Request) {
-	answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
+	service.Answer(w, http.StatusOK, movements{f.ledger.of(r.URL.Query().Get("owner"))})
 }
 
 // Describe says which movement somebody wants to book: "topping cream out for 2f1e…, id 9c0d…". It is empty for all other requests.
@@ -102,49 +104,29 @@ func shorten(id string) string {
 func (f *Freezer) putMovement(w http.ResponseWriter, r *http.Request) {
 	var m Movement
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&m); err != nil {
-		problem(w, http.StatusBadRequest, fmt.Sprintf("the body is not a movement: %v; send JSON with owner, direction, kind and ingredient", err))
+		service.Refuse(w, http.StatusBadRequest, fmt.Sprintf("the body is not a movement: %v; send JSON with owner, direction, kind and ingredient", err))
 		return
 	}
 	m.ID = r.PathValue("id") // the address names it, whatever the body says
 	if err := m.check(); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+		service.Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	booked, fresh, err := f.ledger.book(m)
 	switch {
 	case errors.Is(err, errNoneLeft):
-		problem(w, http.StatusConflict, fmt.Sprintf("there is none left of the %s %s: return some first", m.Kind, m.Ingredient.Ingredient))
+		service.Refuse(w, http.StatusConflict, fmt.Sprintf("there is none left of the %s %s: return some first", m.Kind, m.Ingredient.Ingredient))
 	case errors.Is(err, errOther):
-		problem(w, http.StatusConflict, fmt.Sprintf("under the id %s another movement is booked (%s %s %s for %s): take a new id for a new movement",
+		service.Refuse(w, http.StatusConflict, fmt.Sprintf("under the id %s another movement is booked (%s %s %s for %s): take a new id for a new movement",
 			m.ID, booked.Direction, booked.Kind, booked.Ingredient.Ingredient, booked.Owner))
 	case err != nil:
-		problem(w, http.StatusInternalServerError, err.Error())
+		service.Refuse(w, http.StatusInternalServerError, err.Error())
 	case fresh:
-		answer(w, http.StatusCreated, booked)
+		service.Answer(w, http.StatusCreated, booked)
 	default:
-		answer(w, http.StatusOK, booked)
+		service.Answer(w, http.StatusOK, booked)
 	}
 }
 
-func answer(w http.ResponseWriter, code int, value any) { write(w, code, "application/json", value) }
-
-// Problem is the body of every answer that is an error (RFC 9457, media type application/problem+json).
-type Problem struct {
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Status int    `json:"status"`
-}
-
-func problem(w http.ResponseWriter, code int, detail string) {
-	write(w, code, "application/problem+json", Problem{Title: http.StatusText(code), Detail: detail, Status: code})
-}
-
-func write(w http.ResponseWriter, code int, mediaType string, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // none of the types above can fail
-	}
-	w.Header().Set("Content-Type", mediaType)
-	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // the caller went away: nobody to tell
-}
+// Problem is the body of every answer that is an error.
+type Problem = service.Problem
