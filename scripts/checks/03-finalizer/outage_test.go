@@ -112,12 +112,7 @@ func backsOff() types.Feature {
 			if len(attempts) == 0 {
 				return "it has not asked the freezer", false
 			}
-			longest := time.Since(attempts[len(attempts)-1].Time)
-			for i := range len(attempts) - 1 {
-				longest = max(longest, attempts[i+1].Time.Sub(attempts[i].Time))
-			}
-			observed := fmt.Sprintf("%d attempts within %s, and no pause longer than %s", len(attempts),
-				time.Since(attempts[0].Time).Round(time.Millisecond), longest.Round(time.Millisecond))
+			longest, observed := check.Backoff(attempts)
 			if longest < pause && check.Tries(attempts) > mostRetries {
 				v.fail(expected, observed)
 			}

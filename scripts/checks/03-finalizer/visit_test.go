@@ -5,7 +5,6 @@ package finalizer_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -68,26 +67,10 @@ func feature(name, step string, visits func(visit)) types.Feature {
 // not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
-	ticker := time.NewTicker(glance)
-	defer ticker.Stop()
-	wait := v.NewWait(patience, max(deadline, 2*patience))
-	for {
-		changed, requests := v.Changed(), v.Audit.Changed()
-		observed, ok := look()
-		if ok {
-			return
-		}
-		if why := wait.Over(v.ctx); why != "" {
-			v.fail(expected, fmt.Sprintf("%s (%s)", observed, why))
-		}
-		select {
-		case <-changed:
-		case <-requests:
-		case <-ticker.C:
-		case <-v.ctx.Done():
-			v.fail(expected, observed+": "+context.Cause(v.ctx).Error())
-		}
-	}
+	v.Poll(v.ctx, glance, v.NewWait(patience, max(deadline, 2*patience)), v.Changed, look, func(observed string) {
+		v.t.Helper()
+		v.fail(expected, observed)
+	})
 }
 
 // log is all that the operator has asked for since the run began.

@@ -197,26 +197,10 @@ func feature(name, step string, visits func(visit)) e2etypes.Feature {
 // until waits until all is as expected. It fails when the operator has been silent for as long as patience says, or does not stop.
 func (v visit) until(expected string, patience time.Duration, look check.Look) {
 	v.t.Helper()
-	ticker := time.NewTicker(glance)
-	defer ticker.Stop()
-	wait := v.NewWait(patience, max(usualDeadline, 2*patience))
-	for {
-		changed, requests := v.soon(), v.Audit.Changed()
-		observed, ok := look()
-		if ok {
-			return
-		}
-		if why := wait.Over(v.ctx); why != "" {
-			v.fail(expected, fmt.Sprintf("%s (%s)", observed, why))
-		}
-		select {
-		case <-changed:
-		case <-requests:
-		case <-ticker.C:
-		case <-v.ctx.Done():
-			v.fail(expected, observed+": "+context.Cause(v.ctx).Error())
-		}
-	}
+	v.Poll(v.ctx, glance, v.NewWait(patience, max(usualDeadline, 2*patience)), v.soon, look, func(observed string) {
+		v.t.Helper()
+		v.fail(expected, observed)
+	})
 }
 
 // log is all that the operator has asked for since the check began.

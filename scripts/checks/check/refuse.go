@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -51,4 +52,14 @@ func Tries(requests []faults.Entry) (most int) {
 		most = max(most, counts[request.What()])
 	}
 	return most
+}
+
+// Backoff is the longest pause between attempts, of which there is one at least, or since the last one, and says what was observed.
+func Backoff(attempts []faults.Entry) (longest time.Duration, observed string) {
+	longest = time.Since(attempts[len(attempts)-1].Time)
+	for i := range len(attempts) - 1 {
+		longest = max(longest, attempts[i+1].Time.Sub(attempts[i].Time))
+	}
+	return longest, fmt.Sprintf("%d attempts within %s, and no pause longer than %s", len(attempts),
+		time.Since(attempts[0].Time).Round(time.Millisecond), longest.Round(time.Millisecond))
 }

@@ -90,6 +90,30 @@ func (w *Wait) Next() <-chan time.Time {
 	return time.After(time.Until(latest(due, w.next)))
 }
 
+// Poll waits until look is content, and calls fail with what it observed when the wait is over. It looks when something changes, at each
+// request of the operator, and at each interval, for what sends no events. fail ends the check.
+func (c *Check) Poll(ctx context.Context, interval time.Duration, wait *Wait, changed func() <-chan struct{}, look Look, fail func(observed string)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		change, requests := changed(), c.Audit.Changed()
+		observed, ok := look()
+		if ok {
+			return
+		}
+		if why := wait.Over(ctx); why != "" {
+			fail(fmt.Sprintf("%s (%s)", observed, why))
+		}
+		select {
+		case <-change:
+		case <-requests:
+		case <-ticker.C:
+		case <-ctx.Done():
+			fail(observed + ": " + context.Cause(ctx).Error())
+		}
+	}
+}
+
 // Pause lets time go by that is part of what happens: nothing else tells, for example, that the operator hears of two changes one
 // after the other.
 func (c *Check) Pause(ctx context.Context, t *testing.T, duration time.Duration) {
