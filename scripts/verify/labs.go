@@ -119,71 +119,50 @@ func (r *Repository) orphans(solutions []string) ([]Finding, error) {
 	return findings, nil
 }
 
-var generatedFiles = Check{
+var generatedFiles = generatedBy("controller-gen", Check{
 	Name:     "generated",
 	Sentence: "deep copies, CRDs and roles of the solutions follow from their Go code",
-	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
-		var findings []Finding
-		err := r.eachStaleGenerated(ctx, func(name string, have, want []byte) error {
-			finding, err := r.stale(ctx, name, have, want, "controller-gen generates something else")
-			findings = append(findings, finding)
-			return err
-		})
-		return findings, err
-	},
-	Fix: func(ctx context.Context, r *Repository) ([]string, error) {
-		var changed []string
-		err := r.eachStaleGenerated(ctx, func(name string, _, want []byte) error {
-			changed = append(changed, name)
-			if want == nil {
-				return os.Remove(r.path(name))
-			}
-			return r.replace(name, want)
-		})
-		return changed, err
-	},
-}
-
-// clients are thousands of lines that nobody reads. A lab has those of its solution, with its own module's name.
-var clients = Check{
-	Name:     "clients",
-	Sentence: "clientsets, listers and informers of the solutions follow from their Go types",
-	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
-		var findings []Finding
-		err := r.eachStaleClient(ctx, func(name string, have, want []byte) error {
-			finding, err := r.stale(ctx, name, have, want, "k8s.io/code-generator generates something else")
-			findings = append(findings, finding)
-			return err
-		})
-		return findings, err
-	},
-	Fix: func(ctx context.Context, r *Repository) ([]string, error) {
-		var changed []string
-		err := r.eachStaleClient(ctx, func(name string, _, want []byte) error {
-			changed = append(changed, name)
-			if want == nil {
-				return os.Remove(r.path(name))
-			}
-			return r.replace(name, want)
-		})
-		return changed, err
-	},
-}
-
-// eachStaleClient generates the clients of those solutions that have any.
-func (r *Repository) eachStaleClient(ctx context.Context, do func(name string, have, want []byte) error) error {
-	return r.eachStale(ctx, generation{
-		wanted: func(lab string) (bool, error) { return clientgen.Wanted(r.path(path.Join("solutions", lab))) },
-		run:    r.clients.Generate, generated: clientgen.Generated,
-	}, do)
-}
-
-// eachStaleGenerated is eachStaleClient for what controller-gen makes.
-func (r *Repository) eachStaleGenerated(ctx context.Context, do func(name string, have, want []byte) error) error {
-	return r.eachStale(ctx, generation{
+}, func(r *Repository) generation {
+	return generation{
 		wanted: func(string) (bool, error) { return true, nil },
 		run:    r.generator().Manifests, generated: skeleton.Generated,
-	}, do)
+	}
+})
+
+// clients are thousands of lines that nobody reads. A lab has those of its solution, with its own module's name.
+var clients = generatedBy("k8s.io/code-generator", Check{
+	Name:     "clients",
+	Sentence: "clientsets, listers and informers of the solutions follow from their Go types",
+}, func(r *Repository) generation {
+	return generation{
+		wanted: func(lab string) (bool, error) { return clientgen.Wanted(r.path(path.Join("solutions", lab))) },
+		run:    r.clients.Generate, generated: clientgen.Generated,
+	}
+})
+
+// generatedBy completes a check: it finds, and writes again, the files of which a generator makes something else.
+func generatedBy(generator string, check Check, of func(*Repository) generation) Check {
+	check.Find = func(ctx context.Context, r *Repository) ([]Finding, error) {
+		var findings []Finding
+		err := r.eachStale(ctx, of(r), func(name string, have, want []byte) error {
+			finding, err := r.stale(ctx, name, have, want, generator+" generates something else")
+			findings = append(findings, finding)
+			return err
+		})
+		return findings, err
+	}
+	check.Fix = func(ctx context.Context, r *Repository) ([]string, error) {
+		var changed []string
+		err := r.eachStale(ctx, of(r), func(name string, _, want []byte) error {
+			changed = append(changed, name)
+			if want == nil {
+				return os.Remove(r.path(name))
+			}
+			return r.replace(name, want)
+		})
+		return changed, err
+	}
+	return check
 }
 
 // generation makes files of a module from others: wanted says of which solutions, run makes them again, and generated tells which they are.
