@@ -159,18 +159,18 @@ func anyBenchmark(folder, only string) error {
 // named: docs/decisions/0029-a-failing-test-is-repeated-alone.md. More of them, a panic or what a package leaves behind fail
 // the run.
 func unitTests(ctx context.Context, here *checkout.Checkout, module, gotestsum string, environment []string, flags ...string) (err error) {
-	dir, err := os.MkdirTemp("", "operator-labs-tests-")
+	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	events, repeated := filepath.Join(dir, "events.json"), filepath.Join(dir, "repeated.txt")
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	events, repeated := filepath.Join(scope.Dir, "events.json"), filepath.Join(scope.Dir, "repeated.txt")
 	args := []string{
 		"--format=pkgname-and-test-fails", "--format-icons=text", "--hide-summary=skipped", "--no-color", "--packages=./...",
 		"--rerun-fails=1", "--rerun-fails-max-failures=3", "--rerun-fails-run-root-test", "--rerun-fails-report=" + repeated,
 		"--jsonfile-timing-events=" + events, "--",
 	}
-	if err := runTestProgram(ctx, here, module, environment, gotestsum, slices.Concat(args, gobuild.Flags, flags)...); err != nil {
+	if err := runTestProgram(ctx, scope, here, module, environment, gotestsum, slices.Concat(args, gobuild.Flags, flags)...); err != nil {
 		return err
 	}
 	recorded, err := os.Open(events)
@@ -209,21 +209,23 @@ func failedWithoutTest(events io.Reader) error {
 }
 
 // goTest runs go test in a module.
-func goTest(ctx context.Context, here *checkout.Checkout, module string, args ...string) error {
+func goTest(ctx context.Context, here *checkout.Checkout, module string, args ...string) (err error) {
 	program, err := exec.LookPath("go")
 	if err != nil {
 		return gobuild.ErrNoGo
 	}
-	return runTestProgram(ctx, here, module, nil, program, slices.Concat([]string{"test"}, gobuild.Flags, args)...)
-}
-
-// runTestProgram runs a program that tests a module, with variables besides those of a build, its output ours.
-func runTestProgram(ctx context.Context, here *checkout.Checkout, module string, environment []string, program string, args ...string) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
+	return runTestProgram(ctx, scope, here, module, nil, program, slices.Concat([]string{"test"}, gobuild.Flags, args)...)
+}
+
+// runTestProgram runs a program that tests a module, with variables besides those of a build, its output ours.
+func runTestProgram(
+	ctx context.Context, scope *process.Scope, here *checkout.Checkout, module string, environment []string, program string, args ...string,
+) error {
 	// Until the first package has been tested, go test says nothing, and on a fresh machine that takes minutes.
 	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)
 	speaks := sync.OnceFunc(bar.Done)
