@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -110,8 +109,5 @@ func marked(dir string) (versions []string, err error) {
 // Wanted reports whether a type of the module in a folder asks for a client. A folder that is not there has none.
 func Wanted(dir string) (bool, error) {
 	versions, err := marked(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	return len(versions) > 0, err
 }
