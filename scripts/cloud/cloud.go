@@ -10,8 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 
 	"lva.io/operators/scripts/service"
 )
@@ -30,15 +30,14 @@ const maxBody = 64 << 10
 type Cloud struct {
 	account *account
 	routes  *http.ServeMux
-	mutex   sync.Mutex
-	bucket  bucket
+	limiter *rate.Limiter // of customers
 }
 
 // New is a cloud without instances, that forgets everything when the program ends.
 func New() *Cloud { return newCloud(newAccount(state{})) }
 
 func newCloud(a *account) *Cloud {
-	c := &Cloud{account: a, routes: http.NewServeMux()}
+	c := &Cloud{account: a, routes: http.NewServeMux(), limiter: rate.NewLimiter(rate.Limit(a.settings.Rate), a.settings.Burst)}
 	c.addRoutes(c.routes, true)
 	return c
 }
@@ -75,7 +74,7 @@ func route(routes *http.ServeMux, path string, methods map[string]http.HandlerFu
 
 // ServeHTTP is how a customer is served, who is throttled.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !c.admit() {
+	if !c.limiter.AllowN(c.account.now(), 1) {
 		w.Header().Set("Retry-After", "1")
 		service.Refuse(w, http.StatusTooManyRequests, "too many requests: slow down, and try again later")
 		return
@@ -98,30 +97,6 @@ func (c *Cloud) Console() http.Handler {
 		settle(w, http.StatusOK, struct{}{}, c.account.forget())
 	}})
 	return routes
-}
-
-// admit takes a request out of the bucket, unless that is empty.
-func (c *Cloud) admit() bool {
-	settings := c.account.settingsNow()
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.bucket.take(c.account.now(), settings)
-}
-
-// bucket holds as many requests as a customer may still send now.
-type bucket struct {
-	used float64
-	last time.Time
-}
-
-func (b *bucket) take(now time.Time, settings Settings) bool {
-	b.used = max(0, b.used-now.Sub(b.last).Seconds()*settings.Rate)
-	b.last = now
-	if b.used+1 > float64(settings.Burst) {
-		return false
-	}
-	b.used++
-	return true
 }
 
 func (c *Cloud) launch(w http.ResponseWriter, r *http.Request) {
@@ -185,6 +160,9 @@ func (c *Cloud) putSettings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.account.set(settings)
+	now := c.account.now()
+	c.limiter.SetLimitAt(now, rate.Limit(settings.Rate))
+	c.limiter.SetBurstAt(now, settings.Burst)
 	service.Answer(w, http.StatusOK, settings)
 }
 
