@@ -28,7 +28,7 @@ import (
 func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	limit := r.Lab.TimeLimit.Duration
 	if r.torture != nil {
-		limit = tortureLimit
+		limit = r.torture.limit()
 	}
 	limit += time.Duration(max(0, r.Stories-1)) * storyLimit
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &verdict{

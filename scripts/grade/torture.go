@@ -13,8 +13,12 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
-// tortureLimit is for all trials of a sweep: some hundred, of a second or two each.
-const tortureLimit = 20 * time.Minute
+const (
+	// tortureLimit is for the good day and all single crashes, and trialLimit for each random schedule: a second or two, and more on a busy
+	// machine, or of an operator that backs off.
+	tortureLimit = 15 * time.Minute
+	trialLimit   = 15 * time.Second
+)
 
 // RandomSchedules is how many random schedules a sweep has, unless somebody wants another number.
 const RandomSchedules = 20
@@ -66,17 +70,30 @@ func Torture(ctx context.Context, options Options, random int, view func(protoco
 	options.torture = trials
 	trials.Run = *Run(ctx, options)
 	trials.Run.Checks, trials.Run.Score, trials.Run.MaxScore = []report.Check{}, 0, 0
-	switch trials.Run.Outcome {
-	case report.Crashed, report.Flooded, report.TimedOut:
+	trials.conclude()
+	return &trials.Trials
+}
+
+// limit is for all trials of a sweep.
+func (t *torture) limit() time.Duration {
+	return tortureLimit + time.Duration(t.random)*trialLimit
+}
+
+// conclude says what it means that the run has ended before the trials.
+func (t *torture) conclude() {
+	switch t.Run.Outcome {
+	case report.TimedOut:
+		// That the time is up says nothing of the schedule that was played then.
+		t.Run.Reason += fmt.Sprintf("; %d of %d schedules were played", t.Tried, t.Of)
+	case report.Crashed, report.Flooded:
 		// Of an operator that ends by itself, it is the schedule that brought it out.
-		if trials.Failure == nil && trials.current.Of > 0 {
-			trials.Failure = &Failure{
-				Schedule: trials.current.Schedule, Expected: "the operator goes on, whatever it is answered",
-				Observed: trials.Run.Reason, Evidence: trials.Run.OperatorLog,
+		if t.Failure == nil && t.current.Of > 0 {
+			t.Failure = &Failure{
+				Schedule: t.current.Schedule, Expected: "the operator goes on, whatever it is answered",
+				Observed: t.Run.Reason, Evidence: t.Run.OperatorLog,
 			}
 		}
 	}
-	return &trials.Trials
 }
 
 // take takes what the checks say of a trial.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
@@ -216,5 +217,25 @@ func TestTrialsThatAreCutShort(t *testing.T) {
 				t.Errorf("the failure is %q and must be %q", failure, test.failure)
 			}
 		})
+	}
+}
+
+// A sweep of any length has its time, and one whose time is up blames no schedule.
+func TestTheTimeOfTrials(t *testing.T) {
+	t.Parallel()
+	few, many := &torture{random: RandomSchedules}, &torture{random: 1000}
+	if least := 1000 * 2 * time.Second; many.limit()-few.limit() < least || few.limit() < 10*time.Minute {
+		t.Errorf("%d random schedules may take %s, and %d %s", few.random, few.limit(), many.random, many.limit())
+	}
+	for outcome, blamed := range map[report.Outcome]bool{report.TimedOut: false, report.Crashed: true, report.Flooded: true} {
+		trials := &torture{current: protocol.Trial{Number: 8, Of: 9}}
+		trials.Run.Outcome, trials.Run.Reason, trials.Tried, trials.Of = outcome, "it ended", 7, 9
+		trials.conclude()
+		if blamed != (trials.Failure != nil) || trials.Survived() {
+			t.Errorf("%s: the failure is %v, survived: %t", outcome, trials.Failure, trials.Survived())
+		}
+		if says := strings.HasSuffix(trials.Run.Reason, "; 7 of 9 schedules were played"); says == blamed {
+			t.Errorf("%s: the reason is %q", outcome, trials.Run.Reason)
+		}
 	}
 }
