@@ -204,6 +204,7 @@ func (v visit) staysGone(cows ...*cow) {
 func deletedChild() types.Feature {
 	return features.New("a child that is deleted is made again").
 		Assess("each alone, and both at once", check.Assess(assess(func(v visit) {
+			v.begin()
 			c := v.penned()
 			for _, delete := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
 				v.asSpecified(c)
@@ -336,7 +337,6 @@ func driftService() types.Feature {
 func othersFields() types.Feature {
 	return features.New("what others own is left alone").
 		Assess("while the greeting changes", check.Assess(assess(func(v visit) {
-			v.begin()
 			v.occupy()
 			c := v.penned()
 			deployment, _ := v.herd.deployment(c)
@@ -398,6 +398,7 @@ func deref(n *int32) int32 {
 func selectors() types.Feature {
 	return features.New("selectors never change").
 		Assess("when the greeting and the port do", check.Assess(assess(func(v visit) {
+			v.begin()
 			c := v.penned()
 			before, _ := v.herd.deployment(c)
 			page, _ := v.herd.service(c)
@@ -441,6 +442,7 @@ func (v visit) apart(a, b *cow) {
 func twoLolcows() types.Feature {
 	return features.New("two Lolcows never meet").
 		Assess("in one namespace", check.Assess(assess(func(v visit) {
+			v.begin()
 			a, b := v.penned(), v.penned()
 			v.asSpecified(a, b)
 			v.apart(a, b)
@@ -466,6 +468,7 @@ func twoLolcows() types.Feature {
 func namespaces() types.Feature {
 	return features.New("namespaces are apart").
 		Assess("two Lolcows of one name", check.Assess(assess(func(v visit) {
+			v.begin()
 			a := v.penned()
 			b := v.herd.draw(stable)
 			b.Name = a.Name

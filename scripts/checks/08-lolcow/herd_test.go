@@ -43,8 +43,8 @@ type herd struct {
 	shown bool
 	// patients are Lolcows of the sickbay that a later check needs, begun with the first.
 	patients *patients
-	// teller is a Lolcow without a greeting; nil: there is none.
-	teller *cow
+	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
+	teller, calm *cow
 	// dirty says that the check that runs has not come to its end.
 	dirty bool
 	// taken is a Lolcow whose port another Service has, or had; nil: there is none.
@@ -125,7 +125,7 @@ func (c *cow) New() *unstructured.Unstructured {
 // have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
-		h.first, h.patients, h.teller = nil, nil, nil
+		h.first, h.patients, h.teller, h.calm = nil, nil, nil, nil
 		if h.taken != nil {
 			h.taken.end()
 			h.taken = nil
@@ -133,11 +133,10 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	}
 	h.dirty = false
 	var kept []*cow
-	if h.first != nil {
-		kept = append(kept, h.first)
-	}
-	if h.teller != nil {
-		kept = append(kept, h.teller)
+	for _, c := range []*cow{h.first, h.teller, h.calm} {
+		if c != nil {
+			kept = append(kept, c)
+		}
 	}
 	if h.patients != nil {
 		kept = append(kept, h.patients.image, h.patients.crash)
@@ -308,12 +307,16 @@ func said(page string) string {
 	return strings.Join(lines, " ")
 }
 
-// begin makes the Lolcows whose pages and Pods are looked at, if that has not been done and a Pod can run. Their Pods start while other checks
-// run: those that neither count what the operator does nor wait until it is at rest.
+// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run; if they are there, it lets things go wrong with the patients as
+// soon as it may. All that takes its time, in which other checks run: those that do not count what the operator does.
 func (v visit) begin() {
 	v.t.Helper()
 	h := v.herd
-	if h.first != nil || !h.RunsPods() {
+	if h.first != nil {
+		v.admit()
+		return
+	}
+	if !h.RunsPods() {
 		return
 	}
 	h.first, h.shown = v.make(h.draw(meadow)), false

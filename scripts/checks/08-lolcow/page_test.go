@@ -6,6 +6,7 @@ package lolcow_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -24,7 +25,6 @@ func greeting() types.Feature {
 	return features.New("a new greeting is rolled out").
 		Assess("and the page says it", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.admit()
 			v.say(c, v.herd.drawGreeting())
 			v.asSpecified(c)
 			v.shows(c)
@@ -89,17 +89,27 @@ func fortune() types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
 }
 
+// calm is a Lolcow of the paddock with which nothing happens.
+func (v visit) calm() *cow {
+	v.t.Helper()
+	if v.herd.calm == nil {
+		v.herd.calm = v.make(v.herd.draw(paddock))
+	}
+	return v.herd.calm
+}
+
 // restarted is what an operator did after a restart at which nothing had changed.
 type restarted struct {
 	of     *cow
 	writes []audit.Event
 }
 
-// restart starts the operator again, and remembers for the check restart what it wrote of a Lolcow of which all was right.
+// restart starts the operator again, waits until it is at rest, and remembers for the check restart what it wrote of a Lolcow of which all was
+// right.
 func (v visit) restart() {
 	v.t.Helper()
-	c := v.penned()
-	v.AtRest(v.ctx, v.t)
+	c := v.calm()
+	v.done(c)
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
@@ -107,6 +117,27 @@ func (v visit) restart() {
 	v.herd.restarted = &restarted{of: c, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 		return e.Resource != "leases" && e.Name == c.Name
 	}))}
+}
+
+const (
+	// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneLimit how long that is waited for: who
+	// never has done is found by what it writes after a restart.
+	doneWindow = 600 * time.Millisecond
+	doneLimit  = 5 * doneWindow
+)
+
+// done waits until the operator has done with a cow. Others may keep it busy.
+func (v visit) done(c *cow) {
+	v.t.Helper()
+	v.asSpecified(c)
+	about := v.OperatorRequests().And(func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
+	for limit := time.Now().Add(doneLimit); time.Now().Before(limit); {
+		left := doneWindow - time.Since(v.Audit.Last(about))
+		if left <= 0 {
+			return
+		}
+		v.Pause(v.ctx, v.t, left)
+	}
 }
 
 // started waits until an operator that was started has listed what it watches, and is at rest.
@@ -122,7 +153,6 @@ func portMoves() types.Feature {
 	return features.New("a new port is served").
 		Assess("and the old one is closed", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.admit()
 			old := c.port
 			listens, why, err := v.herd.Listens(v.ctx, old)
 			v.OK(v.t, "asking whether the port is open", err)
@@ -139,8 +169,13 @@ func portMoves() types.Feature {
 func settles() types.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
-			c := v.penned()
-			v.AtRest(v.ctx, v.t)
+			c := v.calm()
+			v.asSpecified(c)
+			if v.herd.restarted != nil { // since then it was at rest, but for the Lolcows of the check fortune that had to go
+				v.Idle(v.ctx, v.t)
+			} else {
+				v.AtRest(v.ctx, v.t)
+			}
 			began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
 			for n := range 3 {
 				_, err := v.herd.Patch(v.ctx, c.NamespacedName, fmt.Sprintf(`{"metadata":{"labels":{"table":"%d"}}}`, n))
@@ -172,6 +207,7 @@ func restart() types.Feature {
 			}
 		}))).
 		Assess("what changed while it was away is put right", check.Assess(assess(func(v visit) {
+			v.herd.calm = nil
 			a, b, c := v.penned(), v.penned(), v.herd.draw(paddock)
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 			v.say(a, v.herd.drawGreeting())

@@ -57,7 +57,7 @@ func available() types.Feature {
 	return features.New("conditions follow what is there").
 		Assess("for the generation that they are about", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.admit()
+			v.teller() // of whom the check fortune tells
 			for range 2 {
 				v.conditions(c, "the page is served", podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: progressingType, Status: "False"})
 				v.say(c, v.herd.drawGreeting())
@@ -81,8 +81,6 @@ func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 // of it: one can't be pulled when the container before it has run for a while, the other one ends again and again.
 func (v visit) admit() bool {
 	v.t.Helper()
-	v.needsNode()
-	v.begin()
 	p := v.herd.patients
 	if !p.admitted && v.herd.rolledOut(p.image) && v.herd.rolledOut(p.crash) {
 		v.sidecars(p.image, shade(1), corev1.Container{Name: "parasol", Image: missingImage})
@@ -121,6 +119,8 @@ func (h *herd) rolledOut(c *cow) bool {
 // admitted waits until the patients are.
 func (v visit) admitted() *patients {
 	v.t.Helper()
+	v.needsNode()
+	v.begin()
 	v.EventuallyWithin(v.ctx, v.t, "the Pods of two Lolcows run", startPatience, v.herd.Changed, func() (string, bool) {
 		return "one of their Deployments is not rolled out", v.admit()
 	})
@@ -151,10 +151,7 @@ func degradedCrash() types.Feature {
 func quota() types.Feature {
 	return features.New("a quota that lets no Pod in is reported").
 		Assess("and nothing is called available", check.Assess(assess(func(v visit) {
-			if v.herd.RunsPods() {
-				v.teller() // of whom the check fortune tells
-			}
-			c := v.make(v.herd.draw(paddock))
+			c := v.calm()
 			v.conditions(c, "a ResourceQuota lets no Pod into the namespace", statusPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"quota"}},
 				workload.Wanted{Of: availableType, Status: "False"})
 		}))).Feature()
