@@ -80,48 +80,59 @@ func invalidKey() types.Feature {
 	return features.New("an invalid key is refused").
 		Assess("and its owner is told", check.Assess(assess(func(v *visit) {
 			key, other := v.drawKey(), v.drawKey()
+			var names []string
+			create := func(texts map[string]string) {
+				v.t.Helper()
+				for what, text := range texts {
+					name := v.drawName(what)
+					v.create(name, text)
+					names = append(names, name)
+				}
+			}
+			refused := func() {
+				v.t.Helper()
+				for _, name := range names {
+					v.accepted(name, metav1.ConditionFalse, filePatience)
+				}
+				v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted", filePatience, v.node.Changed, func() (string, bool) {
+					for _, name := range names {
+						if !v.node.warned(name) {
+							return "there is none about " + name, false
+						}
+					}
+					return "", true
+				})
+			}
+			// Half of them before a restart, and half after it: client-go sends ten requests at once, and then five a second.
+			create(map[string]string{
+				"two-lines":   key + "\n" + other,
+				"second-line": "# a comment\n" + key,
+				"return":      key + "\r" + other,
+				"command":     `command="/bin/sh -i" ` + key,
+				"forwarding":  "no-pty " + key,
+				"word":        "hello",
+			})
+			refused()
 			v.foreign = others + "\n"
 			v.restart(never, func() { v.write(v.foreign) })
-			texts := map[string]string{
-				"two-lines":    key + "\n" + other,
-				"second-line":  "# a comment\n" + key,
-				"return":       key + "\r" + other,
-				"command":      `command="/bin/sh -i" ` + key,
-				"forwarding":   "no-pty " + key,
-				"word":         "hello",
+			create(map[string]string{
 				"path":         "../../../etc/passwd",
 				"half":         key[:len(key)/2],
 				"no-type":      strings.Fields(key)[1],
 				"private":      "-----BEGIN OPENSSH PRIVATE KEY-----",
 				"empty":        "",
 				"only-comment": "# " + key,
-			}
-			var names []string
-			for what, text := range texts {
-				name := v.drawName(what)
-				v.create(name, text)
-				names = append(names, name)
-			}
+			})
 			// Right ones: one as an id_ed25519.pub has it, and one whose comment looks like a mark.
 			v.add("ada")
 			imitator := v.drawName("imitator")
 			v.keys[imitator] = v.drawKey()
 			v.create(imitator, v.keys[imitator]+" "+mark+"somebody")
-			for _, name := range names {
-				v.accepted(name, metav1.ConditionFalse, filePatience)
-			}
+			refused()
 			for name := range v.keys {
 				v.accepted(name, metav1.ConditionTrue, filePatience)
 			}
 			v.holds("of all AuthorizedKeys two are valid")
-			v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted", filePatience, v.node.Changed, func() (string, bool) {
-				for _, name := range names {
-					if !v.node.warned(name) {
-						return "there is none about " + name, false
-					}
-				}
-				return "", true
-			})
 		}))).
 		Assess("also one that was valid", check.Assess(assess(func(v *visit) {
 			v.foreign = others + "\n"
@@ -173,8 +184,23 @@ func resync() types.Feature {
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Stop(ctx) })).Feature()
 }
 
-// listHeld is for how long the API server does not answer the list with which a cache begins.
-const listHeld = 500 * time.Millisecond
+// How long the API server does not answer the list with which a cache begins: until the operator has waited for it for emptyFor, and listHeld
+// at most.
+const (
+	listHeld = 2 * time.Second
+	emptyFor = 200 * time.Millisecond
+	listLook = 10 * time.Millisecond
+)
+
+// asksForList reports whether the operator has asked for the AuthorizedKeys since then, whether it got an answer or not.
+func (v *visit) asksForList(since time.Time) bool {
+	v.t.Helper()
+	log, err := v.Faults.Log(v.ctx)
+	v.OK(v.t, "reading the log of requests", err)
+	return slices.ContainsFunc(log, func(e faults.Entry) bool {
+		return e.Verb == "list" && e.Resource == keysResource.Resource && e.Time.After(since)
+	})
+}
 
 func cachesFirst() types.Feature {
 	return features.New("no work before the cache is full").
@@ -184,17 +210,23 @@ func cachesFirst() types.Feature {
 			v.holds("two AuthorizedKeys were created")
 			before := v.content()
 			var first int
+			var began time.Time
 			v.restart(never, func() {
+				began = time.Now()
 				_, first = v.node.since(0)
 				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 					{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: listHeld}},
 				}}))
 			})
-			v.Pause(v.ctx, v.t, listHeld/2)
+			for time.Since(began) < listHeld/2 && !v.asksForList(began) {
+				v.Pause(v.ctx, v.t, listLook)
+			}
+			v.Pause(v.ctx, v.t, emptyFor)
 			if now := v.content(); now != before {
 				v.Fail(v.t, "while the API server has not answered its first list, the controller leaves the file alone", "it has written it: "+v.node.wrong(v.keys, v.foreign))
 			}
 			v.add("edsger")
+			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 			v.holdsWithin("a third AuthorizedKey was created after a restart", scenarioPatience)
 			v.Idle(v.ctx, v.t)
 			replaced := 0
@@ -325,8 +357,10 @@ func settles() types.Feature {
 				v.add("grace") // of five there are 120 orders
 			}
 			v.holds("five AuthorizedKeys were created")
-			v.accepted(ada, metav1.ConditionTrue, filePatience)
-			v.AtRest(v.ctx, v.t)
+			for name := range v.keys {
+				v.accepted(name, metav1.ConditionTrue, filePatience)
+			}
+			v.Idle(v.ctx, v.t) // it comes to rest at the end
 			_, mark := v.node.since(0)
 			began := v.Audit.Now()
 			for n := range 3 {

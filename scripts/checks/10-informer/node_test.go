@@ -57,6 +57,8 @@ type node struct {
 	created   []string // names of AuthorizedKeys that were created since the last clean-up
 	// unusable is why the operator can't be told where its file is.
 	unusable error
+	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only who is in its way waits.
+	withdrawn func(context.Context) error
 
 	mutex   sync.Mutex
 	changed chan struct{}
@@ -111,8 +113,8 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 		}
 		n.informers = append(n.informers, resource.informer)
 	}
-	// Until now it kept a file in its own folder.
-	if err := suite.Operator.Stop(ctx); err != nil {
+	// Until now it kept a file in its own folder. How it ends is for a check: some take long.
+	if err := suite.Operator.Kill(ctx); err != nil {
 		return nil, err
 	}
 	if err := n.start(ctx, never); errors.Is(err, check.ErrNoSuchFlag) {
@@ -197,6 +199,15 @@ func (n *node) warned(name string) bool {
 	})
 }
 
+// awaitWithdrawn waits until a policy that was withdrawn has no effect any more.
+func (n *node) awaitWithdrawn(ctx context.Context) error {
+	if n.withdrawn == nil {
+		return nil
+	}
+	defer func() { n.withdrawn = nil }()
+	return n.withdrawn(ctx)
+}
+
 // cleanTimeout is for the objects to go, and lineTimeout for their lines: a right operator takes some milliseconds.
 const (
 	cleanTimeout = 10 * time.Second
@@ -213,7 +224,14 @@ func (n *node) cleanUp(ctx context.Context) error {
 	}
 	// By name: before it deletes a collection the API server makes sure that its own cache is not behind, which takes it up to 100 ms.
 	for _, name := range n.created {
-		if err := n.keys.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		err := n.keys.Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) && n.withdrawn != nil {
+			if err := n.awaitWithdrawn(ctx); err != nil {
+				return err
+			}
+			err = n.keys.Delete(ctx, name, metav1.DeleteOptions{})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting the AuthorizedKey %s: %w", name, err)
 		}
 	}
@@ -329,6 +347,7 @@ func assess(step func(*visit)) func(context.Context, *testing.T, *check.Check) {
 		if v.node.unusable != nil {
 			v.Fail(t, "the program has the flags --authorized-keys=FILE and --resync=DURATION", v.node.unusable.Error())
 		}
+		v.OK(t, "withdrawing the policy", v.node.awaitWithdrawn(ctx))
 		step(v)
 	}
 }

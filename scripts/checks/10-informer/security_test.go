@@ -186,6 +186,7 @@ func policy() types.Feature {
 			if installed == nil {
 				return nil
 			}
-			return by.Remove(ctx, installed)
+			nodeOf(ctx).withdrawn = by.AwaitPolicies
+			return by.Uninstall(ctx, installed)
 		})).Feature()
 }

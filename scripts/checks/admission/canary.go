@@ -64,8 +64,8 @@ func (c *Client) awaitValidating(ctx context.Context) error {
 	return errors.Join(c.awaitCanary(ctx, name), canaries.Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
-// awaitPolicies is awaitWebhooks for policies and their bindings.
-func (c *Client) awaitPolicies(ctx context.Context) error {
+// AwaitPolicies returns when every change of policies and of their bindings has its effect.
+func (c *Client) AwaitPolicies(ctx context.Context) error {
 	name := c.nextCanary()
 	registry := c.typed.AdmissionregistrationV1()
 	_, err := registry.ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{

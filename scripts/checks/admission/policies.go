@@ -115,7 +115,7 @@ func (c *Client) Install(ctx context.Context, policy *Policy) (answer Answer, re
 		}
 		policy.installed = append(policy.installed, answer.Object)
 	}
-	return answer, "", c.awaitPolicies(ctx)
+	return answer, "", c.AwaitPolicies(ctx)
 }
 
 // policyAccount may read, create and delete policies and their bindings.
@@ -133,6 +133,14 @@ func (c *Client) policyAccount(ctx context.Context) (dynamic.Interface, error) {
 
 // Remove deletes what Install has created of a policy, and nothing else, and returns when it has no effect any more.
 func (c *Client) Remove(ctx context.Context, policy *Policy) error {
+	if err := c.Uninstall(ctx, policy); err != nil {
+		return err
+	}
+	return c.AwaitPolicies(ctx)
+}
+
+// Uninstall is Remove for who need not wait: the policy may have its effect for a second more.
+func (c *Client) Uninstall(ctx context.Context, policy *Policy) error {
 	for _, object := range policy.installed {
 		resource, err := c.resource(c.dynamic, object)
 		if err == nil {
@@ -143,7 +151,7 @@ func (c *Client) Remove(ctx context.Context, policy *Policy) error {
 		}
 	}
 	policy.installed = nil
-	return c.awaitPolicies(ctx)
+	return nil
 }
 
 // resource is where objects like this one are.
