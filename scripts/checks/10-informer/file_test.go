@@ -47,6 +47,11 @@ func foreignLines() types.Feature {
 			v.keys[ada] = v.drawKey()
 			v.set(ada, v.keys[ada])
 			v.holds("the key of " + ada + " has changed")
+			v.foreign = "#"
+			v.write(v.foreign)
+			v.keys[ada] = v.drawKey()
+			v.set(ada, v.keys[ada])
+			v.holds("somebody had replaced the file by one of a single character, and the key of " + ada + " has changed")
 		}))).Feature()
 }
 
