@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -95,13 +96,18 @@ func testEffects(t *testing.T, client *Client) {
 	if err != nil || !read.Has("ValidatingAdmissionPolicyBinding") || read.Has("ConfigMap") {
 		t.Fatalf("the policy is read as %+v, %v", read, err)
 	}
-	for range 2 {
+	for _, remove := range []func(context.Context, *Policy) error{
+		client.Remove,
+		func(ctx context.Context, policy *Policy) error {
+			return errors.Join(client.Uninstall(ctx, policy), client.AwaitPolicies(ctx))
+		},
+	} {
 		if answer, refused, err := client.Install(ctx, read); err != nil || refused != "" {
 			t.Fatalf("the policy was not installed: %s %s %v", refused, answer, err)
 		}
 		want("with the policy", "matcha", DeniedByPolicy, "not here")
 		want("with the policy", "vanilla", Accepted, "")
-		if err := client.Remove(ctx, read); err != nil {
+		if err := remove(ctx, read); err != nil {
 			t.Fatal(err)
 		}
 		want("without it", "matcha", Accepted, "")
