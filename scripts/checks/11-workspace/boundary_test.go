@@ -35,7 +35,7 @@ func (b boundary) String() string {
 // the operator can tell whether it died right after the one or right before the other. (lab torture tries both.)
 func everyBoundary() e2etypes.Feature {
 	return feature("the operator is killed at every write boundary", "in turn", func(v visit) {
-		v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{} })
+		v.bootsAtOnce()
 		v.Settle(v.ctx, v.t)
 		v.arm()
 		v.began = time.Now()

@@ -160,6 +160,7 @@ func statusTold() e2etypes.Feature {
 
 func ended() e2etypes.Feature {
 	return feature("a CloudInstance is deleted", "and its instance ends before it goes", func(v visit) {
+		v.bootsAtOnce()
 		o := v.runs("ginkgo")
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: cloud.Service, At: 1})
 		v.delete(o)
@@ -175,6 +176,7 @@ func ended() e2etypes.Feature {
 
 func namesake() e2etypes.Feature {
 	return feature("a name is used again", "and another instance is launched", func(v visit) {
+		v.bootsAtOnce()
 		first := v.runs("holly")
 		v.delete(first)
 		v.goes("when holly is deleted, its instance ends, and it goes", patience, first)
@@ -190,6 +192,7 @@ func namesake() e2etypes.Feature {
 
 func settles() e2etypes.Feature {
 	return feature("nothing changes", "and nothing is written", func(v visit) {
+		v.bootsAtOnce()
 		o := v.runs("ironwood")
 		v.Settle(v.ctx, v.t)
 		mark, began := v.Audit.Now(), v

@@ -121,10 +121,14 @@ func (r *region) arrived(object any) {
 	}
 }
 
+// mostLag is the lag from which on the quiet window grows no more: an operator looks at its instances twice a second or so, and is never
+// silent for longer.
+const mostLag = 30 * time.Millisecond
+
 func (r *region) lagNow() time.Duration {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.lag
+	return min(r.lag, mostLag)
 }
 
 // soon is closed when a CloudInstance has come, changed, begun to die or gone.
@@ -487,6 +491,13 @@ func (v visit) set(change func(*cloud.Settings)) {
 	settings := usual()
 	change(&settings)
 	v.OK(v.t, "changing the cloud's settings", v.cloud.Set(v.ctx, settings))
+}
+
+// bootsAtOnce lets instances run as soon as they are launched, until the check ends: those that are pending are the check status's, and
+// bad-day's.
+func (v visit) bootsAtOnce() {
+	v.t.Helper()
+	v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{} })
 }
 
 // decoy is an instance of somebody else.

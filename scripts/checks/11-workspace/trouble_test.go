@@ -32,7 +32,20 @@ func (v visit) unanswered(name string) order {
 }
 
 // answerTakes is how long an answer is on the way: long enough to kill who waits for it, and shorter than that waits.
+// Disarming brings it at once.
 const answerTakes = 700 * time.Millisecond
+
+// untilSeen is how long an operator takes to hear of what our own watch has told us.
+const untilSeen = 100 * time.Millisecond
+
+// dies waits until our watch has told us that an object is being deleted.
+func (v visit) dies(o order) {
+	v.t.Helper()
+	v.until(o.name+" is being deleted", patience, func() (string, bool) {
+		now, there := v.find(o)
+		return "it is not", !there || !now.GetDeletionTimestamp().IsZero()
+	})
+}
 
 func lostAnswer() e2etypes.Feature {
 	return feature("an answer is lost", "and nothing is done twice", func(v visit) {
@@ -94,8 +107,9 @@ func statusNoInput() e2etypes.Feature {
 				v.fail(expected, fmt.Sprintf("the operator has ended the instance %s of somebody else, which was only in the status", decoy.ID))
 			}
 		}
-		o := v.runs("maple")
-		one := v.instances(o)[0]
+		v.bootsAtOnce()
+		o, other := v.runs("maple"), v.runs("medlar")
+		one, two := v.instances(o)[0], v.instances(other)[0]
 		v.change(o, lie, "status")
 		const corrected = "when somebody writes another instance into the status of maple, the operator writes what is true, and neither launches nor ends anything"
 		v.tells(corrected, longPatience, o, one)
@@ -104,17 +118,14 @@ func statusNoInput() e2etypes.Feature {
 		unharmed(corrected)
 
 		v.kill()
-		v.change(o, `{"status":null}`, "status")
-		v.start()
-		const lost = "when the status of maple is lost while the operator is down, nothing is launched, and the status is written again"
-		v.tells(lost, longPatience, o, one)
-		v.atMost(lost, o, 1)
-
-		v.kill()
+		v.change(other, `{"status":null}`, "status")
 		v.change(o, lie, "status")
 		v.delete(o)
 		v.start()
-		const deleted = "when maple is deleted, its own instance ends, whatever the status says"
+		const lost = "when the status of medlar is lost while the operator is down, nothing is launched, and the status is written again"
+		v.tells(lost, longPatience, other, two)
+		v.atMost(lost, other, 1)
+		const deleted = "when maple is deleted while the operator is down, its own instance ends, whatever the status says"
 		v.goes(deleted, longPatience, o)
 		unharmed(deleted)
 	})
@@ -125,14 +136,15 @@ const unwrittenFor = 200 * time.Millisecond
 
 func drift() e2etypes.Feature {
 	return feature("somebody ends an instance", "and another one is launched", func(v visit) {
+		v.bootsAtOnce()
 		o := v.runs("oak")
 		end := func() {
 			v.t.Helper()
-			v.Settle(v.ctx, v.t) // otherwise what the operator still had to do would show it the end by chance
 			_, err := v.cloud.Terminate(v.ctx, v.running(o)[0].ID)
 			v.OK(v.t, "ending an instance", err)
 		}
 		v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
+		v.Settle(v.ctx, v.t) // otherwise what the operator still had to do would show it the end by chance
 		end()
 		const unwritten = "when somebody ends the instance of oak, nothing is launched while the API server refuses to store another nonce"
 		v.until(unwritten, longPatience, func() (string, bool) {
@@ -146,6 +158,8 @@ func drift() e2etypes.Feature {
 		v.tells(again, longPatience, o, two)
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
 		end()
+		// That it looks by itself was seen. Most operators look at a change at once.
+		v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`)
 		const killed = "when somebody ends the instance of oak again, one other is launched, although the operator is killed after the launch"
 		three := v.hasOne(killed, longPatience, o, 3)
 		v.tells(killed, longPatience, o, three)
@@ -188,6 +202,9 @@ func inFlight() e2etypes.Feature {
 	return feature("deleted while it is launched", "and nothing is left", func(v visit) {
 		slow := v.unanswered("quassia")
 		v.delete(slow)
+		v.dies(slow)
+		v.Pause(v.ctx, v.t, untilSeen)
+		v.disarm() // now the answer arrives
 		const flight = "when quassia is deleted while the answer to its launch is on the way, the instance ends, and quassia goes"
 		v.goes(flight, longPatience, slow)
 		v.atMost(flight, slow, 1)
@@ -267,6 +284,7 @@ func imported() e2etypes.Feature {
 
 func paused() e2etypes.Feature {
 	return feature("a CloudInstance is paused", "and nothing happens in the cloud", func(v visit) {
+		v.bootsAtOnce()
 		spec := v.wanted("teak")
 		spec["paused"] = true
 		o := v.create("teak", spec)
@@ -294,16 +312,30 @@ func paused() e2etypes.Feature {
 	})
 }
 
-// listBehind is how long an operator that was started again knows only what was before.
-const listBehind = 500 * time.Millisecond
+// How long an operator that was started again knows only what was before: until it was busy for oldNewsFor with an object that has gone, and
+// listBehind at most, for one that asks nobody.
+const (
+	listBehind = 500 * time.Millisecond
+	oldNewsFor = 150 * time.Millisecond
+)
 
 func oldNews() e2etypes.Feature {
 	return feature("the operator starts with an old list", "and launches nothing for what has gone", oldList)
 }
 
+// knewOnly reports whether an operator that was started then has had its time with old news about an object.
+func (v visit) knewOnly(o order, started time.Time) bool {
+	v.t.Helper()
+	log := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || e.Time.Before(started) })
+	busy := slices.IndexFunc(log, func(e faults.Entry) bool { return e.Name == o.name })
+	listed := slices.IndexFunc(log, func(e faults.Entry) bool { return e.Verb == "list" && e.Resource == resource.Resource })
+	return busy >= 0 && time.Since(log[busy].Time) > oldNewsFor || listed >= 0 && time.Since(log[listed].Time) > listBehind
+}
+
 // oldList is about an operator that is started again while the API server that it asks is behind the others, as one of three may be
 // (kubernetes issue 59848). Its cache begins with an object that has gone in the meantime.
 func oldList(v visit) {
+	v.bootsAtOnce()
 	o := v.runs("willow")
 	v.Settle(v.ctx, v.t)
 	before, err := v.objects.List(v.ctx, metav1.ListOptions{})
@@ -315,9 +347,14 @@ func oldList(v visit) {
 		Kind: faults.Behind, Class: faults.Read, Service: faults.API,
 		Version: before.GetResourceVersion(), For: metav1.Duration{Duration: listBehind},
 	}}}))
+	started := time.Now()
 	v.start()
 	// Events arrive in order: when it knows of this one, it knows that willow has gone.
 	other := v.make("yew")
+	for time.Since(started) < longPatience && !v.knewOnly(o, started) {
+		v.Pause(v.ctx, v.t, glance)
+	}
+	v.disarm() // now the events arrive
 	const expected = "nothing is launched for willow, which has gone, although the operator was started again and at first still saw it"
 	v.ready("yew gets its instance", longPatience, other, metav1.ConditionTrue)
 	v.Settle(v.ctx, v.t)
