@@ -38,6 +38,7 @@ import (
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/checks/reach"
 	"lva.io/operators/scripts/checks/workload"
 )
 
@@ -150,6 +151,48 @@ func freePort() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
+// metricsPort is where an operator in a Pod, which has its ports to itself, serves its metrics.
+const metricsPort = 8443
+
+// pod is the Pod that runs as an account; nil: none does, as the operator is a process of this machine.
+func (v visit) pod(as rbacv1.Subject) *corev1.Pod {
+	v.t.Helper()
+	pods, err := v.herd.Client.CoreV1().Pods(as.Namespace).List(v.ctx, metav1.ListOptions{})
+	v.OK(v.t, "asking for the operator's Pod", err)
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && pod.Spec.ServiceAccountName == as.Name {
+			return pod
+		}
+	}
+	return nil
+}
+
+// serveMetrics starts the operator so that it serves its metrics. The result asks for them: a Pod is reached through the API server, as
+// `kubectl port-forward` does it.
+func (v visit) serveMetrics() (ask func(token string) (code int, body string, err error)) {
+	v.t.Helper()
+	account := v.account()
+	if v.pod(account) == nil {
+		address, err := freePort()
+		v.OK(v.t, "finding a port", err)
+		v.restartAs(protocol.Start{Flags: []string{"--metrics-bind-address=" + address}})
+		return func(token string) (int, string, error) { return scrape(v.ctx, address, token) }
+	}
+	v.restartAs(protocol.Start{Flags: []string{fmt.Sprintf("--metrics-bind-address=:%d", metricsPort)}})
+	return func(token string) (int, string, error) {
+		pod := v.pod(account)
+		if pod == nil {
+			return 0, "", errors.New("the operator's Pod does not run")
+		}
+		way, err := reach.Pod(v.ctx, v.Config, pod.Namespace, pod.Name, metricsPort)
+		if err != nil {
+			return 0, "", err
+		}
+		defer way.Close()
+		return scrape(v.ctx, way.Address, token)
+	}
+}
+
 // scrape asks for the metrics. The server's certificate is of its own making.
 func scrape(ctx context.Context, address, token string) (code int, body string, err error) {
 	client := &http.Client{Timeout: askTimeout, Transport: &http.Transport{
@@ -207,19 +250,17 @@ func gauge() types.Feature {
 	states := map[string]string{"available": availableType, "progressing": progressingType, "degraded": degradedType}
 	return features.New("the metrics tell how many Lolcows there are").
 		Assess("to those who may ask, without a series for each", check.Assess(assess(func(v visit) {
-			address, err := freePort()
-			v.OK(v.t, "finding a port", err)
 			v.grant(v.roleOf("config/rbac/metrics_auth_role.yaml"), v.account())
 			token, scraper := v.token("lolcow-scraper")
 			stranger, _ := v.token("lolcow-stranger")
 			v.grant([]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}, scraper)
-			v.restartAs(protocol.Start{Flags: []string{"--metrics-bind-address=" + address}})
+			scraped := v.serveMetrics()
 			cows := []*cow{v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock))}
 			ask := func(expected string, wanted func(code int, body string) (string, bool)) {
 				v.t.Helper()
 				for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
-					code, body, err := scrape(v.ctx, address, token)
-					observed, ok := "nobody answers at "+address+": "+fmt.Sprint(err), false
+					code, body, err := scraped(token)
+					observed, ok := "nobody answers at the address of --metrics-bind-address: "+fmt.Sprint(err), false
 					if err == nil {
 						observed, ok = wanted(code, body)
 					}
@@ -255,7 +296,7 @@ func gauge() types.Feature {
 			v.remove(cows[0])
 			ask(expected+", also when one is gone", follows)
 			for who, token := range map[string]string{"who shows no token": "", "an account without a right to it": stranger} {
-				code, _, err := scrape(v.ctx, address, token)
+				code, _, err := scraped(token)
 				v.OK(v.t, "asking for the metrics", err)
 				if code != http.StatusUnauthorized && code != http.StatusForbidden {
 					v.Fail(v.t, who+" is refused the metrics: 401 or 403", fmt.Sprintf("the answer is %d %s", code, http.StatusText(code)),

@@ -5,6 +5,7 @@ package pod
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ import (
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/install"
+	"lva.io/operators/scripts/submission"
 )
 
 const (
@@ -46,6 +48,7 @@ type operator struct {
 	client  kubernetes.Interface
 	server  *apiServer  // nil: it is no aggregated API server
 	old     []types.UID // Pods that are no more the operator
+	flags   []string    // those that its Deployment has now, besides its own
 }
 
 func (o *operator) pods() corev1client.PodInterface { return o.client.CoreV1().Pods(o.Namespace) }
@@ -83,11 +86,58 @@ func (o *operator) awaitScaled(ctx context.Context) error {
 }
 
 // Start starts the operator, and returns when its Pod runs.
-func (o *operator) Start(log io.Writer) (stage.Instance, error) {
+func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.startWith(log, nil) }
+
+// adjustable is an operator whose program has told its flags.
+type adjustable struct {
+	*operator
+	known []string
+}
+
+// Knows reports whether the program says that it has a flag of this name.
+func (a adjustable) Knows(flag string) bool { return slices.Contains(a.known, flag) }
+
+// StartWith is Start with more flags: arguments of the container, after those that the Deployment has.
+func (a adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	return a.startWith(log, flags)
+}
+
+var (
+	_ stage.Adjustable = adjustable{}
+	_ stage.Server     = adjustable{}
+)
+
+// begin lets the Deployment have one Pod, with more flags.
+func (o *operator) begin(ctx context.Context, flags []string) error {
+	if slices.Equal(flags, o.flags) {
+		return o.scale(ctx, 1)
+	}
+	container, err := submission.OperatorOf(&o.manager.Spec.Template.Spec)
+	if err != nil {
+		return err
+	}
+	// In one step: a Pod with the flags of before must not begin.
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
+		"replicas": 1,
+		"template": map[string]any{"spec": map[string]any{"containers": []any{
+			map[string]any{"name": container.Name, "args": slices.Concat(container.Args, flags)},
+		}}},
+	}})
+	if err != nil {
+		return err
+	}
+	if _, err := o.client.AppsV1().Deployments(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("giving the operator's Deployment the flags %s: %w", strings.Join(flags, " "), err)
+	}
+	o.flags = flags
+	return nil
+}
+
+func (o *operator) startWith(log io.Writer, flags []string) (stage.Instance, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, fmt.Errorf("its Pod did not run within %s", startTimeout))
 	defer cancel()
 	o.gateway.Admit()
-	if err := o.scale(ctx, 1); err != nil {
+	if err := o.begin(ctx, flags); err != nil {
 		return nil, err
 	}
 	running, err := o.await(ctx)

@@ -85,7 +85,7 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 	if err != nil {
 		return nil, err
 	}
-	i := &installed{operator: operator{Deployment: deployment, stage: p, gateway: gateway}}
+	i := &installed{operator: operator{Deployment: deployment, stage: p, gateway: gateway}, known: what.Launch.Known}
 	if i.register, i.server, err = deployment.install(ctx, into, how); err != nil {
 		return nil, err
 	}
@@ -104,6 +104,7 @@ func (p *place) Install(ctx context.Context, what stage.Submission, gateway stag
 type installed struct {
 	operator
 	register func(context.Context) error // its webhooks and its APIServices
+	known    []string                    // flags of its program; none where it can't be asked for them
 }
 
 func (i *installed) User() string { return i.Deployment.User }
@@ -113,7 +114,10 @@ func (i *installed) Prepare(ctx context.Context, _ func(string)) (stage.Operator
 	if err := i.register(ctx); err != nil {
 		return nil, err
 	}
-	return &i.operator, nil
+	if len(i.known) == 0 {
+		return &i.operator, nil
+	}
+	return adjustable{operator: &i.operator, known: i.known}, nil
 }
 
 // Arguments are the Deployment's own.
