@@ -10,7 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage/stagetest"
 )
@@ -45,7 +48,7 @@ func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 	wantDone(t, root, "up")
 	// What is there, but for what comes and goes by itself.
 	there := func() string {
-		return wantDone(t, root, "kubectl", "get", "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments",
+		return wantDone(t, root, "kubectl", "get", "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments,daemonsets,pods",
 			"--all-namespaces", "--output=name")
 	}
 	before := there()
@@ -63,6 +66,11 @@ func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 		t.Errorf("after undeploy there is\n%s\nand before deploy there was\n%s", after, before)
 	}
 
+	deployToEachNode(t, root)
+	if after := there(); after != before {
+		t.Errorf("after undeploy of the DaemonSet there is\n%s\nand before there was\n%s", after, before)
+	}
+
 	// A new project's Makefile does the same, on the same playground. It stands in the checkout, so that its commands belong to it.
 	project := filepath.Join(root, "webapp")
 	wantDone(t, root, "new", project, "--domain", "lva.io", "--group", "apps", "--version", "v1alpha1", "--kind", "WebApp")
@@ -72,6 +80,39 @@ func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 	if after := there(); after != before {
 		t.Errorf("after undeploy of the project there is\n%s\nand before there was\n%s", after, before)
 	}
+}
+
+// deployToEachNode deploys lab 10's DaemonSet, which keeps a file of the node, as its task page says.
+func deployToEachNode(t *testing.T, root string) {
+	t.Helper()
+	const image = "test/each-node:v1"
+	dir := filepath.Join(root, "solutions", "10-informer")
+	wantDone(t, root, "image", "load", image, "--dir", dir)
+	wantDone(t, root, "deploy", image, "--dir", dir)
+	wantDone(t, root, "kubectl", "rollout", "status", "daemonset", "--namespace=authorizedkeys-system", "--timeout=60s")
+	// The node's own files, with their modes, from a Pod that sees them.
+	eventually := func(what string, right func(said string) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; {
+			said := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName, "--attach", "--quiet", "--image="+manifests.VolumeHelper, "--",
+				"sh", "-c", "ls -l /host/etc/ssh/nodes; cat /host/etc/ssh/nodes/authorized_keys")
+			if right(said) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s, and on the node there is\n%s", what, said)
+			}
+		}
+	}
+	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
+	wantDone(t, root, "kubectl", "create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins")
+	eventually("an AuthorizedKey was created", func(said string) bool {
+		return strings.Contains(said, "-rw------- ") && strings.Contains(said, " authorizedkey:ada\n")
+	})
+	wantDone(t, root, "kubectl", "delete", "authorizedkeys", "--all")
+	eventually("all AuthorizedKeys were deleted", func(said string) bool { return said == "-rw------- 0 authorized_keys\n" })
+	wantDone(t, root, "kubectl", "delete", "pods", "--all")
+	wantDone(t, root, "undeploy", "--dir", dir)
 }
 
 // A playground that `lab run` starts has a node if the lab's operator is a Pod in grading, and then only.

@@ -22,6 +22,9 @@ var files embed.FS
 // next Apply takes them back.
 const FieldOwner = "operator-labs-node"
 
+// VolumeHelper is the image in which volumes are made and removed: no Pod of the manifests runs it, and one of each volume does. It has a shell.
+const VolumeHelper = "docker.io/kindest/local-path-helper:v20260131-7181c60a"
+
 // Objects are all of them, in the order in which they are applied.
 func Objects() ([]*unstructured.Unstructured, error) {
 	entries, err := files.ReadDir(".")
@@ -43,13 +46,13 @@ func Objects() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// Images are the images that Pods of the manifests run, sorted: the node wants them before anybody asks.
+// Images are the images that Pods of the manifests run, and VolumeHelper, sorted: the node wants them before anybody asks.
 func Images() ([]string, error) {
 	objects, err := Objects()
 	if err != nil {
 		return nil, err
 	}
-	var images []string
+	images := []string{VolumeHelper}
 	for _, object := range objects {
 		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,41 +64,54 @@ func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Deli
 // graded begins the references of graded submissions.
 const graded = "operator-labs/graded:"
 
-// setImage lets the submission's containers run an image: all whose image is the placeholder and, if there is only one Deployment, its
-// operator. It returns the user of that Deployment's Pods.
+// setImage lets the submission's containers run an image: all whose image is the placeholder and, if there is only one workload, its
+// operator. It returns the user of that workload's Pods. Workloads are Deployments and, where there is none, DaemonSets.
 func setImage(objects []*unstructured.Unstructured, image string) (user string, err error) {
-	deployments := map[*unstructured.Unstructured]*appsv1.Deployment{}
-	for _, object := range objects {
-		if object.GetKind() != "Deployment" {
-			continue
-		}
-		deployment := &appsv1.Deployment{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
-			return "", &submission.Problem{Reason: fmt.Sprintf("the Deployment %s can't be read: %v", object.GetName(), err)}
-		}
-		deployments[object] = deployment
+	workloads := ofKind(objects, "Deployment")
+	if len(workloads) == 0 {
+		workloads = ofKind(objects, "DaemonSet")
 	}
-	for object, deployment := range deployments {
-		pod := &deployment.Spec.Template.Spec
+	for _, object := range workloads {
+		var template corev1.PodTemplateSpec
+		content, _, err := unstructured.NestedMap(object.Object, "spec", "template")
+		if err == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template)
+		}
+		if err != nil {
+			return "", &submission.Problem{Reason: fmt.Sprintf("the %s can't be read: %v", submission.NameOf(object), err)}
+		}
+		pod := &template.Spec
 		for i := range pod.Containers {
 			if name, _, _ := strings.Cut(pod.Containers[i].Image, ":"); name == placeholder {
 				pod.Containers[i].Image = image
 			}
 		}
-		if len(deployments) == 1 {
+		if len(workloads) == 1 {
 			container, err := submission.OperatorOf(pod)
 			if err != nil {
 				return "", err
 			}
 			container.Image = image
-			user = "system:serviceaccount:" + cmp.Or(deployment.Namespace, metav1.NamespaceDefault) + ":" + cmp.Or(pod.ServiceAccountName, "default")
+			user = "system:serviceaccount:" + cmp.Or(object.GetNamespace(), metav1.NamespaceDefault) + ":" + cmp.Or(pod.ServiceAccountName, "default")
 		}
-		if object.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(deployment); err != nil {
+		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&template); err != nil {
 			return "", err
 		}
-		delete(object.Object, "status")
+		if err := unstructured.SetNestedMap(object.Object, content, "spec", "template"); err != nil {
+			return "", err
+		}
 	}
 	return user, nil
+}
+
+// ofKind are the objects of a kind.
+func ofKind(objects []*unstructured.Unstructured, kind string) (found []*unstructured.Unstructured) {
+	for _, object := range objects {
+		if object.GetKind() == kind {
+			found = append(found, object)
+		}
+	}
+	return found
 }
 
 // asYAML writes objects as documents of YAML.

@@ -70,20 +70,15 @@ func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifes
 }
 
 // Content is what config/default comes to, as `make deploy` applies it: with the image for the operator's container, unless that is empty.
-// What has several Deployments, and so is not one operator, gets the image where a scaffold has its placeholder. The parameters and the
-// errors are those of Render.
+// What has several Deployments, and so is not one operator, gets the image where a scaffold has its placeholder; an operator of each node is
+// a DaemonSet, and gets it there. The parameters and the errors are those of Render.
 func Content(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests, image string) ([]byte, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
 	}
-	deployments := 0
-	for _, object := range objects {
-		if object.GetKind() == "Deployment" {
-			deployments++
-		}
-	}
-	if deployments > 1 {
+	deployments := len(ofKind(objects, "Deployment"))
+	if deployments > 1 || deployments == 0 && len(ofKind(objects, "DaemonSet")) > 0 {
 		if image != "" {
 			if _, err := setImage(objects, image); err != nil {
 				return nil, err

@@ -92,8 +92,8 @@ func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 	}
 }
 
-// Lab 06 has two Deployments of one program, so that neither is the operator.
-func TestSeveralDeploymentsGetTheImageInPlaceOfThePlaceholder(t *testing.T) {
+// Lab 06 has two Deployments of one program, so that neither is the operator, and lab 10 has a DaemonSet.
+func TestWhatIsNoSingleDeploymentGetsTheImageInPlaceOfThePlaceholder(t *testing.T) {
 	here, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
@@ -101,21 +101,27 @@ func TestSeveralDeploymentsGetTheImageInPlaceOfThePlaceholder(t *testing.T) {
 	if err := here.EnsureControlPlane(t.Context()); err != nil { // kubectl is part of it
 		t.Fatal(err)
 	}
-	lab, err := here.Labs.Lab("6")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := stagetest.Workshop(t, here.SolutionDir(lab))
-	manifests, err := w.Generate(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := Content(t.Context(), here.ControlPlane.Path, w, manifests, "cone:v7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Count(string(content), "image: cone:v7\n"); got != 2 || strings.Contains(string(content), "image: controller") {
-		t.Errorf("%d containers have the image, want 2, and none the placeholder:\n%s", got, content)
+	for _, test := range []struct {
+		lab, kind  string
+		containers int
+	}{{"6", "Deployment", 2}, {"10", "DaemonSet", 1}} {
+		lab, err := here.Labs.Lab(test.lab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := stagetest.Workshop(t, here.SolutionDir(lab))
+		manifests, err := w.Generate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := Content(t.Context(), here.ControlPlane.Path, w, manifests, "cone:v7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(string(content), "image: cone:v7\n"); got != test.containers || strings.Contains(string(content), "image: controller") ||
+			strings.Count(string(content), "\nkind: "+test.kind+"\n") != test.containers {
+			t.Errorf("%s: %d containers of a %s have the image, want %d, and none the placeholder:\n%s", lab.Name, got, test.kind, test.containers, content)
+		}
 	}
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Command shell is a POSIX shell, mvdan.cc/sh, which knows mkdir and rm by itself. It is /bin/sh in the image in which local-path storage
-// runs its scripts, and lets volumes be made where there are no Debian packages to take a shell from.
+// Command shell is a POSIX shell, mvdan.cc/sh, which knows mkdir, rm, ls and cat by itself. It is /bin/sh in the image in which local-path
+// storage runs its scripts, and lets volumes be made, and files of a node be read, where there are no Debian packages to take a shell from.
 //
 //	sh FILE [ARGUMENT…]
 //	sh -c COMMANDS [NAME [ARGUMENT…]]
@@ -68,11 +68,15 @@ func run(ctx context.Context, args []string, out, problems io.Writer) error {
 // tools runs the commands that are known here, and leaves the others to PATH.
 func tools(next interp.ExecHandlerFunc) interp.ExecHandlerFunc {
 	return func(ctx context.Context, args []string) error {
-		known, ok := map[string]func(dir string, args []string) error{"mkdir": mkdir, "rm": rm}[args[0]]
+		shell := interp.HandlerCtx(ctx)
+		known, ok := map[string]func(dir string, args []string) error{
+			"mkdir": mkdir, "rm": rm,
+			"ls":  func(dir string, args []string) error { return ls(dir, args, shell.Stdout) },
+			"cat": func(dir string, args []string) error { return cat(dir, args, shell.Stdout) },
+		}[args[0]]
 		if !ok {
 			return next(ctx, args)
 		}
-		shell := interp.HandlerCtx(ctx)
 		if err := known(shell.Dir, args[1:]); err != nil {
 			fmt.Fprintf(shell.Stderr, "%s: %v\n", args[0], err)
 			return interp.ExitStatus(1)
@@ -148,6 +152,62 @@ func rm(dir string, args []string) error {
 			return fmt.Errorf("%s is a folder: remove it with -r", name)
 		}
 		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ls lists what is in folders, one name a line, and files themselves: with -l their modes and sizes in bytes, too.
+func ls(dir string, args []string, out io.Writer) error {
+	long := len(args) > 0 && args[0] == "-l"
+	if long {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	if strings.HasPrefix(args[0], "-") {
+		return fmt.Errorf("%s is not known here: there is -l", args[0])
+	}
+	list := func(info fs.FileInfo) {
+		if long {
+			fmt.Fprintf(out, "%s %d ", info.Mode(), info.Size())
+		}
+		fmt.Fprintln(out, info.Name())
+	}
+	for _, name := range args {
+		path := at(dir, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			list(info)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if info, err := entry.Info(); err == nil { // otherwise it has gone meanwhile
+				list(info)
+			}
+		}
+	}
+	return nil
+}
+
+// cat prints files.
+func cat(dir string, args []string, out io.Writer) error {
+	for _, name := range args {
+		file, err := os.Open(at(dir, name))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, file)
+		if err := errors.Join(err, file.Close()); err != nil {
 			return err
 		}
 	}

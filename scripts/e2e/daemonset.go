@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"lva.io/operators/clusters/docker"
+)
+
+const (
+	// eachNodeLab is the lab whose operator is a DaemonSet, and which is graded as a process: this is where its manifests are tried.
+	eachNodeLab = "10"
+	// eachNodeImage is its image, and eachNodeFolder the folder of a node in which it keeps its file.
+	eachNodeImage  = "operator-labs/authorizedkeys:e2e"
+	eachNodeFolder = "/etc/ssh/nodes"
+	// eachNodePatience is how long the DaemonSet may take to run on each node, and then a line to come or to go.
+	eachNodePatience = time.Minute
+)
+
+// daemonSet deploys the operator that keeps a file of each node, as a person does, and looks at the files on the nodes.
+func (r *runner) daemonSet(ctx context.Context) (err error) {
+	lab, err := r.Labs.Lab(eachNodeLab)
+	if err != nil {
+		return err
+	}
+	dir, on := r.SolutionDir(lab), "kind:"+r.Name
+	kubectl := func(args ...string) error {
+		return r.command(ctx, r.Lab, append([]string{"kubectl", "--kubeconfig=" + docker.Kubeconfig(r.Root, r.Name)}, args...)...)
+	}
+	if err := r.command(ctx, r.Lab, "image", "load", eachNodeImage, "--dir", dir, "--cluster", on); err != nil {
+		return err
+	}
+	defer func() {
+		ctx := context.WithoutCancel(ctx)
+		err = errors.Join(err, r.command(ctx, r.Lab, "undeploy", "--dir", dir, "--cluster", on))
+		nodes, nodesErr := docker.Nodes(ctx, r.Name)
+		err = errors.Join(err, nodesErr)
+		for _, node := range nodes {
+			err = errors.Join(err, docker.Exec(ctx, node, nil, r.Out, "rm", "-rf", eachNodeFolder))
+		}
+	}()
+	if err := r.command(ctx, r.Lab, "deploy", eachNodeImage, "--dir", dir, "--cluster", on); err != nil {
+		return err
+	}
+	if err := kubectl("--namespace=authorizedkeys-system", "rollout", "status", "daemonset", "--timeout="+eachNodePatience.String()); err != nil {
+		return err
+	}
+	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
+	if err := kubectl("create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins"); err != nil {
+		return err
+	}
+	if err := r.onNodes(ctx, "600 ", " authorizedkey:ada\n"); err != nil {
+		return fmt.Errorf("an AuthorizedKey was created: %w", err)
+	}
+	r.tell("the file of each node that has a Pod has the line, and mode 0600")
+	if err := kubectl("delete", "authorizedkeys", "--all"); err != nil {
+		return err
+	}
+	if err := r.onNodes(ctx, "600 0\n", ""); err != nil {
+		return fmt.Errorf("all AuthorizedKeys were deleted: %w", err)
+	}
+	r.tell("the line is gone from each of them")
+	return nil
+}
+
+// onNodes waits until the file, on each node that has one, is described by what begins and ends with these, and until there is one: its mode
+// and size, and its content.
+func (r *runner) onNodes(ctx context.Context, begins, ends string) error {
+	nodes, err := docker.Nodes(ctx, r.Name)
+	if err != nil {
+		return err
+	}
+	return poll(ctx, eachNodePatience, func(ctx context.Context) error {
+		files := 0
+		for _, node := range nodes {
+			var said strings.Builder
+			const look = `test ! -e "$1" || { stat -c '%a %s' "$1/authorized_keys" && cat "$1/authorized_keys"; }`
+			if err := docker.Exec(ctx, node, nil, &said, "sh", "-c", look, "look", eachNodeFolder); err != nil {
+				return err
+			}
+			if said.Len() == 0 {
+				continue // no Pod of it runs on this node
+			}
+			files++
+			if !strings.HasPrefix(said.String(), begins) || !strings.HasSuffix(said.String(), ends) {
+				return fmt.Errorf("the file of the node %s is (mode, size, content) %q", node, said.String())
+			}
+		}
+		if files == 0 {
+			return errors.New("no node has the file")
+		}
+		return nil
+	})
+}
