@@ -83,6 +83,9 @@ func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTimeout, fmt.Errorf("it took longer than %s", cleanTimeout))
 	defer cancel()
 	withdrawn, err := c.withdraw(ctx)
+	if err == nil {
+		err = c.endConversions(ctx)
+	}
 	if err != nil {
 		return withdrawn, err
 	}
@@ -112,6 +115,52 @@ func (c *Cluster) withdraw(ctx context.Context) (removed int, err error) {
 		all = append(all, object{resource: apiServicesResource, name: one.Name, uid: one.UID, version: one.ResourceVersion})
 	}
 	return c.remove(ctx, all)
+}
+
+// endConversions lets nobody convert between the versions of our kinds any longer: who did has ended, and what can't be converted can neither
+// be listed nor removed.
+func (c *Cluster) endConversions(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	all := client.Resource(definitionsResource)
+	found, err := all.List(ctx, metav1.ListOptions{LabelSelector: Label})
+	if apierrors.IsForbidden(err) {
+		return nil // then we can't have made any
+	}
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", definitionsResource.GroupResource(), err)
+	}
+	for _, definition := range found.Items {
+		if strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy"); strategy != "Webhook" {
+			continue
+		}
+		const nobodyConverts = `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`
+		if _, err := all.Patch(ctx, definition.GetName(), types.MergePatchType, []byte(nobodyConverts), metav1.PatchOptions{}); ignoreGone(err) != nil {
+			return fmt.Errorf("ending the conversion of %s: %w", definition.GetName(), err)
+		}
+		if err := awaitUnconverted(ctx, client, &definition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitUnconverted waits until the API server lists a kind in each of its versions without asking a webhook. It goes on doing that for a moment.
+func awaitUnconverted(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
+	return poll(ctx, "the conversion of "+definition.GetName()+" to end", func() (bool, error) {
+		for _, resource := range resourcesOf(definition) {
+			_, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+			if err != nil && strings.Contains(err.Error(), "conversion webhook") { // k8s.io/apiextensions-apiserver, webhook_converter.go
+				return false, nil
+			}
+			if ignoreGone(err) != nil {
+				return false, fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
+			}
+		}
+		return true, nil
+	})
 }
 
 // remove removes objects, and returns when they are gone.
@@ -219,10 +268,11 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 	if err != nil {
 		return ignoreGone(err)
 	}
-	resource, served := resourceOf(object)
-	if !served {
+	served := resourcesOf(object)
+	if len(served) == 0 {
 		return nil // nobody can have made any
 	}
+	resource := served[0]
 	all := c.metadata.Resource(resource)
 	const nobodyHolds = `{"metadata":{"finalizers":null}}`
 	return poll(ctx, "the "+definition+" to be gone", func() (bool, error) {
@@ -245,17 +295,17 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 	})
 }
 
-// resourceOf is how the custom resources of a definition are asked for, if they can be.
-func resourceOf(definition *unstructured.Unstructured) (schema.GroupVersionResource, bool) {
+// resourcesOf is how the custom resources of a definition are asked for, in each version in which they can be.
+func resourcesOf(definition *unstructured.Unstructured) (served []schema.GroupVersionResource) {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, version := range versions {
 		if version, ok := version.(map[string]any); ok && version["served"] == true {
-			return schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}, true
+			served = append(served, schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural})
 		}
 	}
-	return schema.GroupVersionResource{}, false
+	return served
 }
 
 func (c *cleaner) awaitGone(ctx context.Context, one object) error {

@@ -350,3 +350,51 @@ func TestOurAPIServicesAreRemoved(t *testing.T) {
 		t.Errorf("theirs: %v", err)
 	}
 }
+
+// Who converted between the versions of our kinds has ended: what was made in another version than the stored one goes all the same.
+func TestAKindGoesWhoseConverterHasEnded(t *testing.T) {
+	c := opened(t)
+	client := dynamic.NewForConfigOrDie(c.Config())
+	version := func(name string, storage bool) map[string]any {
+		return map[string]any{"name": name, "served": true, "storage": storage, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}
+	}
+	const name = "wafers.ours.example.com"
+	definition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": name, "labels": map[string]any{Label: "true"}},
+		"spec": map[string]any{
+			"group": "ours.example.com", "scope": "Cluster", "names": map[string]any{"plural": "wafers", "kind": "Wafer"},
+			"versions": []any{version("v1", true), version("v2", false)},
+		},
+	}}
+	if _, err := client.Resource(definitionsResource).Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wafers := client.Resource(schema.GroupVersionResource{Group: "ours.example.com", Version: "v1", Resource: "wafers"})
+	wafer := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "ours.example.com/v1", "kind": "Wafer", "metadata": map[string]any{"name": "thin", "finalizers": []any{"example.com/held"}}}}
+	if err := poll(t.Context(), "wafers to be served", func() (bool, error) {
+		_, err := wafers.Create(t.Context(), wafer, metav1.CreateOptions{})
+		return !apierrors.IsNotFound(err), ignoreGone(err)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// The other version is stored now, and nobody is behind the Service.
+	const converted = `{"spec":{"versions":[` +
+		`{"name":"v1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}],` +
+		`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"service":{"name":"gone","namespace":"default"}}}}}}`
+	if _, err := client.Resource(definitionsResource).Patch(t.Context(), name, types.MergePatchType, []byte(converted), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := poll(t.Context(), "a wafer to need the webhook", func() (bool, error) {
+		_, err := client.Resource(schema.GroupVersionResource{Group: "ours.example.com", Version: "v2", Resource: "wafers"}).List(t.Context(), metav1.ListOptions{})
+		return err != nil && strings.Contains(err.Error(), "conversion webhook"), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := c.Clean(t.Context()); err != nil || removed != 1 {
+		t.Errorf("%d were removed, %v", removed, err)
+	}
+	if _, err := client.Resource(definitionsResource).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the kind is still there: %v", err)
+	}
+}

@@ -21,15 +21,14 @@ func (r *run) notExtended(s *subject, o *operator) string {
 	case !s.heldBack:
 		return fmt.Sprintf("the extension is not begun: no kind of the submission has the version %s", extension.Version)
 	case o.upgrader() == nil:
-		return "here the operator is not upgraded: grade it as a process on the embedded cluster"
+		return "here the operator is not upgraded: grade it on the embedded cluster, or as a Pod on kind"
 	}
 	return ""
 }
 
-// upgrader is the place of the operator, if versions that were held back can be brought there; nil: they can't, as in a cluster that others
-// use, where what is there is not changed.
+// upgrader is the place of the operator, if versions that were held back can be brought there; nil: they can't.
 func (o *operator) upgrader() stage.Upgrader {
-	if upgrader, ok := o.place.(stage.Upgrader); ok && !o.cluster.Shared {
+	if upgrader, ok := o.place.(stage.Upgrader); ok && upgrader.Upgradable() {
 		return upgrader
 	}
 	return nil

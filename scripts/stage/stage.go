@@ -121,6 +121,8 @@ type Adjustable interface {
 // Upgrader is an Operator of which the versions that its manifests hold back can be brought into the cluster.
 type Upgrader interface {
 	Operator
+	// Upgradable reports whether that can be done there.
+	Upgradable() bool
 	// Upgrade brings its definitions into the cluster as they are, has its webhook convert between their versions, and returns when the API
 	// server serves all of them. What is stored stays as it is. What is wrong with the submission is a *submission.Problem.
 	Upgrade(ctx context.Context) error

@@ -5,72 +5,23 @@ package local
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 
 	"lva.io/operators/scripts/stage"
-	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/submission"
 )
 
-// upgradeTimeout is how long the API server may take to serve the versions of a definition. It takes a tenth of a second.
-const upgradeTimeout = 20 * time.Second
+// Upgradable is false in a cluster of others, which has no way back to this machine once the run is over.
+func (o *operator) Upgradable() bool { return !o.into.Shared }
 
 // Upgrade applies the definitions with all their versions, between which the operator on this machine converts.
 func (o *operator) Upgrade(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, upgradeTimeout, fmt.Errorf("the API server did not serve all versions within %s", upgradeTimeout))
-	defer cancel()
-	client, err := dynamic.NewForConfig(o.into.Config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
+	var definitions []*unstructured.Unstructured
 	for _, definition := range o.Manifests.Whole() {
-		definition = o.Manifests.Converted(definition, submission.AccountNamespace, o.ca.PEM)
-		if _, err := o.into.Apply(ctx, client.Resource(install.Definitions), definition); err != nil {
-			return err
-		}
-		if err := awaitVersions(ctx, client, definition); err != nil {
-			return err
-		}
+		definitions = append(definitions, o.Manifests.Converted(definition, submission.AccountNamespace, o.ca.PEM))
 	}
-	return nil
-}
-
-// awaitVersions waits until the API server answers for each version that a definition serves. It begins to store in another version at the
-// same moment. Asked for is an object that there is not, so that nothing has to be converted.
-func awaitVersions(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
-	scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
-	for _, version := range submission.ServedVersions(definition) {
-		kind := client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
-		objects := dynamic.ResourceInterface(kind)
-		if scope == "Namespaced" {
-			objects = kind.Namespace(metav1.NamespaceDefault)
-		}
-		err := wait.PollUntilContextCancel(ctx, portPoll, true, func(ctx context.Context) (bool, error) {
-			_, err := objects.Get(ctx, "operator-labs-none", metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				// Of what is not served the answer has no Status.
-				return !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), nil
-			}
-			return err == nil, err
-		})
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("waiting for %s of %s/%s: %w", plural, group, version, err)
-		}
-	}
-	return nil
+	return o.into.Upgrade(ctx, definitions)
 }
 
 var _ stage.Upgrader = (*operator)(nil)

@@ -57,6 +57,10 @@ type Deployment struct {
 	manager     *appsv1.Deployment
 	manifests   *submission.Manifests
 	webhooks    *submission.Manifests // that config/default does not bring; nil if it does, or there are none
+	// converting is the authority of a webhook that converts between versions; nil: none does.
+	converting *certificates.Authority
+	// upgraded are the definitions that Upgrade has brought, with all their versions.
+	upgraded []*unstructured.Unstructured
 }
 
 // Render puts a submission's deployment together. kubectl is as in submission.Workshop.Kustomize. What can't be put together, or is no

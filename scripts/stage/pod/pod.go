@@ -222,8 +222,10 @@ func (o *operator) Listening(ctx context.Context) error {
 		return nil // that is for the checks to find
 	case err != nil && waiting.Err() == nil:
 		return fmt.Errorf("watching the operator's Pod: %w", err)
-	case err != nil || o.server == nil:
+	case err != nil:
 		return err
+	case o.server == nil:
+		return o.awaitConverting(ctx)
 	}
 	return install.AwaitAvailable(ctx, o.server.client, o.server.registers, availableTimeout)
 }

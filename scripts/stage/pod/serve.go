@@ -102,21 +102,6 @@ func (in *installation) makeSecrets(ctx context.Context, names []string, ca *cer
 	return nil
 }
 
-// makeConverting makes the Secrets that an operator mounts whose webhook converts between versions, so that it starts without cert-manager.
-// Nobody asks that webhook here: the versions are held back.
-func (in *installation) makeConverting(ctx context.Context) error {
-	ca, err := certificates.NewAuthority("operator-labs-webhooks")
-	if err != nil {
-		return err
-	}
-	host := submission.DefaultService + "." + in.deployment.Namespace + ".svc"
-	pair, err := ca.Server(host, []string{host})
-	if err != nil {
-		return err
-	}
-	return in.makeSecrets(ctx, in.deployment.lackingSecrets(), ca, pair)
-}
-
 // lackingSecrets are the Secrets that the Deployment mounts and config/default does not bring: cert-manager would make them.
 func (d *Deployment) lackingSecrets() (names []string) {
 	for _, volume := range d.manager.Spec.Template.Spec.Volumes {

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/scripts/submission"
+)
+
+const (
+	// upgradeTimeout is how long the API server may take to serve the versions of a definition. It takes a tenth of a second.
+	upgradeTimeout = 20 * time.Second
+	// versionPoll is how often it is asked for them.
+	versionPoll = 15 * time.Millisecond
+)
+
+// Upgrade brings definitions with all their versions into a cluster that has them with fewer, and returns when the API server serves all. What
+// in.Shared says does not count: they are this run's own.
+func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, upgradeTimeout, fmt.Errorf("the API server did not serve all versions within %s", upgradeTimeout))
+	defer cancel()
+	in.Shared = false
+	client, err := dynamic.NewForConfig(in.Config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	for _, definition := range definitions {
+		if _, err := in.Apply(ctx, client.Resource(Definitions), definition); err != nil {
+			return err
+		}
+		if err := awaitVersions(ctx, client, definition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitVersions waits until the API server answers for each version that a definition serves. It begins to store in another version at the
+// same moment. Asked for is an object that there is not, so that nothing has to be converted.
+func awaitVersions(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
+	for _, version := range submission.ServedVersions(definition) {
+		kind := client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
+		objects := dynamic.ResourceInterface(kind)
+		if scope == "Namespaced" {
+			objects = kind.Namespace(metav1.NamespaceDefault)
+		}
+		err := wait.PollUntilContextCancel(ctx, versionPoll, true, func(ctx context.Context) (bool, error) {
+			_, err := objects.Get(ctx, "operator-labs-none", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				// Of what is not served the answer has no Status.
+				return !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), nil
+			}
+			return err == nil, err
+		})
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("waiting for %s of %s/%s: %w", plural, group, version, err)
+		}
+	}
+	return nil
+}
