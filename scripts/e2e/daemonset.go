@@ -31,8 +31,12 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 		return err
 	}
 	dir, on := r.SolutionDir(lab), "kind:"+r.Name
+	if err := r.EnsureControlPlane(ctx); err != nil { // kubectl is part of it
+		return err
+	}
 	kubectl := func(args ...string) error {
-		return r.command(ctx, r.Lab, append([]string{"kubectl", "--kubeconfig=" + docker.Kubeconfig(r.Root, r.Name)}, args...)...)
+		// Not `lab kubectl`, which talks to the playground.
+		return r.command(ctx, r.ControlPlane.Path, append([]string{"kubectl", "--kubeconfig=" + docker.Kubeconfig(r.Root, r.Name)}, args...)...)
 	}
 	if err := r.command(ctx, r.Lab, "image", "load", eachNodeImage, "--dir", dir, "--cluster", on); err != nil {
 		return err
