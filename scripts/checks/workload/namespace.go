@@ -56,10 +56,11 @@ func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// Ports draws node ports that nobody has, and that nobody has had in this run: a Service that goes gives its port back a moment later.
+// Ports draws node ports that nobody has, in an order that the seed decides. A port comes again when all others have come: a Service that goes
+// gives its port back a moment later, and a torture needs more ports than there are.
 type Ports struct {
-	random *rand.Rand
-	used   map[int32]bool
+	free []int32
+	next int
 }
 
 // The range of node ports that API servers have unless they are told otherwise.
@@ -70,28 +71,38 @@ const (
 
 // FreePorts draws from the ports that no Service has now.
 func (o *Owners) FreePorts(ctx context.Context, random *rand.Rand) (*Ports, error) {
-	ports := &Ports{random: random, used: map[int32]bool{}}
 	services, err := o.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Services: %w", err)
 	}
-	for _, service := range services.Items {
+	return freePorts(services.Items, random)
+}
+
+func freePorts(services []corev1.Service, random *rand.Rand) (*Ports, error) {
+	taken := map[int32]bool{}
+	for _, service := range services {
 		for _, port := range service.Spec.Ports {
-			ports.used[port.NodePort] = true
+			taken[port.NodePort] = true
 		}
 	}
+	ports := &Ports{}
+	for port := int32(FirstPort); port <= LastPort; port++ {
+		if !taken[port] {
+			ports.free = append(ports.free, port)
+		}
+	}
+	if len(ports.free) == 0 {
+		return nil, fmt.Errorf("all node ports from %d to %d are those of Services: delete some", FirstPort, LastPort)
+	}
+	random.Shuffle(len(ports.free), func(i, j int) { ports.free[i], ports.free[j] = ports.free[j], ports.free[i] })
 	return ports, nil
 }
 
 // Draw draws a port.
 func (p *Ports) Draw() int32 {
-	for {
-		port := int32(FirstPort + p.random.IntN(LastPort-FirstPort+1)) //nolint:gosec // it is below 32768
-		if !p.used[port] {
-			p.used[port] = true
-			return port
-		}
-	}
+	port := p.free[p.next]
+	p.next = (p.next + 1) % len(p.free)
+	return port
 }
 
 // removeTimeout is how long owners that are deleted may take to go. One with a finalizer that nobody removes never does.
