@@ -5,6 +5,7 @@ package workspace_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -63,15 +64,30 @@ func lostAnswer() e2etypes.Feature {
 	})
 }
 
-// behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again.
-const behindFor = time.Second
+// behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again, and until it has been told
+// notFound times of each instance that there is none, if it asks for it.
+const (
+	behindFor = time.Second
+	notFound  = 5
+)
 
 func cloudBehind() e2etypes.Feature {
 	return feature("the cloud's answers are behind", "and nothing is launched twice", func(v visit) {
 		v.set(func(s *cloud.Settings) { s.Lag = metav1.Duration{Duration: behindFor} })
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
 		first, second := v.make("larch"), v.make("laurel")
-		expected := fmt.Sprintf("larch and laurel get one instance each, although the operator was killed after a launch, and an instance is seen only %s after it", behindFor)
+		var launched time.Time
+		v.until("larch and laurel get an instance each", longPatience, func() (string, bool) {
+			if len(v.instances(first)) == 0 || len(v.instances(second)) == 0 {
+				return v.bill(first) + "; " + v.bill(second), false
+			}
+			if launched.IsZero() {
+				launched = time.Now()
+			}
+			return "the cloud is behind", time.Since(launched) > behindFor || v.notFound(first) >= notFound && v.notFound(second) >= notFound
+		})
+		v.set(func(s *cloud.Settings) { s.Lag = metav1.Duration{} })
+		expected := fmt.Sprintf("larch and laurel get one instance each, although the operator was killed after a launch, and an instance is seen only up to %s after it", behindFor)
 		for _, o := range []order{first, second} {
 			v.hasOne(expected, longPatience, o, 1)
 			v.ready(expected, longPatience, o, metav1.ConditionTrue)
@@ -80,6 +96,18 @@ func cloudBehind() e2etypes.Feature {
 			v.atMost(expected, o, 1)
 		}
 	})
+}
+
+// notFound is how often the cloud has answered that there is no instance of an object, although it was launched.
+func (v visit) notFound(o order) (times int) {
+	v.t.Helper()
+	log := v.log()
+	for _, instance := range v.instances(o) {
+		times += len(slices.DeleteFunc(slices.Clone(log), func(e faults.Entry) bool {
+			return e.Service != cloud.Service || e.Code != http.StatusNotFound || e.Name != instance.ID
+		}))
+	}
+	return times
 }
 
 func tokensForgotten() e2etypes.Feature {
