@@ -210,7 +210,7 @@ func deletedChild() types.Feature {
 				v.asSpecified(c)
 				deployment, _ := v.herd.deployment(c)
 				service, _ := v.herd.service(c)
-				v.Idle(v.ctx, v.t) // what comes now is an answer to the deletion
+				v.done(c, doneSoon) // what comes now is an answer to the deletion
 				if slices.Contains(delete, "Deployment") {
 					v.OK(v.t, "deleting the Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, metav1.DeleteOptions{}))
 				}
@@ -283,7 +283,7 @@ func driftTemplate() types.Feature {
 			c := v.penned()
 			before, _ := v.herd.deployment(c)
 			for _, i := range v.herd.random.Perm(len(drifts)) {
-				v.Idle(v.ctx, v.t)
+				v.done(c, doneSoon)
 				v.editDeployment(c, func(d *appsv1.Deployment) { drifts[i].change(&d.Spec.Template.Spec, c.greeting) })
 				expected := fmt.Sprintf("%s in the Deployment of %s by hand, and the operator puts it back", drifts[i].what, c.Name)
 				v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
@@ -315,7 +315,7 @@ func driftService() types.Feature {
 				{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
 			}
 			for _, i := range v.herd.random.Perm(len(edits)) {
-				v.Idle(v.ctx, v.t)
+				v.done(c, doneSoon)
 				edited := before.ResourceVersion
 				v.editService(c, func(s *corev1.Service) { edits[i].change(&s.Spec) })
 				expected := fmt.Sprintf("%s in the Service of %s by hand, and the operator puts it back", edits[i].what, c.Name)

@@ -25,7 +25,10 @@ func greeting() types.Feature {
 	return features.New("a new greeting is rolled out").
 		Assess("and the page says it", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.say(c, v.herd.drawGreeting())
+			if !v.herd.greeted {
+				v.say(c, v.herd.drawGreeting())
+				v.herd.greeted = true
+			}
 			v.asSpecified(c)
 			v.shows(c)
 		}))).Feature()
@@ -109,7 +112,8 @@ type restarted struct {
 func (v visit) restart() {
 	v.t.Helper()
 	c := v.calm()
-	v.done(c)
+	v.asSpecified(c)
+	v.done(c, doneWindow)
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
@@ -120,19 +124,19 @@ func (v visit) restart() {
 }
 
 const (
-	// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneLimit how long that is waited for: who
-	// never has done is found by what it writes after a restart.
+	// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only what comes next is
+	// looked at. doneLimit is how long that is waited for: who never has done is found by the checks settles and restart.
 	doneWindow = 600 * time.Millisecond
-	doneLimit  = 5 * doneWindow
+	doneSoon   = 100 * time.Millisecond
+	doneLimit  = 3 * time.Second
 )
 
 // done waits until the operator has done with a cow. Others may keep it busy.
-func (v visit) done(c *cow) {
+func (v visit) done(c *cow, window time.Duration) {
 	v.t.Helper()
-	v.asSpecified(c)
 	about := v.OperatorRequests().And(func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
 	for limit := time.Now().Add(doneLimit); time.Now().Before(limit); {
-		left := doneWindow - time.Since(v.Audit.Last(about))
+		left := window - time.Since(v.Audit.Last(about))
 		if left <= 0 {
 			return
 		}
