@@ -36,8 +36,9 @@ const kubeconfigFlag = "kubeconfig"
 // looks for a Pod's own account only.
 var delegationFlags = []string{"authentication-kubeconfig", "authorization-kubeconfig"}
 
-// helpTimeout is for a program that is asked for its flags. It only has to parse them.
-const helpTimeout = 5 * time.Second
+// helpTimeout is for a program that is asked for its flags. It only has to parse them, which takes a tenth of a second, and on a very busy machine
+// some.
+const helpTimeout = 10 * time.Second
 
 // flagLine is how packages flag and pflag begin the line of a flag. What they say of it stands further to the right, so a
 // flag that is only spoken of is not taken for one.
@@ -88,7 +89,8 @@ func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
 	output := &limitedBuffer{limit: outputLimit}
 	p, err := w.Scope.Start(process.Spec{
 		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
-		Env: w.Variables(os.DevNull), Background: !w.Urgent, Contained: true,
+		// Not in the background, where it might get no time at all: without its flags, checks would say that it has none.
+		Env: w.Variables(os.DevNull), Contained: true,
 	})
 	if err != nil {
 		return nil, err
