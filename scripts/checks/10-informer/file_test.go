@@ -47,6 +47,7 @@ func foreignLines() types.Feature {
 			v.keys[ada] = v.drawKey()
 			v.set(ada, v.keys[ada])
 			v.holds("the key of " + ada + " has changed")
+			v.Settle(v.ctx, v.t) // what it writes now, it has read before
 			v.foreign = "#"
 			v.write(v.foreign)
 			v.keys[ada] = v.drawKey()

@@ -53,6 +53,7 @@ func TestInformer(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
+			suite.Lag = n.lag.Now
 			return context.WithValue(ctx, nodeKey{}, n), nil
 		},
 		CleanUp: func(ctx context.Context) error { return nodeOf(ctx).cleanUp(ctx) },

@@ -55,6 +55,7 @@ type node struct {
 	watcher   *fsnotify.Watcher
 	names     int
 	created   []string // names of AuthorizedKeys that were created since the last clean-up
+	lag       check.Lag
 	// unusable is why the operator can't be told where its file is.
 	unusable error
 	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only who is in its way waits.
@@ -102,7 +103,7 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 		{dynamicinformer.NewFilteredDynamicInformer(client, eventsv1.SchemeGroupVersion.WithResource("events"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), "events"},
 	} {
 		if _, err := resource.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { n.notify() }, UpdateFunc: func(any, any) { n.notify() }, DeleteFunc: func(any) { n.notify() },
+			AddFunc: func(object any) { n.lag.Arrived(object.(*unstructured.Unstructured).GetName()); n.notify() }, UpdateFunc: func(any, any) { n.notify() }, DeleteFunc: func(any) { n.notify() },
 		}); err != nil {
 			return nil, fmt.Errorf("watching %s: %w", resource.name, err)
 		}
@@ -389,6 +390,7 @@ func object(name, text string) *unstructured.Unstructured {
 func (v *visit) create(name, text string) {
 	v.t.Helper()
 	v.node.created = append(v.node.created, name)
+	v.node.lag.Sent(name)
 	_, err := v.node.keys.Create(v.ctx, object(name, text), metav1.CreateOptions{})
 	v.OK(v.t, "creating an AuthorizedKey", err)
 }

@@ -60,11 +60,10 @@ type region struct {
 
 	// created are the names of objects that were created since the last clean-up.
 	created []string
+	lag     check.Lag
 
 	mutex   sync.Mutex
 	changed chan struct{}
-	sent    map[string]time.Time
-	lag     time.Duration
 }
 
 // order is a CloudInstance that a check has created.
@@ -85,10 +84,10 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 	r := &region{
 		objects: client.Resource(resource).Namespace(namespace), notes: client.Resource(workspaces).Namespace(namespace), cloud: suite.Cloud,
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
-		changed:  make(chan struct{}), sent: map[string]time.Time{},
+		changed:  make(chan struct{}),
 	}
 	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { r.arrived(object); r.notify() },
+		AddFunc:    func(object any) { r.lag.Arrived(object.(*unstructured.Unstructured).GetName()); r.notify() },
 		UpdateFunc: func(any, any) { r.notify() },
 		DeleteFunc: func(any) { r.notify() },
 	}); err != nil {
@@ -110,26 +109,11 @@ func (r *region) notify() {
 	r.changed = make(chan struct{})
 }
 
-// arrived measures how long it took until the watch told of an object that we made.
-func (r *region) arrived(object any) {
-	name := object.(*unstructured.Unstructured).GetName()
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if at, ours := r.sent[name]; ours {
-		r.lag = time.Since(at)
-		delete(r.sent, name)
-	}
-}
-
 // mostLag is the lag from which on the quiet window grows no more: an operator looks at its instances twice a second or so, and is never
 // silent for longer.
 const mostLag = 30 * time.Millisecond
 
-func (r *region) lagNow() time.Duration {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	return min(r.lag, mostLag)
-}
+func (r *region) lagNow() time.Duration { return min(r.lag.Now(), mostLag) }
 
 // soon is closed when a CloudInstance has come, changed, begun to die or gone.
 func (r *region) soon() <-chan struct{} {
@@ -237,9 +221,7 @@ func (v visit) create(name string, spec map[string]any) order {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(kind)
 	object.SetName(name)
-	v.mutex.Lock()
-	v.sent[name] = time.Now()
-	v.mutex.Unlock()
+	v.lag.Sent(name)
 	v.created = append(v.created, name)
 	created, err := v.objects.Create(v.ctx, object, metav1.CreateOptions{})
 	v.OK(v.t, "creating the CloudInstance "+name, err)

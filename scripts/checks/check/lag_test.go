@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package check
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestLagIsThatOfOurLastObject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lag Lag
+		if lag.Now() != 0 {
+			t.Errorf("before the first object it is %s", lag.Now())
+		}
+		lag.Sent("ada")
+		lag.Sent("grace")
+		<-time.After(20 * time.Millisecond)
+		lag.Arrived("ada")
+		if lag.Now() != 20*time.Millisecond {
+			t.Errorf("after 20 ms it is %s", lag.Now())
+		}
+		lag.Arrived("somebody-else")
+		lag.Arrived("ada")
+		if lag.Now() != 20*time.Millisecond {
+			t.Errorf("what others have made, and what has changed, let it be %s", lag.Now())
+		}
+		<-time.After(30 * time.Millisecond)
+		lag.Arrived("grace")
+		if lag.Now() != 50*time.Millisecond {
+			t.Errorf("after 50 ms it is %s", lag.Now())
+		}
+	})
+}
