@@ -201,34 +201,54 @@ func (v visit) staysGone(cows ...*cow) {
 	}
 }
 
+// loss is what somebody deletes of the children of a cow.
+type loss struct {
+	of         *cow
+	deletes    []string // Deployment, Service
+	deployment appsv1.Deployment
+	service    corev1.Service
+}
+
 func deletedChild() types.Feature {
 	return features.New("a child that is deleted is made again").
 		Assess("each alone, and both at once", check.Assess(assess(func(v visit) {
 			v.begin()
-			c := v.penned()
-			for _, delete := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
-				v.asSpecified(c)
-				deployment, _ := v.herd.deployment(c)
-				service, _ := v.herd.service(c)
-				v.done(c, doneSoon) // what comes now is an answer to the deletion
-				if slices.Contains(delete, "Deployment") {
-					v.OK(v.t, "deleting the Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, metav1.DeleteOptions{}))
+			var losses []*loss
+			for _, deletes := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
+				losses = append(losses, &loss{of: v.make(v.herd.draw(paddock)), deletes: deletes})
+			}
+			for _, l := range losses {
+				v.asSpecified(l.of)
+				v.done(l.of, doneSoon) // what comes now is an answer to the deletion
+				l.deployment, _ = v.herd.deployment(l.of)
+				l.service, _ = v.herd.service(l.of)
+			}
+			for _, l := range losses {
+				if slices.Contains(l.deletes, "Deployment") {
+					v.OK(v.t, "deleting the Deployment", v.herd.Client.AppsV1().Deployments(l.of.Namespace).Delete(v.ctx, l.deployment.Name, metav1.DeleteOptions{}))
 				}
-				if slices.Contains(delete, "Service") {
-					v.OK(v.t, "deleting the Service", v.herd.Client.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, metav1.DeleteOptions{}))
+				if slices.Contains(l.deletes, "Service") {
+					v.OK(v.t, "deleting the Service", v.herd.Client.CoreV1().Services(l.of.Namespace).Delete(v.ctx, l.service.Name, metav1.DeleteOptions{}))
 				}
-				what := strings.Join(delete, " and the ")
-				v.Eventually(v.ctx, v.t, fmt.Sprintf("the %s of %s, deleted by hand, is made again", what, c.Name), v.herd.Changed, func() (string, bool) {
-					if wrong := v.herd.wrong(c); wrong != "" {
-						return wrong, false
-					}
-					again, _ := v.herd.deployment(c)
-					serviceAgain, _ := v.herd.service(c)
-					behind := slices.Contains(delete, "Deployment") && again.UID == deployment.UID || slices.Contains(delete, "Service") && serviceAgain.UID == service.UID
-					return "the watch has not told of the deletion", !behind
-				})
+			}
+			for _, l := range losses {
+				v.isMadeAgain(l)
 			}
 		}))).Feature()
+}
+
+func (v visit) isMadeAgain(l *loss) {
+	v.t.Helper()
+	expected := fmt.Sprintf("the %s of %s, deleted by hand, is made again", strings.Join(l.deletes, " and the "), l.of.Name)
+	v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
+		if wrong := v.herd.wrong(l.of); wrong != "" {
+			return wrong, false
+		}
+		deployment, _ := v.herd.deployment(l.of)
+		service, _ := v.herd.service(l.of)
+		behind := slices.Contains(l.deletes, "Deployment") && deployment.UID == l.deployment.UID || slices.Contains(l.deletes, "Service") && service.UID == l.service.UID
+		return "the watch has not told of the deletion", !behind
+	})
 }
 
 func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) {

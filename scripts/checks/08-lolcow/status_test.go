@@ -57,12 +57,13 @@ func available() types.Feature {
 	return features.New("conditions follow what is there").
 		Assess("for the generation that they are about", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.teller() // of whom the check fortune tells
-			for range 2 {
-				v.conditions(c, "the page is served", podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: progressingType, Status: "False"})
-				v.say(c, v.herd.drawGreeting())
+			isWell := func(why string) {
+				v.t.Helper()
+				v.conditions(c, why, podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: progressingType, Status: "False"})
 			}
-			v.conditions(c, "the new greeting is rolled out", podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
+			isWell("the page is served")
+			v.say(c, v.herd.drawGreeting())
+			isWell("the new greeting is rolled out")
 		}))).Feature()
 }
 
