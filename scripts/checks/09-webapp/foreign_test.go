@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
@@ -23,7 +22,6 @@ import (
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
-	"lva.io/operators/scripts/faults"
 )
 
 // foreign is a Deployment or a Service of somebody else that has the name of a WebApp, as it was before the WebApp came.
@@ -370,39 +368,6 @@ func portRange() frameworktypes.Feature {
 			v.asSpecified(a)
 			v.conditions(a, "the port is another one", workload.Wanted{Of: degradedType, Status: "False"})
 		}))).Feature()
-}
-
-// refusals let the only writes that matter fail: those by which a hand edit is undone. Nothing else happens that would give another chance to
-// an operator which forgets an error, since the status stays as it is.
-func refusals(v visit) {
-	a, b := v.planned(), v.planned()
-	template, _ := v.town.deployment(a)
-	service, _ := v.town.service(b)
-	foreign := v.town.drawImage()
-	a.before = append(a.before, foreign)
-	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Write, func() {
-		v.editDeployment(a, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign })
-		v.editService(b, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} })
-	})
-	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed by hand, the API server answered "+
-		"what the operator wrote then with an error, and when it does so no longer the operator puts both back", a.Name, b.Name)
-	v.eventually(0, expected, func() string {
-		if wrong := v.town.wrong(a); wrong != "" {
-			return wrong
-		}
-		if wrong := v.town.wrong(b); wrong != "" {
-			return wrong
-		}
-		now, _ := v.town.deployment(a)
-		is, _ := v.town.service(b)
-		switch {
-		case now.Generation < template.Generation+2:
-			return "the watch has not told of it"
-		case !reflect.DeepEqual(is.Spec.Selector, service.Spec.Selector):
-			return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
-		}
-		return ""
-	})
 }
 
 // scenario is the lab in one story. What is somebody else's is not touched on a bad day either.

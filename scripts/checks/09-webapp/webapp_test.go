@@ -49,7 +49,7 @@ func TestWebApp(t *testing.T) {
 		"port-heals":         portHeals(),
 		"settles":            settles(),
 		"restart":            restart(),
-		"bad-day":            check.BadDay(assess(scenario), check.Assess(assess(refusals))),
+		"bad-day":            check.BadDay(assess(scenario)),
 		"role-suffices":      check.RoleSuffices(),
 		"least-privilege":    check.AllowsNoMore(func(r audit.Right) bool { return mayNeed(r) || extended && mayMigrate(r) }),
 		"two-versions":       twoVersions(),
