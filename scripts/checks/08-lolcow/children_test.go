@@ -219,6 +219,7 @@ func deletedChild() types.Feature {
 			}
 			for _, l := range losses {
 				v.asSpecified(l.of)
+				v.forbidden(l.of)
 				v.done(l.of, doneSoon) // what comes now is an answer to the deletion
 				l.deployment, _ = v.herd.deployment(l.of)
 				l.service, _ = v.herd.service(l.of)
@@ -235,6 +236,17 @@ func deletedChild() types.Feature {
 				v.isMadeAgain(l)
 			}
 		}))).Feature()
+}
+
+// forbidden waits until the Deployment of a cow tells that a quota lets no Pod run: then nothing more changes in it.
+func (v visit) forbidden(c *cow) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" tells of the quota", statusPatience, v.herd.Changed, func() (string, bool) {
+		deployment, wrong := v.herd.deployment(c)
+		return "it does not", wrong != "" || slices.ContainsFunc(deployment.Status.Conditions, func(is appsv1.DeploymentCondition) bool {
+			return is.Type == appsv1.DeploymentReplicaFailure && is.Status == corev1.ConditionTrue
+		})
+	})
 }
 
 func (v visit) isMadeAgain(l *loss) {

@@ -128,15 +128,18 @@ func (v visit) restart() {
 
 const (
 	// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only what comes next is
-	// looked at. doneLimit is how long that is waited for: who never has done is found by the checks settles and restart.
+	// looked at; on a busy machine it is doneLags as long as a watch takes to tell. doneLimit is how long that is waited for: who never has
+	// done is found by the checks settles and restart.
 	doneWindow = 600 * time.Millisecond
 	doneSoon   = 100 * time.Millisecond
+	doneLags   = 10
 	doneLimit  = 3 * time.Second
 )
 
 // done waits until the operator has done with a cow. Others may keep it busy.
 func (v visit) done(c *cow, window time.Duration) {
 	v.t.Helper()
+	window = max(window, min(doneLags*v.herd.Lag(), doneLimit/2))
 	about := v.OperatorRequests().And(func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
 	for limit := time.Now().Add(doneLimit); time.Now().Before(limit); {
 		left := window - time.Since(v.Audit.Last(about))
