@@ -29,6 +29,7 @@ import (
 
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/checks/check"
 )
 
 // The kinds of children.
@@ -54,8 +55,7 @@ type Owners struct {
 	informers   map[schema.GroupVersionResource]cache.SharedIndexInformer
 	mutex       sync.Mutex
 	changed     chan struct{}
-	sent        map[types.NamespacedName]time.Time // creates that the watch has not told of yet
-	lag         time.Duration
+	lag         check.Lag // from a create until the watch tells of it
 }
 
 // syncTimeout is for the first lists, which take some milliseconds.
@@ -65,7 +65,7 @@ const syncTimeout = 10 * time.Second
 func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersionResource, nodeFollows bool) (*Owners, error) {
 	o := &Owners{
 		Resource: resource, host: config.Host, nodeFollows: nodeFollows, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
-		changed: make(chan struct{}), sent: map[types.NamespacedName]time.Time{},
+		changed: make(chan struct{}),
 	}
 	var err error
 	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
@@ -80,7 +80,7 @@ func Open(ctx context.Context, config *rest.Config, resource schema.GroupVersion
 	for _, watched := range append([]schema.GroupVersionResource{resource}, children...) {
 		informer := dynamicinformer.NewFilteredDynamicInformer(o.Dynamic, watched, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { o.arrived(object); o.notify() },
+			AddFunc:    func(object any) { o.arrived(object.(*unstructured.Unstructured)); o.notify() },
 			UpdateFunc: func(any, any) { o.notify() },
 			DeleteFunc: func(any) { o.notify() },
 		}); err != nil {
@@ -152,14 +152,10 @@ func (o *Owners) notify() {
 	o.changed = make(chan struct{})
 }
 
-// arrived measures how long it took until the watch told of an owner that we made.
-func (o *Owners) arrived(object any) {
-	name := nameOf(object.(*unstructured.Unstructured))
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	if at, ours := o.sent[name]; ours && object.(*unstructured.Unstructured).GroupVersionKind().Group == o.Resource.Group {
-		o.lag = time.Since(at)
-		delete(o.sent, name)
+// arrived is told of what the watches tell: of an owner that we made the lag is measured, and not of its children, which may have its name.
+func (o *Owners) arrived(object *unstructured.Unstructured) {
+	if object.GroupVersionKind().Group == o.Resource.Group {
+		o.lag.Arrived(nameOf(object).String())
 	}
 }
 
@@ -175,17 +171,11 @@ func (o *Owners) Changed() <-chan struct{} {
 }
 
 // Lag is how long it took from sending the last create of an owner until the watch told of it.
-func (o *Owners) Lag() time.Duration {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return o.lag
-}
+func (o *Owners) Lag() time.Duration { return o.lag.Now() }
 
 // Create creates an owner.
 func (o *Owners) Create(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	o.mutex.Lock()
-	o.sent[nameOf(owner)] = time.Now()
-	o.mutex.Unlock()
+	o.lag.Sent(nameOf(owner).String())
 	made, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Create(ctx, owner, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("creating the %s %s: %w", owner.GetKind(), owner.GetName(), err)
