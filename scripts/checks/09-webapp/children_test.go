@@ -458,23 +458,7 @@ func drift() frameworktypes.Feature {
 				}
 				edited := v.editService(b, services[second[n]].change)
 				told = append(told, fmt.Sprintf("%s in the Service of %s", services[second[n]].what, b.Name))
-				v.eventually(0, strings.Join(told, ", and ")+", and the operator puts it back", func() string {
-					if wrong := v.town.wrong(a); wrong != "" {
-						return wrong
-					}
-					if wrong := v.town.wrong(b); wrong != "" {
-						return wrong
-					}
-					now, _ := v.town.deployment(a)
-					is, _ := v.town.service(b)
-					switch {
-					case now.Generation < generation, is.ResourceVersion == service.ResourceVersion, is.ResourceVersion == edited.ResourceVersion:
-						return "the watch has not told of it"
-					case !reflect.DeepEqual(is.Spec.Selector, service.Spec.Selector):
-						return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
-					}
-					return ""
-				})
+				v.putBack(strings.Join(told, ", and ")+", and the operator puts it back", a, generation, b, &service, edited)
 				template, _ = v.town.deployment(a)
 				service, _ = v.town.service(b)
 			}
@@ -490,12 +474,20 @@ func refusedRepairs(v visit) {
 	service, _ := v.town.service(b)
 	foreign := v.town.drawImage()
 	a.before = append(a.before, foreign)
+	var edited *corev1.Service
 	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Write, func() {
 		v.editDeployment(a, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign })
-		v.editService(b, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} })
+		edited = v.editService(b, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} })
 	})
 	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed by hand, the API server answered "+
 		"what the operator wrote then with an error, and when it does so no longer the operator puts both back", a.Name, b.Name)
+	v.putBack(expected, a, template.Generation+2, b, &service, edited)
+}
+
+// putBack waits until the operator has undone two hand edits: of the Deployment of one WebApp, which has this generation then, and of the Service
+// of another one, which was service before and edited after it.
+func (v visit) putBack(expected string, a *app, generation int64, b *app, service, edited *corev1.Service) {
+	v.t.Helper()
 	v.eventually(0, expected, func() string {
 		if wrong := v.town.wrong(a); wrong != "" {
 			return wrong
@@ -506,7 +498,7 @@ func refusedRepairs(v visit) {
 		now, _ := v.town.deployment(a)
 		is, _ := v.town.service(b)
 		switch {
-		case now.Generation < template.Generation+2:
+		case now.Generation < generation, is.ResourceVersion == service.ResourceVersion, is.ResourceVersion == edited.ResourceVersion:
 			return "the watch has not told of it"
 		case !reflect.DeepEqual(is.Spec.Selector, service.Spec.Selector):
 			return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
