@@ -38,9 +38,9 @@ type herd struct {
 	ports  *workload.Ports
 	names  int
 	// first is a Lolcow whose page is for checks that need one; nil: there is none, or a check that failed has changed it. shown says that
-	// the page was seen, and greeted that it has another greeting since then.
-	first          *cow
-	shown, greeted bool
+	// the page was seen.
+	first *cow
+	shown bool
 	// patients are Lolcows of the sickbay that a later check needs, begun with the first.
 	patients *patients
 	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
@@ -307,37 +307,22 @@ func said(page string) string {
 	return strings.Join(lines, " ")
 }
 
-// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run; if they are there, it gives the first another greeting, and lets
-// things go wrong with the patients, as soon as it may. All that takes its time, in which other checks run: those that do not count what the operator does.
+// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run; if they are there, it lets things go wrong with the patients as
+// soon as it may. All that takes its time, in which other checks run: those that do not count what the operator does.
 func (v visit) begin() {
 	v.t.Helper()
 	h := v.herd
 	if h.first != nil {
-		v.greet()
 		v.admit()
 		return
 	}
 	if !h.RunsPods() {
 		return
 	}
-	h.first, h.shown, h.greeted = v.make(h.draw(meadow)), false, false
+	h.first, h.shown = v.make(h.draw(meadow)), false
 	tricky := h.draw(sickbay)
 	tricky.greeting = h.drawTricky()
 	h.patients = &patients{image: v.make(tricky), crash: v.make(h.draw(sickbay))}
-}
-
-// greet gives the first of the herd another greeting, for the check greeting, if its page says the one that it has.
-func (v visit) greet() {
-	v.t.Helper()
-	h := v.herd
-	if h.greeted || !h.rolledOut(h.first) {
-		return
-	}
-	if text, err := h.Page(v.ctx, h.first.port); err != nil || !strings.Contains(said(text), h.first.greeting) {
-		return // the check page waits for it, and says what is wrong
-	}
-	v.say(h.first, h.drawGreeting())
-	h.shown, h.greeted = true, true
 }
 
 // served is the first of the herd: a Lolcow whose page is served.

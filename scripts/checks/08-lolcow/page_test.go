@@ -25,10 +25,7 @@ func greeting() types.Feature {
 	return features.New("a new greeting is rolled out").
 		Assess("and the page says it", check.Assess(assess(func(v visit) {
 			c := v.served()
-			if !v.herd.greeted {
-				v.say(c, v.herd.drawGreeting())
-				v.herd.greeted = true
-			}
+			v.say(c, v.herd.drawGreeting())
 			v.asSpecified(c)
 			v.shows(c)
 		}))).Feature()
@@ -123,28 +120,17 @@ func (v visit) restart() {
 	}))}
 }
 
+// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only what comes next is looked
+// at. Who never has done is found by the checks settles and restart.
 const (
-	// doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only what comes next is
-	// looked at; on a busy machine it is doneLags as long as a watch takes to tell. doneLimit is how long that is waited for: who never has
-	// done is found by the checks settles and restart.
 	doneWindow = 600 * time.Millisecond
 	doneSoon   = 100 * time.Millisecond
-	doneLags   = 10
-	doneLimit  = 3 * time.Second
 )
 
 // done waits until the operator has done with a cow. Others may keep it busy.
 func (v visit) done(c *cow, window time.Duration) {
 	v.t.Helper()
-	window = max(window, min(doneLags*v.herd.Lag(), doneLimit/2))
-	about := v.OperatorRequests().And(func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
-	for limit := time.Now().Add(doneLimit); time.Now().Before(limit); {
-		left := window - time.Since(v.Audit.Last(about))
-		if left <= 0 {
-			return
-		}
-		v.Pause(v.ctx, v.t, left)
-	}
+	v.SettleAbout(v.ctx, v.t, window, func(e audit.Event) bool { return e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name) })
 }
 
 // started waits until an operator that was started has listed what it watches, and is at rest.

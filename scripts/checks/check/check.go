@@ -208,6 +208,25 @@ func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	}
 }
 
+// SettleAbout waits until the operator has sent nothing that matches for the length of a window, counted from the last such request, or for
+// as long as Settle would, if that is longer. What it sends besides does not count. It does not wait for longer than 3 s: what comes then is for
+// the check to judge.
+func (c *Check) SettleAbout(ctx context.Context, t *testing.T, window time.Duration, about audit.Match) {
+	t.Helper()
+	window = max(window, c.window())
+	about = c.OperatorRequests().And(about)
+	for limit := time.Now().Add(aboutLimit); time.Now().Before(limit); {
+		left := window - time.Since(c.Audit.Last(about))
+		if left <= 0 {
+			return
+		}
+		c.Pause(ctx, t, left)
+	}
+}
+
+// aboutLimit is for how long SettleAbout waits.
+const aboutLimit = 3 * time.Second
+
 var errRestless = errors.New("the operator does not stop sending requests")
 
 func (c *Check) window() time.Duration {
