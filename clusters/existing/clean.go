@@ -150,7 +150,7 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 // awaitUnconverted waits until the API server lists a kind in each of its versions without asking a webhook. It goes on doing that for a moment.
 func awaitUnconverted(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
 	return poll(ctx, "the conversion of "+definition.GetName()+" to end", func() (bool, error) {
-		for _, resource := range resourcesOf(definition) {
+		for _, resource := range ServedResources(definition) {
 			_, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
 			if err != nil && strings.Contains(err.Error(), "conversion webhook") { // k8s.io/apiextensions-apiserver, webhook_converter.go
 				return false, nil
@@ -268,7 +268,7 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 	if err != nil {
 		return ignoreGone(err)
 	}
-	served := resourcesOf(object)
+	served := ServedResources(object)
 	if len(served) == 0 {
 		return nil // nobody can have made any
 	}
@@ -295,8 +295,8 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 	})
 }
 
-// resourcesOf is how the custom resources of a definition are asked for, in each version in which they can be.
-func resourcesOf(definition *unstructured.Unstructured) (served []schema.GroupVersionResource) {
+// ServedResources are how the custom resources of a CustomResourceDefinition are asked for: one for each version that it serves, in its order.
+func ServedResources(definition *unstructured.Unstructured) (served []schema.GroupVersionResource) {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")

@@ -11,11 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
-	"lva.io/operators/scripts/submission"
+	"lva.io/operators/clusters/existing"
 )
 
 const (
@@ -49,11 +48,9 @@ func (in Into) Upgrade(ctx context.Context, definitions []*unstructured.Unstruct
 // awaitVersions waits until the API server answers for each version that a definition serves. It begins to store in another version at the
 // same moment. Asked for is an object that there is not, so that nothing has to be converted.
 func awaitVersions(ctx context.Context, client dynamic.Interface, definition *unstructured.Unstructured) error {
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
 	scope, _, _ := unstructured.NestedString(definition.Object, "spec", "scope")
-	for _, version := range submission.ServedVersions(definition) {
-		kind := client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
+	for _, served := range existing.ServedResources(definition) {
+		kind := client.Resource(served)
 		objects := dynamic.ResourceInterface(kind)
 		if scope == "Namespaced" {
 			objects = kind.Namespace(metav1.NamespaceDefault)
@@ -70,7 +67,7 @@ func awaitVersions(ctx context.Context, client dynamic.Interface, definition *un
 			err = context.Cause(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("waiting for %s of %s/%s: %w", plural, group, version, err)
+			return fmt.Errorf("waiting for %s of %s: %w", served.Resource, served.GroupVersion(), err)
 		}
 	}
 	return nil

@@ -19,8 +19,9 @@ import (
 	"lva.io/operators/scripts/submission/samples"
 )
 
-// The solution of the lab with webhooks, put together as `make deploy` does.
-func TestWhatIsDeployed(t *testing.T) {
+// solution is a lab's solution with its manifests, and the program that is kubectl.
+func solution(t *testing.T, number string) (w *submission.Workshop, manifests *submission.Manifests, kubectl string) {
+	t.Helper()
 	here, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)
@@ -28,16 +29,21 @@ func TestWhatIsDeployed(t *testing.T) {
 	if err := here.EnsureControlPlane(t.Context()); err != nil { // kubectl is part of it
 		t.Fatal(err)
 	}
-	lab, err := here.Labs.Lab("4")
+	lab, err := here.Labs.Lab(number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := stagetest.Workshop(t, here.SolutionDir(lab))
-	manifests, err := w.Generate(t.Context())
-	if err != nil {
+	w = stagetest.Workshop(t, here.SolutionDir(lab))
+	if manifests, err = w.Generate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Render(t.Context(), here.ControlPlane.Path, w, manifests)
+	return w, manifests, here.ControlPlane.Path
+}
+
+// The solution of the lab with webhooks, put together as `make deploy` does.
+func TestWhatIsDeployed(t *testing.T) {
+	w, manifests, kubectl := solution(t, "4")
+	d, err := Render(t.Context(), kubectl, w, manifests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,33 +100,18 @@ func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 
 // Lab 06 has two Deployments of one program, so that neither is the operator, and lab 10 has a DaemonSet.
 func TestWhatIsNoSingleDeploymentGetsTheImageInPlaceOfThePlaceholder(t *testing.T) {
-	here, err := checkout.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := here.EnsureControlPlane(t.Context()); err != nil { // kubectl is part of it
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
 		lab, kind  string
 		containers int
 	}{{"6", "Deployment", 2}, {"10", "DaemonSet", 1}} {
-		lab, err := here.Labs.Lab(test.lab)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := stagetest.Workshop(t, here.SolutionDir(lab))
-		manifests, err := w.Generate(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := Content(t.Context(), here.ControlPlane.Path, w, manifests, "cone:v7")
+		w, manifests, kubectl := solution(t, test.lab)
+		content, err := Content(t.Context(), kubectl, w, manifests, "cone:v7")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(string(content), "image: cone:v7\n"); got != test.containers || strings.Contains(string(content), "image: controller") ||
 			strings.Count(string(content), "\nkind: "+test.kind+"\n") != test.containers {
-			t.Errorf("%s: %d containers of a %s have the image, want %d, and none the placeholder:\n%s", lab.Name, got, test.kind, test.containers, content)
+			t.Errorf("lab %s: %d containers of a %s have the image, want %d, and none the placeholder:\n%s", test.lab, got, test.kind, test.containers, content)
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/submission"
@@ -104,10 +104,8 @@ func (o *operator) awaitConverting(ctx context.Context) error {
 	defer cancel()
 	err = wait.PollUntilContextCancel(waiting, poll, true, func(ctx context.Context) (bool, error) {
 		for _, definition := range o.upgraded {
-			group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-			plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
-			for _, version := range submission.ServedVersions(definition) {
-				_, err := client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural}).List(ctx, metav1.ListOptions{})
+			for _, served := range existing.ServedResources(definition) {
+				_, err := client.Resource(served).List(ctx, metav1.ListOptions{})
 				// k8s.io/apiextensions-apiserver says so, in webhook_converter.go; what net/http adds begins with the method.
 				if err != nil && strings.Contains(err.Error(), "conversion webhook") && strings.Contains(err.Error(), "failed: Post ") {
 					return false, nil
