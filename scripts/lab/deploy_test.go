@@ -94,7 +94,7 @@ func deployToEachNode(t *testing.T, root string) {
 	eventually := func(what string, right func(said string) bool) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; {
-			said := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName, "--attach", "--quiet", "--image="+manifests.VolumeHelper, "--",
+			said := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName, "--attach", "--quiet", "--profile=general", "--image="+manifests.VolumeHelper, "--",
 				"sh", "-c", "ls -l /host/etc/ssh/nodes; cat /host/etc/ssh/nodes/authorized_keys")
 			if right(said) {
 				return
