@@ -443,24 +443,19 @@ func drift() frameworktypes.Feature {
 				{"the node port was changed to another one", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = v.town.ports.Draw() }},
 				{"the type was changed to ClusterIP", func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
 			}
-			template, _ := v.town.deployment(a)
 			service, _ := v.town.service(b)
 			first, second := v.town.random.Perm(len(deployments)), v.town.random.Perm(len(services))
 			for n := range max(len(first), len(second)) {
 				v.Idle(v.ctx, v.t)
 				var told []string
-				generation := template.Generation
+				var template *appsv1.Deployment
 				if n < len(first) {
 					told = append(told, fmt.Sprintf("%s in the Deployment of %s by hand", deployments[first[n]].what, a.Name))
-					if v.editDeployment(a, deployments[first[n]].change).Generation > generation {
-						generation += 2 // one of ours, and one of the repair
-					}
+					template = v.editDeployment(a, deployments[first[n]].change)
 				}
 				edited := v.editService(b, services[second[n]].change)
 				told = append(told, fmt.Sprintf("%s in the Service of %s", services[second[n]].what, b.Name))
-				v.putBack(strings.Join(told, ", and ")+", and the operator puts it back", a, generation, b, &service, edited)
-				template, _ = v.town.deployment(a)
-				service, _ = v.town.service(b)
+				v.putBack(strings.Join(told, ", and ")+", and the operator puts it back", a, template, b, edited, service.Spec.Selector)
 			}
 		}))).
 		Assess("also when that fails at first", check.Assess(assess(refusedRepairs))).Feature()
@@ -470,23 +465,23 @@ func drift() frameworktypes.Feature {
 // an operator which forgets an error, since the status stays as it is.
 func refusedRepairs(v visit) {
 	a, b := v.planned(), v.planned()
-	template, _ := v.town.deployment(a)
 	service, _ := v.town.service(b)
 	foreign := v.town.drawImage()
 	a.before = append(a.before, foreign)
+	var template *appsv1.Deployment
 	var edited *corev1.Service
 	v.RefusedAtFirst(v.ctx, v.t, faults.ServerError, faults.Write, func() {
-		v.editDeployment(a, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign })
+		template = v.editDeployment(a, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign })
 		edited = v.editService(b, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} })
 	})
 	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed by hand, the API server answered "+
 		"what the operator wrote then with an error, and when it does so no longer the operator puts both back", a.Name, b.Name)
-	v.putBack(expected, a, template.Generation+2, b, &service, edited)
+	v.putBack(expected, a, template, b, edited, service.Spec.Selector)
 }
 
-// putBack waits until the operator has undone two hand edits: of the Deployment of one WebApp, which has this generation then, and of the Service
-// of another one, which was service before and edited after it.
-func (v visit) putBack(expected string, a *app, generation int64, b *app, service, edited *corev1.Service) {
+// putBack waits until the operator has undone two hand edits: of the Deployment of one WebApp, nil if that was not edited, and of the Service of
+// another one, which had this selector before.
+func (v visit) putBack(expected string, a *app, deployment *appsv1.Deployment, b *app, service *corev1.Service, selector map[string]string) {
 	v.t.Helper()
 	v.eventually(0, expected, func() string {
 		if wrong := v.town.wrong(a); wrong != "" {
@@ -498,9 +493,9 @@ func (v visit) putBack(expected string, a *app, generation int64, b *app, servic
 		now, _ := v.town.deployment(a)
 		is, _ := v.town.service(b)
 		switch {
-		case now.Generation < generation, is.ResourceVersion == service.ResourceVersion, is.ResourceVersion == edited.ResourceVersion:
+		case deployment != nil && !workload.Newer(&now, deployment), !workload.Newer(&is, service):
 			return "the watch has not told of it"
-		case !reflect.DeepEqual(is.Spec.Selector, service.Spec.Selector):
+		case !reflect.DeepEqual(is.Spec.Selector, selector):
 			return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
 		}
 		return ""
