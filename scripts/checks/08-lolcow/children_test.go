@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -99,6 +100,7 @@ func children() types.Feature {
 	return features.New("a Lolcow has a Deployment and a Service").
 		Assess("of what its spec says", check.Assess(assess(func(v visit) {
 			c := v.penned()
+			v.edited()
 			v.Settle(v.ctx, v.t)
 			if wrong := v.herd.wrong(c); wrong != "" {
 				v.Fail(v.t, "the children of "+c.Name+" stay as they are", wrong)
@@ -214,8 +216,8 @@ func deletedChild() types.Feature {
 		Assess("each alone, and both at once", check.Assess(assess(func(v visit) {
 			v.begin()
 			var losses []*loss
-			for _, deletes := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
-				losses = append(losses, &loss{of: v.make(v.herd.draw(paddock)), deletes: deletes})
+			for i, deletes := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
+				losses = append(losses, &loss{of: v.edited()[i], deletes: deletes})
 			}
 			for _, l := range losses {
 				v.asSpecified(l.of)
@@ -259,28 +261,66 @@ func (v visit) isMadeAgain(l *loss) {
 		deployment, _ := v.herd.deployment(l.of)
 		service, _ := v.herd.service(l.of)
 		behind := slices.Contains(l.deletes, "Deployment") && deployment.UID == l.deployment.UID || slices.Contains(l.deletes, "Service") && service.UID == l.service.UID
-		return "the watch has not told of the deletion", !behind
+		return unseen, !behind
 	})
 }
 
-func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) {
+// edited are Lolcows of the paddock whose children are edited by hand, each in another way at the same time. They are made before they are
+// needed: a Deployment whose Pods a quota forbids changes for some seconds after the start of the cluster.
+func (v visit) edited() []*cow {
+	v.t.Helper()
+	for len(v.herd.edited) < max(len(drifts), len(serviceDrifts)) {
+		v.herd.edited = append(v.herd.edited, v.make(v.herd.draw(paddock)))
+	}
+	return v.herd.edited
+}
+
+// putBack lets somebody edit a child of several Lolcows, and waits until the operator has undone it. edit is the edit of number i; it returns
+// the child as it then is, and what tells of it. wrong says what is not as it was.
+func (v visit) putBack(edits int, edit func(i int, c *cow) (child metav1.Object, told string), wrong func(c *cow, edited metav1.Object) string) {
+	v.t.Helper()
+	cows := v.edited()
+	v.asSpecified(cows...)
+	for _, c := range cows {
+		v.done(c, doneSoon) // what comes now is an answer to the edits
+	}
+	expected, edited := make([]string, edits), make([]metav1.Object, edits)
+	for n, i := range v.herd.random.Perm(edits) {
+		var told string
+		edited[n], told = edit(i, cows[n])
+		expected[n] = told + " of " + cows[n].Name + " by hand, and the operator puts it back"
+	}
+	for n := range edits {
+		v.Eventually(v.ctx, v.t, expected[n], v.herd.Changed, func() (string, bool) {
+			is := v.herd.wrong(cows[n])
+			if is == "" {
+				is = wrong(cows[n], edited[n])
+			}
+			return is, is == ""
+		})
+	}
+}
+
+func (v visit) editDeployment(c *cow, change func(*appsv1.Deployment)) *appsv1.Deployment {
 	v.t.Helper()
 	found, wrong := v.herd.deployment(c)
 	if wrong != "" {
 		v.Fail(v.t, c.Name+" has one Deployment", wrong)
 	}
-	_, err := workload.Edit(v.ctx, v.herd.Client.AppsV1().Deployments(c.Namespace), found.Name, change)
+	edited, err := workload.Edit(v.ctx, v.herd.Client.AppsV1().Deployments(c.Namespace), found.Name, change)
 	v.OK(v.t, "editing the Deployment "+found.Name, err)
+	return edited
 }
 
-func (v visit) editService(c *cow, change func(*corev1.Service)) {
+func (v visit) editService(c *cow, change func(*corev1.Service)) *corev1.Service {
 	v.t.Helper()
 	found, wrong := v.herd.service(c)
 	if wrong != "" {
 		v.Fail(v.t, c.Name+" has one Service", wrong)
 	}
-	_, err := workload.Edit(v.ctx, v.herd.Client.CoreV1().Services(c.Namespace), found.Name, change)
+	edited, err := workload.Edit(v.ctx, v.herd.Client.CoreV1().Services(c.Namespace), found.Name, change)
 	v.OK(v.t, "editing the Service "+found.Name, err)
+	return edited
 }
 
 // drift is a hand edit of a template, in the words of who tells of it.
@@ -309,59 +349,72 @@ func regreet(pod *corev1.PodSpec, old, greeting string) {
 	}
 }
 
+// unseen is what a check observes before the watch has told of what it did.
+const unseen = "the watch has not told of it"
+
 func driftTemplate() types.Feature {
 	return features.New("a hand edit of the template is undone").
 		Assess("of the image and of the greeting", check.Assess(assess(func(v visit) {
-			c := v.penned()
-			before, _ := v.herd.deployment(c)
-			for _, i := range v.herd.random.Perm(len(drifts)) {
-				v.done(c, doneSoon)
-				v.editDeployment(c, func(d *appsv1.Deployment) { drifts[i].change(&d.Spec.Template.Spec, c.greeting) })
-				expected := fmt.Sprintf("%s in the Deployment of %s by hand, and the operator puts it back", drifts[i].what, c.Name)
-				v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
-					if wrong := v.herd.wrong(c); wrong != "" {
-						return wrong, false
-					}
-					now, _ := v.herd.deployment(c)
-					image := now.Spec.Template.Spec.Containers[0].Image
-					same := image == before.Spec.Template.Spec.Containers[0].Image
-					return "the image of the Deployment is " + image, same && now.Generation > before.Generation+1
+			image := func(d *appsv1.Deployment) string { return d.Spec.Template.Spec.Containers[0].Image }
+			before := map[*cow]string{}
+			v.putBack(len(drifts), func(i int, c *cow) (metav1.Object, string) {
+				v.t.Helper()
+				edited := v.editDeployment(c, func(d *appsv1.Deployment) {
+					before[c] = image(d)
+					drifts[i].change(&d.Spec.Template.Spec, c.greeting)
 				})
-				before, _ = v.herd.deployment(c)
-			}
+				return edited, drifts[i].what + " in the Deployment"
+			}, func(c *cow, edited metav1.Object) string {
+				now, _ := v.herd.deployment(c)
+				switch {
+				case !workload.Newer(&now, edited):
+					return unseen
+				case image(&now) != before[c]:
+					return "the image of the Deployment is " + image(&now)
+				}
+				return ""
+			})
 		}))).Feature()
+}
+
+// serviceDrift is a hand edit of a Service, in the words of who tells of it.
+type serviceDrift struct {
+	what   string
+	change func(service *corev1.ServiceSpec, nodePort int32)
+}
+
+var serviceDrifts = []serviceDrift{
+	{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec, _ int32) { s.Selector = map[string]string{"app": "nobody"} }},
+	{"the targetPort was changed to 1", func(s *corev1.ServiceSpec, _ int32) {
+		s.Ports[0].TargetPort.Type, s.Ports[0].TargetPort.IntVal = intstr.Int, 1
+	}},
+	{"the node port was changed to another one", func(s *corev1.ServiceSpec, nodePort int32) { s.Ports[0].NodePort = nodePort }},
+	{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec, _ int32) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
 }
 
 func driftService() types.Feature {
 	return features.New("a hand edit of the Service is undone").
 		Assess("of its selector, its port, and its type", check.Assess(assess(func(v visit) {
-			c := v.penned()
-			before, _ := v.herd.service(c)
-			edits := []struct {
-				what   string
-				change func(*corev1.ServiceSpec)
-			}{
-				{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "nobody"} }},
-				{"the targetPort was changed to 1", func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort.Type, s.Ports[0].TargetPort.IntVal = 0, 1 }},
-				{"the node port was changed to another one", func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = v.herd.ports.Draw() }},
-				{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
-			}
-			for _, i := range v.herd.random.Perm(len(edits)) {
-				v.done(c, doneSoon)
-				edited := before.ResourceVersion
-				v.editService(c, func(s *corev1.Service) { edits[i].change(&s.Spec) })
-				expected := fmt.Sprintf("%s in the Service of %s by hand, and the operator puts it back", edits[i].what, c.Name)
-				v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
-					if wrong := v.herd.wrong(c); wrong != "" {
-						return wrong, false
-					}
-					now, _ := v.herd.service(c)
-					target := now.Spec.Ports[0].TargetPort
-					return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s", now.Name, labels.Set(now.Spec.Selector), target.String()),
-						now.ResourceVersion != edited && reflect.DeepEqual(now.Spec.Selector, before.Spec.Selector) && target == before.Spec.Ports[0].TargetPort
+			before := map[*cow]corev1.ServiceSpec{}
+			v.putBack(len(serviceDrifts), func(i int, c *cow) (metav1.Object, string) {
+				v.t.Helper()
+				edited := v.editService(c, func(s *corev1.Service) {
+					before[c] = *s.Spec.DeepCopy()
+					serviceDrifts[i].change(&s.Spec, v.herd.ports.Draw())
 				})
-				before, _ = v.herd.service(c)
-			}
+				return edited, serviceDrifts[i].what + " in the Service"
+			}, func(c *cow, edited metav1.Object) string {
+				now, _ := v.herd.service(c)
+				target := now.Spec.Ports[0].TargetPort
+				switch {
+				case !workload.Newer(&now, edited):
+					return unseen
+				case !reflect.DeepEqual(now.Spec.Selector, before[c].Selector) || target != before[c].Ports[0].TargetPort:
+					return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s", now.Name, labels.Set(now.Spec.Selector), target.String())
+				}
+				return ""
+			})
+			v.herd.edited = nil // no check after this one needs them
 		}))).Feature()
 }
 

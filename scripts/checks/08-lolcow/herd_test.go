@@ -45,6 +45,8 @@ type herd struct {
 	patients *patients
 	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
 	teller, calm *cow
+	// edited are Lolcows whose children are edited by hand; empty: there are none.
+	edited []*cow
 	// dirty says that the check that runs has not come to its end.
 	dirty bool
 	// taken is a Lolcow whose port another Service has, or had; nil: there is none.
@@ -125,14 +127,14 @@ func (c *cow) New() *unstructured.Unstructured {
 // have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
-		h.first, h.patients, h.teller, h.calm = nil, nil, nil, nil
+		h.first, h.patients, h.teller, h.calm, h.edited, h.restarted = nil, nil, nil, nil, nil, nil
 		if h.taken != nil {
 			h.taken.end()
 			h.taken = nil
 		}
 	}
 	h.dirty = false
-	var kept []*cow
+	kept := slices.Clone(h.edited)
 	for _, c := range []*cow{h.first, h.teller, h.calm} {
 		if c != nil {
 			kept = append(kept, c)
@@ -143,6 +145,9 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	}
 	if h.taken != nil {
 		kept = append(kept, h.taken.cow)
+	}
+	if h.restarted != nil {
+		kept = append(kept, h.restarted.changed...)
 	}
 	stays := func(name types.NamespacedName) bool {
 		return slices.ContainsFunc(kept, func(c *cow) bool { return c.NamespacedName == name })

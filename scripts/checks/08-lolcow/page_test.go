@@ -98,24 +98,30 @@ func (v visit) calm() *cow {
 	return v.herd.calm
 }
 
-// restarted is what an operator did after a restart at which nothing had changed.
+// restarted is what came of a restart of the operator: what it wrote of a Lolcow of which all was right, and those that had changed meanwhile.
 type restarted struct {
-	of     *cow
-	writes []audit.Event
+	of      *cow
+	writes  []audit.Event
+	changed []*cow
 }
 
-// restart starts the operator again, waits until it is at rest, and remembers for the check restart what it wrote of a Lolcow of which all was
-// right.
+// restart starts the operator again, waits until it is at rest, and remembers for the check restart what came of it.
 func (v visit) restart() {
 	v.t.Helper()
 	c := v.calm()
-	v.asSpecified(c)
+	a, b, fresh := v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock)), v.herd.draw(paddock)
+	v.asSpecified(c, a, b)
 	v.done(c, doneWindow)
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+	v.say(a, v.herd.drawGreeting())
+	v.move(b, v.herd.ports.Draw())
+	page, _ := v.herd.service(a)
+	v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(a.Namespace).Delete(v.ctx, page.Name, deleteNow))
+	v.make(fresh)
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 	v.started(began)
-	v.herd.restarted = &restarted{of: c, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+	v.herd.restarted = &restarted{of: c, changed: []*cow{a, b, fresh}, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 		return e.Resource != "leases" && e.Name == c.Name
 	}))}
 }
@@ -200,16 +206,8 @@ func restart() types.Feature {
 			}
 		}))).
 		Assess("what changed while it was away is put right", check.Assess(assess(func(v visit) {
-			v.herd.calm = nil
-			a, b, c := v.penned(), v.penned(), v.herd.draw(paddock)
-			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			v.say(a, v.herd.drawGreeting())
-			v.move(b, v.herd.ports.Draw())
-			page, _ := v.herd.service(a)
-			v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(a.Namespace).Delete(v.ctx, page.Name, deleteNow))
-			v.make(c)
-			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
-			v.asSpecified(a, b, c)
+			v.asSpecified(v.herd.restarted.changed...)
+			v.herd.restarted, v.herd.calm = nil, nil // no check after this one needs them
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			// The checks after this one need it, whatever came of this one.
