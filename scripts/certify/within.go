@@ -18,14 +18,13 @@ const (
 	mutants          round = "mutants"
 )
 
-// Labs certifies the graders of several labs. Within is how long that may take, 0: as long as it does. When the time is short, all that
-// is right is graded in each lab, and the skeleton; then mutants, in the order that the seed draws: each lab gets the part of the time that
+// Labs certifies the graders of several labs. End is when that is to be done, the zero time: when it is. If there is an end, all that is
+// right is graded in each lab, and the skeleton; then mutants, in the order that the seed draws: each lab gets the part of the time that
 // its mutants are of all. Another seed draws others, so that all get their turn. It ends with the first lab that is not certified.
-func Labs(ctx context.Context, labs []Options, within time.Duration, seed uint64) error {
-	if within == 0 {
+func Labs(ctx context.Context, labs []Options, end time.Time, seed uint64) error {
+	if end.IsZero() {
 		return each(ctx, labs, func(*Options) {})
 	}
-	end := time.Now().Add(within)
 	if err := each(ctx, labs, func(o *Options) { o.round = rightAndSkeleton }); err != nil {
 		return err
 	}

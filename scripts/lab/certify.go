@@ -23,6 +23,7 @@ import (
 func certifyCommand() *cobra.Command {
 	options := certify.Options{Out: os.Stdout}
 	var within time.Duration
+	var since int64
 	var seed uint64
 	command := &cobra.Command{
 		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
@@ -30,6 +31,10 @@ func certifyCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("within") && within <= 0 {
 				return errors.New("--within wants a time above 0, such as 25m")
+			}
+			began := time.Now()
+			if command.Flags().Changed("since") {
+				began = time.Unix(since, 0)
 			}
 			here, err := checkout.Find()
 			if err != nil {
@@ -71,7 +76,11 @@ func certifyCommand() *cobra.Command {
 				options.WithNode = clusterWithNode(here, lab)
 				all = append(all, options)
 			}
-			return certify.Labs(command.Context(), all, within, seed)
+			var end time.Time
+			if within > 0 {
+				end = began.Add(within)
+			}
+			return certify.Labs(command.Context(), all, end, seed)
 		},
 	}
 	command.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
@@ -80,6 +89,7 @@ func certifyCommand() *cobra.Command {
 	command.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
 	command.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
 	command.Flags().DurationVar(&within, "within", 0, "how long all may take: mutants for which there is no time are counted, not graded (default: as long as it takes)")
+	command.Flags().Int64Var(&since, "since", 0, "when the time of --within began, in seconds since 1970 (default: now)")
 	command.Flags().Uint64Var(&seed, "seed", rand.Uint64(), "with --within: the mutants that are graded first (default: others each time)")
 	command.Flags().BoolVar(&options.Busy, "busy", false, "keep all cores busy meanwhile")
 	return command
