@@ -20,16 +20,18 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// The namespaces of the checks. In the paddock, the stable and the corner a quota lets no Pod run.
+// The namespaces of the checks. In the paddock, the stable and the corner a quota lets no Pod run. The patients are in two, so that a Service
+// which selects the Pods of others as well is found by the check of that, and not by chance by one of pages.
 const (
 	meadow  = "lolcow-meadow"
 	sickbay = "lolcow-sickbay"
+	ward    = "lolcow-ward"
 	paddock = "lolcow-paddock"
 	stable  = "lolcow-stable"
 	corner  = "lolcow-corner"
 )
 
-var spaces = []string{meadow, sickbay, paddock, stable, corner}
+var spaces = []string{meadow, sickbay, ward, paddock, stable, corner}
 
 // herd is all Lolcows of the run.
 type herd struct {
@@ -41,7 +43,7 @@ type herd struct {
 	// the page was seen.
 	first *cow
 	shown bool
-	// patients are Lolcows of the sickbay that a later check needs, begun with the first.
+	// patients are Lolcows that a later check needs, begun with the first.
 	patients *patients
 	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
 	teller, calm *cow
@@ -327,7 +329,7 @@ func (v visit) begin() {
 	h.first, h.shown = v.make(h.draw(meadow)), false
 	tricky := h.draw(sickbay)
 	tricky.greeting = h.drawTricky()
-	h.patients = &patients{image: v.make(tricky), crash: v.make(h.draw(sickbay))}
+	h.patients = &patients{image: v.make(tricky), crash: v.make(h.draw(ward))}
 }
 
 // served is the first of the herd: a Lolcow whose page is served.
