@@ -34,6 +34,9 @@ func certifyCommand() *cobra.Command {
 			}
 			began := time.Now()
 			if command.Flags().Changed("since") {
+				if within == 0 {
+					return errors.New("--since says when the time of --within began: give --within as well, or leave it out")
+				}
 				began = time.Unix(since, 0)
 			}
 			here, err := checkout.Find()
