@@ -367,10 +367,10 @@ func driftTemplate() types.Feature {
 			}, func(c *cow, edited metav1.Object) string {
 				now, _ := v.herd.deployment(c)
 				switch {
-				case !workload.Newer(&now, edited):
-					return unseen
 				case image(&now) != before[c]:
 					return "the image of the Deployment is " + image(&now)
+				case !workload.Newer(&now, edited):
+					return unseen
 				}
 				return ""
 			})
@@ -407,10 +407,10 @@ func driftService() types.Feature {
 				now, _ := v.herd.service(c)
 				target := now.Spec.Ports[0].TargetPort
 				switch {
-				case !workload.Newer(&now, edited):
-					return unseen
 				case !reflect.DeepEqual(now.Spec.Selector, before[c].Selector) || target != before[c].Ports[0].TargetPort:
 					return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s", now.Name, labels.Set(now.Spec.Selector), target.String())
+				case !workload.Newer(&now, edited):
+					return unseen
 				}
 				return ""
 			})

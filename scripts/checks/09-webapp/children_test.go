@@ -493,10 +493,10 @@ func (v visit) putBack(expected string, a *app, deployment *appsv1.Deployment, b
 		now, _ := v.town.deployment(a)
 		is, _ := v.town.service(b)
 		switch {
-		case deployment != nil && !workload.Newer(&now, deployment), !workload.Newer(&is, service):
-			return "the watch has not told of it"
 		case !reflect.DeepEqual(is.Spec.Selector, selector):
 			return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
+		case deployment != nil && !workload.Newer(&now, deployment), !workload.Newer(&is, service):
+			return "the watch has not told of it"
 		}
 		return ""
 	})
