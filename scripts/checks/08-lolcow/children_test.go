@@ -222,7 +222,7 @@ func deletedChild() types.Feature {
 			for _, l := range losses {
 				v.asSpecified(l.of)
 				v.forbidden(l.of)
-				v.done(l.of, doneSoon) // what comes now is an answer to the deletion
+				v.done(l.of, doneWindow) // what comes now is an answer to the deletion, not to what the operator itself wrote
 				l.deployment, _ = v.herd.deployment(l.of)
 				l.service, _ = v.herd.service(l.of)
 			}
