@@ -100,6 +100,7 @@ func (v visit) calm() *cow {
 
 // restarted is what came of a restart of the operator: what it wrote of a Lolcow of which all was right, and those that had changed meanwhile.
 type restarted struct {
+	since   audit.Mark
 	of      *cow
 	writes  []audit.Event
 	changed []*cow
@@ -112,6 +113,7 @@ func (v visit) restart() {
 	a, b, fresh := v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock)), v.herd.draw(paddock)
 	v.asSpecified(c, a, b)
 	v.done(c, doneWindow)
+	since := v.Audit.Now()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 	v.say(a, v.herd.drawGreeting())
 	v.move(b, v.herd.ports.Draw())
@@ -121,7 +123,7 @@ func (v visit) restart() {
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 	v.started(began)
-	v.herd.restarted = &restarted{of: c, changed: []*cow{a, b, fresh}, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+	v.herd.restarted = &restarted{since: since, of: c, changed: []*cow{a, b, fresh}, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 		return e.Resource != "leases" && e.Name == c.Name
 	}))}
 }
@@ -206,6 +208,7 @@ func restart() types.Feature {
 			}
 		}))).
 		Assess("what changed while it was away is put right", check.Assess(assess(func(v visit) {
+			v.BeganAt(v.herd.restarted.since)
 			v.asSpecified(v.herd.restarted.changed...)
 			v.herd.restarted, v.herd.calm = nil, nil // no check after this one needs them
 		}))).

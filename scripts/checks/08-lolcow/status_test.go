@@ -273,6 +273,7 @@ func portTaken() types.Feature {
 	return features.New("a port that is taken is reported").
 		Assess("tried again later and later, and served when it is free", check.Assess(assess(func(v visit) {
 			o := v.occupy()
+			v.BeganAt(o.since)
 			c := o.cow
 			expected := fmt.Sprintf("node port %d is another Service's: of %s %s", c.port, c.Name, o.wants())
 			v.EventuallyWithin(v.ctx, v.t, expected, statusPatience, v.herd.Changed, func() (string, bool) {

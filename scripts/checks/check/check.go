@@ -96,6 +96,9 @@ func Teardown(step func(context.Context, *Check) error) types.StepFunc {
 	}
 }
 
+// BeganAt lets the evidence of the check begin at a mark: what an earlier check has done for it is part of it.
+func (c *Check) BeganAt(mark audit.Mark) { c.began = mark }
+
 // Fail ends the check: expected and observed are sentences for the student. Evidence defaults to the operator's last
 // requests since the check began, those first that are about the objects that the sentences name.
 func (c *Check) Fail(t *testing.T, expected, observed string, evidence ...string) {

@@ -61,6 +61,11 @@ var suites = map[string]check.Features{
 	},
 	"evidence": {
 		"silent": feature(fails),
+		"earlier": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			c.BeganAt(0)
+			fails(ctx, t, c)
+		}),
 		"busy": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 			t.Helper()
 			c.OK(t, "stopping", c.Operator.Stop(ctx)) // the test's grader logs ten requests
@@ -302,6 +307,9 @@ func TestEvidence(t *testing.T) {
 	}
 	g.stop = func() error {
 		return errors.Join(g.audited("somebody", "delete", 1), g.audited(operator, "watch", 1), g.audited(operator, "update", 10))
+	}
+	if got := g.run("evidence", "earlier").ended("earlier").Evidence; len(got) != 3 || !strings.HasSuffix(got[0], " update icecreams sundae-1 → 200 OK") {
+		t.Errorf("of a check that has begun before: %q", got)
 	}
 	r := g.run("evidence", "silent", "busy", "own", "request")
 	if got := r.ended("silent").Evidence; !slices.Equal(got, []string{"the operator has sent no request since this check began"}) {
