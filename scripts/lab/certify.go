@@ -32,12 +32,18 @@ func certifyCommand() *cobra.Command {
 			if command.Flags().Changed("within") && within <= 0 {
 				return errors.New("--within wants a time above 0, such as 25m")
 			}
-			began := time.Now()
-			if command.Flags().Changed("since") {
-				if within == 0 {
-					return errors.New("--since says when the time of --within began: give --within as well, or leave it out")
-				}
-				began = time.Unix(since, 0)
+			if command.Flags().Changed("since") && within == 0 {
+				return errors.New("--since says when the time of --within began: give --within as well, or leave it out")
+			}
+			if !command.Flags().Changed("since") {
+				since = time.Now().Unix()
+			}
+			if !command.Flags().Changed("seed") {
+				seed = rand.Uint64()
+			}
+			var end time.Time
+			if within > 0 {
+				end = time.Unix(since, 0).Add(within)
 			}
 			here, err := checkout.Find()
 			if err != nil {
@@ -79,10 +85,6 @@ func certifyCommand() *cobra.Command {
 				options.WithNode = clusterWithNode(here, lab)
 				all = append(all, options)
 			}
-			var end time.Time
-			if within > 0 {
-				end = began.Add(within)
-			}
 			return certify.Labs(command.Context(), all, end, seed)
 		},
 	}
@@ -93,7 +95,7 @@ func certifyCommand() *cobra.Command {
 	command.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
 	command.Flags().DurationVar(&within, "within", 0, "how long all may take: mutants for which there is no time are counted, not graded (default: as long as it takes)")
 	command.Flags().Int64Var(&since, "since", 0, "when the time of --within began, in seconds since 1970 (default: now)")
-	command.Flags().Uint64Var(&seed, "seed", rand.Uint64(), "with --within: the mutants that are graded first (default: others each time)")
+	command.Flags().Uint64Var(&seed, "seed", 0, "with --within: the mutants that are graded first (default: others each time)")
 	command.Flags().BoolVar(&options.Busy, "busy", false, "keep all cores busy meanwhile")
 	return command
 }
