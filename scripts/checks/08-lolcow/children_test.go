@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	apitypes "k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -100,7 +99,7 @@ func children() types.Feature {
 	return features.New("a Lolcow has a Deployment and a Service").
 		Assess("of what its spec says", check.Assess(assess(func(v visit) {
 			c := v.penned()
-			v.edited()
+			v.victims() // for later checks
 			v.Settle(v.ctx, v.t)
 			if wrong := v.herd.wrong(c); wrong != "" {
 				v.Fail(v.t, "the children of "+c.Name+" stay as they are", wrong)
@@ -217,7 +216,7 @@ func deletedChild() types.Feature {
 			v.begin()
 			var losses []*loss
 			for i, deletes := range [][]string{{"Service"}, {"Deployment"}, {"Deployment", "Service"}} {
-				losses = append(losses, &loss{of: v.edited()[i], deletes: deletes})
+				losses = append(losses, &loss{of: v.victims()[i], deletes: deletes})
 			}
 			for _, l := range losses {
 				v.asSpecified(l.of)
@@ -261,42 +260,41 @@ func (v visit) isMadeAgain(l *loss) {
 		deployment, _ := v.herd.deployment(l.of)
 		service, _ := v.herd.service(l.of)
 		behind := slices.Contains(l.deletes, "Deployment") && deployment.UID == l.deployment.UID || slices.Contains(l.deletes, "Service") && service.UID == l.service.UID
-		return unseen, !behind
+		return workload.Unseen, !behind
 	})
 }
 
-// edited are Lolcows of the paddock whose children are edited by hand, each in another way at the same time. They are made before they are
-// needed: a Deployment whose Pods a quota forbids changes for some seconds after the start of the cluster.
-func (v visit) edited() []*cow {
+// victims are Lolcows of the paddock whose children are deleted and edited by hand, those of each in another way at the same time. They are made
+// before they are needed: a Deployment whose Pods a quota forbids changes for some seconds after the start of the cluster.
+func (v visit) victims() []*cow {
 	v.t.Helper()
-	for len(v.herd.edited) < max(len(drifts), len(serviceDrifts)) {
-		v.herd.edited = append(v.herd.edited, v.make(v.herd.draw(paddock)))
+	for len(v.herd.victims) < max(len(drifts), len(workload.ServiceEdits)) {
+		v.herd.victims = append(v.herd.victims, v.make(v.herd.draw(paddock)))
 	}
-	return v.herd.edited
+	return v.herd.victims
 }
 
-// putBack lets somebody edit a child of several Lolcows, and waits until the operator has undone it. edit is the edit of number i; it returns
-// the child as it then is, and what tells of it. wrong says what is not as it was.
-func (v visit) putBack(edits int, edit func(i int, c *cow) (child metav1.Object, told string), wrong func(c *cow, edited metav1.Object) string) {
+// putBack lets somebody edit a child of several victims, and waits until the operator has undone it all. edit is edit number i; told are the words
+// for it, and wrong says what is not as it was before.
+func (v visit) putBack(edits int, edit func(i int, c *cow) (told string, wrong func() string)) {
 	v.t.Helper()
-	cows := v.edited()
+	cows := v.victims()
 	v.asSpecified(cows...)
 	for _, c := range cows {
 		v.done(c, doneSoon) // what comes now is an answer to the edits
 	}
-	expected, edited := make([]string, edits), make([]metav1.Object, edits)
+	told, wrong := make([]string, edits), make([]func() string, edits)
 	for n, i := range v.herd.random.Perm(edits) {
-		var told string
-		edited[n], told = edit(i, cows[n])
-		expected[n] = told + " of " + cows[n].Name + " by hand, and the operator puts it back"
+		told[n], wrong[n] = edit(i, cows[n])
 	}
 	for n := range edits {
-		v.Eventually(v.ctx, v.t, expected[n], v.herd.Changed, func() (string, bool) {
-			is := v.herd.wrong(cows[n])
-			if is == "" {
-				is = wrong(cows[n], edited[n])
+		expected := fmt.Sprintf("%s of %s by hand, and the operator puts it back", told[n], cows[n].Name)
+		v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
+			observed := v.herd.wrong(cows[n])
+			if observed == "" {
+				observed = wrong[n]()
 			}
-			return is, is == ""
+			return observed, observed == ""
 		})
 	}
 }
@@ -349,72 +347,54 @@ func regreet(pod *corev1.PodSpec, old, greeting string) {
 	}
 }
 
-// unseen is what a check observes before the watch has told of what it did.
-const unseen = "the watch has not told of it"
-
 func driftTemplate() types.Feature {
 	return features.New("a hand edit of the template is undone").
 		Assess("of the image and of the greeting", check.Assess(assess(func(v visit) {
 			image := func(d *appsv1.Deployment) string { return d.Spec.Template.Spec.Containers[0].Image }
-			before := map[*cow]string{}
-			v.putBack(len(drifts), func(i int, c *cow) (metav1.Object, string) {
+			v.putBack(len(drifts), func(i int, c *cow) (told string, wrong func() string) {
 				v.t.Helper()
+				var before string
 				edited := v.editDeployment(c, func(d *appsv1.Deployment) {
-					before[c] = image(d)
+					before = image(d)
 					drifts[i].change(&d.Spec.Template.Spec, c.greeting)
 				})
-				return edited, drifts[i].what + " in the Deployment"
-			}, func(c *cow, edited metav1.Object) string {
-				now, _ := v.herd.deployment(c)
-				switch {
-				case image(&now) != before[c]:
-					return "the image of the Deployment is " + image(&now)
-				case !workload.Newer(&now, edited):
-					return unseen
+				return drifts[i].what + " in the Deployment", func() string {
+					now, _ := v.herd.deployment(c)
+					switch {
+					case image(&now) != before:
+						return "the image of the Deployment is " + image(&now)
+					case !workload.Newer(&now, edited):
+						return workload.Unseen
+					}
+					return ""
 				}
-				return ""
 			})
 		}))).Feature()
-}
-
-// serviceDrift is a hand edit of a Service, in the words of who tells of it.
-type serviceDrift struct {
-	what   string
-	change func(service *corev1.ServiceSpec, nodePort int32)
-}
-
-var serviceDrifts = []serviceDrift{
-	{"the selector was changed to app=nobody", func(s *corev1.ServiceSpec, _ int32) { s.Selector = map[string]string{"app": "nobody"} }},
-	{"the targetPort was changed to 1", func(s *corev1.ServiceSpec, _ int32) {
-		s.Ports[0].TargetPort.Type, s.Ports[0].TargetPort.IntVal = intstr.Int, 1
-	}},
-	{"the node port was changed to another one", func(s *corev1.ServiceSpec, nodePort int32) { s.Ports[0].NodePort = nodePort }},
-	{"the type was changed to ClusterIP", func(s *corev1.ServiceSpec, _ int32) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
 }
 
 func driftService() types.Feature {
 	return features.New("a hand edit of the Service is undone").
 		Assess("of its selector, its port, and its type", check.Assess(assess(func(v visit) {
-			before := map[*cow]corev1.ServiceSpec{}
-			v.putBack(len(serviceDrifts), func(i int, c *cow) (metav1.Object, string) {
+			v.putBack(len(workload.ServiceEdits), func(i int, c *cow) (told string, wrong func() string) {
 				v.t.Helper()
+				var before corev1.ServiceSpec
 				edited := v.editService(c, func(s *corev1.Service) {
-					before[c] = *s.Spec.DeepCopy()
-					serviceDrifts[i].change(&s.Spec, v.herd.ports.Draw())
+					before = *s.Spec.DeepCopy()
+					workload.ServiceEdits[i].Change(&s.Spec, v.herd.ports.Draw())
 				})
-				return edited, serviceDrifts[i].what + " in the Service"
-			}, func(c *cow, edited metav1.Object) string {
-				now, _ := v.herd.service(c)
-				target := now.Spec.Ports[0].TargetPort
-				switch {
-				case !reflect.DeepEqual(now.Spec.Selector, before[c].Selector) || target != before[c].Ports[0].TargetPort:
-					return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s", now.Name, labels.Set(now.Spec.Selector), target.String())
-				case !workload.Newer(&now, edited):
-					return unseen
+				return workload.ServiceEdits[i].What + " in the Service", func() string {
+					now, _ := v.herd.service(c)
+					target := now.Spec.Ports[0].TargetPort
+					switch {
+					case !reflect.DeepEqual(now.Spec.Selector, before.Selector) || target != before.Ports[0].TargetPort:
+						return fmt.Sprintf("the Service %s has the selector %s and the targetPort %s", now.Name, labels.Set(now.Spec.Selector), target.String())
+					case !workload.Newer(&now, edited):
+						return workload.Unseen
+					}
+					return ""
 				}
-				return ""
 			})
-			v.herd.edited = nil // no check after this one needs them
+			v.herd.victims = nil // no check after this one needs them
 		}))).Feature()
 }
 

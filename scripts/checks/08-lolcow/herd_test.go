@@ -47,8 +47,8 @@ type herd struct {
 	patients *patients
 	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
 	teller, calm *cow
-	// edited are Lolcows whose children are edited by hand; empty: there are none.
-	edited []*cow
+	// victims are Lolcows whose children are deleted and edited by hand; empty: there are none.
+	victims []*cow
 	// dirty says that the check that runs has not come to its end.
 	dirty bool
 	// taken is a Lolcow whose port another Service has, or had; nil: there is none.
@@ -129,14 +129,14 @@ func (c *cow) New() *unstructured.Unstructured {
 // have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
-		h.first, h.patients, h.teller, h.calm, h.edited, h.restarted = nil, nil, nil, nil, nil, nil
+		h.first, h.patients, h.teller, h.calm, h.victims, h.restarted = nil, nil, nil, nil, nil, nil
 		if h.taken != nil {
 			h.taken.end()
 			h.taken = nil
 		}
 	}
 	h.dirty = false
-	kept := slices.Clone(h.edited)
+	kept := slices.Clone(h.victims)
 	for _, c := range []*cow{h.first, h.teller, h.calm} {
 		if c != nil {
 			kept = append(kept, c)

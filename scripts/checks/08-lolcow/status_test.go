@@ -360,7 +360,7 @@ func scenario(v visit) {
 			return wrong, false
 		}
 		again, _ := v.herd.service(b)
-		return unseen, again.UID != page.UID
+		return workload.Unseen, again.UID != page.UID
 	})
 	v.conditions(a, "no Pod is let in", patience, workload.Wanted{Of: degradedType, Status: "True"}, workload.Wanted{Of: availableType, Status: "False"})
 	v.remove(b)

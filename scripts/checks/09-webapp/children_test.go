@@ -434,17 +434,8 @@ func drift() frameworktypes.Feature {
 				{"the image was changed", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign }},
 				{"replicas were changed", func(d *appsv1.Deployment) { d.Spec.Replicas = new(a.replicas + 3) }},
 			}
-			services := []struct {
-				what   string
-				change func(*corev1.Service)
-			}{
-				{"the selector was changed to app=nobody", func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "nobody"} }},
-				{"the targetPort was changed to 1", func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(1) }},
-				{"the node port was changed to another one", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = v.town.ports.Draw() }},
-				{"the type was changed to ClusterIP", func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0 }},
-			}
-			service, _ := v.town.service(b)
-			first, second := v.town.random.Perm(len(deployments)), v.town.random.Perm(len(services))
+			before, _ := v.town.service(b)
+			first, second := v.town.random.Perm(len(deployments)), v.town.random.Perm(len(workload.ServiceEdits))
 			for n := range max(len(first), len(second)) {
 				v.Idle(v.ctx, v.t)
 				var told []string
@@ -453,9 +444,10 @@ func drift() frameworktypes.Feature {
 					told = append(told, fmt.Sprintf("%s in the Deployment of %s by hand", deployments[first[n]].what, a.Name))
 					template = v.editDeployment(a, deployments[first[n]].change)
 				}
-				edited := v.editService(b, services[second[n]].change)
-				told = append(told, fmt.Sprintf("%s in the Service of %s", services[second[n]].what, b.Name))
-				v.putBack(strings.Join(told, ", and ")+", and the operator puts it back", a, template, b, edited, service.Spec.Selector)
+				service := workload.ServiceEdits[second[n]]
+				edited := v.editService(b, func(s *corev1.Service) { service.Change(&s.Spec, v.town.ports.Draw()) })
+				told = append(told, fmt.Sprintf("%s in the Service of %s", service.What, b.Name))
+				v.putBack(strings.Join(told, ", and ")+", and the operator puts it back", a, template, b, edited, before.Spec.Selector)
 			}
 		}))).
 		Assess("also when that fails at first", check.Assess(assess(refusedRepairs))).Feature()
@@ -496,7 +488,7 @@ func (v visit) putBack(expected string, a *app, deployment *appsv1.Deployment, b
 		case !reflect.DeepEqual(is.Spec.Selector, selector):
 			return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
 		case deployment != nil && !workload.Newer(&now, deployment), !workload.Newer(&is, service):
-			return "the watch has not told of it"
+			return workload.Unseen
 		}
 		return ""
 	})
