@@ -102,9 +102,11 @@ var wanted = map[string]string{
 	"duration":    "a time such as 90s or 1h30m",
 	"folder":      "a folder",
 	"int":         "a whole number",
+	"int64":       "a whole number",
 	"string":      "a text",
 	"stringSlice": "names with commas between them",
 	"uint32":      "a whole number from 0 to 4294967295",
+	"uint64":      "a whole number of at least 0",
 }
 
 // flagError says in a sentence what is wrong with a flag.

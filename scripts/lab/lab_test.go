@@ -160,6 +160,8 @@ func TestWrongArguments(t *testing.T) {
 		{"deploy image:v1 --cluster context:mine", "--cluster context:mine: write playground, kind, or kind:NAME"},
 		{"deploy image:v1 --dir=", `--dir wants a folder, and "" is not: correct it`},
 		{"grade 2 --stories 0", `--stories wants a whole number of at least 1, and "0" is not: correct it`},
+		{"certify --since abc", `--since wants a whole number, and "abc" is not: correct it`},
+		{"certify --seed abc", `--seed wants a whole number of at least 0, and "abc" is not: correct it`},
 		{"certify --since 7", "--since says when the time of --within began: give --within as well, or leave it out"},
 		{"certify --parallel 0", `--parallel wants a whole number of at least 1, and "0" is not: correct it`},
 		{"certify --repeat -1", `--repeat wants a whole number of at least 1, and "-1" is not: correct it`},
