@@ -337,11 +337,13 @@ func portTaken() frameworktypes.Feature {
 				v.Fail(v.t, fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", s.port, most, took.Round(time.Second)),
 					fmt.Sprintf("it tried %d times: a loop", len(tries)), audit.Lines(tries)...)
 			}
+			s.freed = v.Audit.Now()
+			v.OK(v.t, "giving the node port back", workload.IgnoreGone(v.town.Client.CoreV1().Services(suburb).Delete(v.ctx, s.squatter, metav1.DeleteOptions{})))
 			v.town.squatted = s
 		}))).Feature()
 }
 
-// portHeals comes late: until then the port was taken, so that an operator that waits longer and longer waits for a while.
+// portHeals comes late, since an operator that tries later and later has waited for some seconds by then. The port is free since portTaken.
 func portHeals() frameworktypes.Feature {
 	return features.New("a WebApp heals").
 		Assess("when its port is free", check.Assess(assess(func(v visit) {
@@ -350,7 +352,7 @@ func portHeals() frameworktypes.Feature {
 				v.Fail(v.t, "a WebApp has a port that is taken", "there is none")
 			}
 			v.town.squatted = nil // whatever comes of it, no other check needs it
-			v.OK(v.t, "giving the node port back", workload.IgnoreGone(v.town.Client.CoreV1().Services(suburb).Delete(v.ctx, s.squatter, metav1.DeleteOptions{})))
+			v.BeganAt(s.freed)
 			v.asSpecifiedWithin(healPatience, s.app)
 			v.conditions(s.app, fmt.Sprintf("node port %d is free", s.port), workload.Wanted{Of: degradedType, Status: "False"})
 		}))).Feature()

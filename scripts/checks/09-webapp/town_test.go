@@ -66,6 +66,7 @@ type squat struct {
 	squatter string
 	since    audit.Mark
 	began    time.Time
+	freed    audit.Mark // when the port was given back
 }
 
 type townKey struct{}
