@@ -402,7 +402,7 @@ func driftService() types.Feature {
 func othersFields() types.Feature {
 	return features.New("what others own is left alone").
 		Assess("while the greeting changes", check.Assess(assess(func(v visit) {
-			v.occupy()
+			v.begin()
 			c := v.penned()
 			deployment, _ := v.herd.deployment(c)
 			deployments := v.herd.Client.AppsV1().Deployments(c.Namespace)
@@ -508,6 +508,7 @@ func twoLolcows() types.Feature {
 	return features.New("two Lolcows never meet").
 		Assess("in one namespace", check.Assess(assess(func(v visit) {
 			v.begin()
+			v.occupy() // for the check port-taken
 			a, b := v.penned(), v.penned()
 			v.asSpecified(a, b)
 			v.apart(a, b)

@@ -39,10 +39,8 @@ type herd struct {
 	random *rand.Rand
 	ports  *workload.Ports
 	names  int
-	// first is a Lolcow whose page is for checks that need one; nil: there is none, or a check that failed has changed it. shown says that
-	// the page was seen.
-	first *cow
-	shown bool
+	// first is a Lolcow whose page is for checks that need one; nil: there is none, or a check that failed has changed it.
+	first *exhibit
 	// patients are Lolcows that a later check needs, begun with the first.
 	patients *patients
 	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
@@ -136,14 +134,11 @@ func (h *herd) cleanUp(ctx context.Context) error {
 		}
 	}
 	h.dirty = false
-	kept := slices.Clone(h.victims)
-	for _, c := range []*cow{h.first, h.teller, h.calm} {
+	kept := append(h.withPods(), h.victims...)
+	for _, c := range []*cow{h.teller, h.calm} {
 		if c != nil {
 			kept = append(kept, c)
 		}
-	}
-	if h.patients != nil {
-		kept = append(kept, h.patients.image, h.patients.crash)
 	}
 	if h.taken != nil {
 		kept = append(kept, h.taken.cow)
@@ -314,19 +309,21 @@ func said(page string) string {
 	return strings.Join(lines, " ")
 }
 
-// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run; if they are there, it lets things go wrong with the patients as
-// soon as it may. All that takes its time, in which other checks run: those that do not count what the operator does.
+// begin makes the Lolcows whose pages and Pods are looked at, if a Pod can run. When the first page was seen it goes on: with the next greeting
+// of that page, with a Lolcow that has none, and with what goes wrong with the patients, as soon as it may. All that takes its time, in which
+// other checks run: those that do not count what the operator does.
 func (v visit) begin() {
 	v.t.Helper()
 	h := v.herd
-	if h.first != nil {
+	if h.first != nil && h.first.shown {
+		v.regreet()
+		v.teller()
 		v.admit()
+	}
+	if h.first != nil || !h.RunsPods() {
 		return
 	}
-	if !h.RunsPods() {
-		return
-	}
-	h.first, h.shown = v.make(h.draw(meadow)), false
+	h.first = &exhibit{cow: v.make(h.draw(meadow))}
 	tricky := h.draw(sickbay)
 	tricky.greeting = h.drawTricky()
 	h.patients = &patients{image: v.make(tricky), crash: v.make(h.draw(ward))}
@@ -337,12 +334,19 @@ func (v visit) served() *cow {
 	v.t.Helper()
 	v.needsNode()
 	v.begin()
-	if !v.herd.shown {
-		v.asSpecified(v.herd.first)
-		v.shows(v.herd.first)
-		v.herd.shown = true
+	if first := v.herd.first; !first.shown {
+		v.asSpecified(first.cow)
+		v.shows(first.cow)
+		first.shown = true
 	}
-	return v.herd.first
+	return v.herd.first.cow
+}
+
+// exhibit is a Lolcow whose page is looked at.
+type exhibit struct {
+	*cow
+	// shown says that the page was seen, and regreeted that the Lolcow has got another greeting since.
+	shown, regreeted bool
 }
 
 // patients are two Lolcows with whose Pods something will be wrong. The greeting of image is a tricky one.
@@ -350,4 +354,15 @@ type patients struct {
 	image, crash *cow
 	// admitted says that things go wrong with both.
 	admitted bool
+}
+
+// withPods are the Lolcows whose Pods run, or will.
+func (h *herd) withPods() (all []*cow) {
+	if h.first != nil {
+		all = append(all, h.first.cow)
+	}
+	if h.patients != nil {
+		all = append(all, h.patients.image, h.patients.crash)
+	}
+	return all
 }

@@ -236,7 +236,7 @@ func told(body, state string) (float64, bool) {
 
 // count is how many Lolcows have a condition that is True.
 func (h *herd) count(of string) (n float64) {
-	for _, name := range h.All(meadow, paddock, stable) {
+	for _, name := range h.All(spaces...) {
 		if object, there := h.Get(name); there {
 			if is, _ := workload.ConditionOf(object, of); is.Status == "True" {
 				n++
@@ -320,6 +320,8 @@ const (
 func leader() types.Feature {
 	return features.New("of two operators one works").
 		Assess("while another one holds the Lease, it waits", check.Assess(assess(func(v visit) {
+			v.begin()
+			v.asSpecified(v.herd.withPods()...) // their Pods start while the operator waits for its Lease, which takes some seconds
 			account := v.account()
 			flags := []string{"--leader-elect", "--leader-election-namespace=" + account.Namespace}
 			rules := v.roleOf("config/rbac/leader_election_role.yaml")

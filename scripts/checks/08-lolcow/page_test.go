@@ -25,10 +25,19 @@ func greeting() types.Feature {
 	return features.New("a new greeting is rolled out").
 		Assess("and the page says it", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.say(c, v.herd.drawGreeting())
+			v.regreet()
 			v.asSpecified(c)
 			v.shows(c)
 		}))).Feature()
+}
+
+// regreet gives the Lolcow whose page was seen a new greeting, once. It is rolled out while other checks run.
+func (v visit) regreet() {
+	v.t.Helper()
+	if first := v.herd.first; !first.regreeted {
+		v.say(first.cow, v.herd.drawGreeting())
+		first.regreeted = true
+	}
 }
 
 // drawTricky draws what a shell, a template, or Kubernetes' own expansion of $(NAME) would take for more than letters.
@@ -46,11 +55,11 @@ func anyGreeting() types.Feature {
 		}))).Feature()
 }
 
-// teller is a Lolcow without a greeting. Its Pod starts while other checks run.
+// teller is a Lolcow without a greeting. Its Pod starts while other checks run, and when its page is asked for the patient of the ward is gone.
 func (v visit) teller() *cow {
 	v.t.Helper()
 	if v.herd.teller == nil {
-		c := v.herd.draw(meadow)
+		c := v.herd.draw(ward)
 		c.greeting = ""
 		v.herd.teller = v.make(c)
 	}

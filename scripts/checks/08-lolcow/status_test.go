@@ -57,13 +57,14 @@ func available() types.Feature {
 	return features.New("conditions follow what is there").
 		Assess("for the generation that they are about", check.Assess(assess(func(v visit) {
 			c := v.served()
-			v.teller() // of whom the check fortune tells; no check after this one looks at the page of c
 			isWell := func(why string) {
 				v.t.Helper()
 				v.conditions(c, why, podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: progressingType, Status: "False"})
 			}
-			isWell("the page is served")
-			v.say(c, v.herd.drawGreeting())
+			if !v.herd.first.regreeted { // unless the check greeting has changed it
+				isWell("the page is served")
+				v.regreet()
+			}
 			isWell("the new greeting is rolled out")
 		}))).Feature()
 }
