@@ -136,7 +136,8 @@ func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Pr
 	defer write.Close()
 	checks, err := s.workshop.Scope.Start(process.Spec{
 		Name: "the checks", Path: r.Checks, Args: []string{"-test.v", "-test.timeout=0"},
-		Env: append(os.Environ(), protocol.RunVariable+"="+file), Stdout: output, Stderr: output, Files: []*os.File{write},
+		// What checks that are killed leave in their temporary folder is removed with the run.
+		Env: append(os.Environ(), protocol.RunVariable+"="+file, "TMPDIR="+s.workshop.Scope.Dir), Stdout: output, Stderr: output, Files: []*os.File{write},
 	})
 	if err != nil {
 		events.Close()

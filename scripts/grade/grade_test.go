@@ -256,6 +256,7 @@ func TestErrorsOfOurs(t *testing.T) {
 		{"checks that panic", checks(`echo '{"check":"open"}' >&3; echo 'panic: a mistake of ours' >&2; exit 2`), `(?s)^the grader itself failed: the checks ended before open: panic: a mistake of ours$`, 0},
 		{"checks that stop too early", checks(`echo '{"check":"open","status":"passed"}' >&3`), "the checks ended before clean", 60},
 		{"a check that nobody listed", checks(`echo '{"check":"cosy","status":"passed"}' >&3`), `the checks speak of "cosy", which labs.yaml does not list`, 0},
+		{"checks that leave a folder", checks(`mktemp -d >&2; kill -9 $$`), "^the grader itself failed: the checks ended before open: .*/tmp", 0},
 		{"checks that mumble", checks("echo hm >&3"), "reading what the checks say", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

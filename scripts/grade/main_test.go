@@ -72,11 +72,14 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// leftovers are run folders, and processes that were started from them or with them in their environment.
+// leftovers are run folders, what else is in the folder of temporary files, and processes that were started from them or with them in their
+// environment. The folder in which all runs of a user are stays.
 func leftovers(temporary string) []string {
 	var left []string
+	all, _ := filepath.Glob(filepath.Join(temporary, "*"))
 	runs, _ := filepath.Glob(filepath.Join(temporary, "operator-labs-*", "*"))
-	for _, run := range runs { // with what is in it, which tells whose it was
+	others := slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "operator-labs-") })
+	for _, run := range append(runs, others...) { // with what is in it, which tells whose it was
 		_ = filepath.WalkDir(run, func(name string, _ fs.DirEntry, _ error) error {
 			left = append(left, name)
 			return nil

@@ -73,12 +73,8 @@ func nodeOf(ctx context.Context) *node { return ctx.Value(nodeKey{}).(*node) }
 // openNode begins to watch, until the context ends, and starts the operator with a file of ours.
 func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 	n := &node{suite: suite, changed: make(chan struct{})}
-	// The working folder of checks is removed with the run, whatever ends it.
-	working, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("making the folder of the file: %w", err)
-	}
-	if n.folder, err = os.MkdirTemp(working, "authorized-keys-"); err != nil {
+	var err error
+	if n.folder, err = os.MkdirTemp("", "authorized-keys-"); err != nil { // it is removed with the run, whatever ends it
 		return nil, fmt.Errorf("making the folder of the file: %w", err)
 	}
 	if n.watcher, err = fsnotify.NewWatcher(); err != nil {
