@@ -520,13 +520,15 @@ func twoLolcows() types.Feature {
 		}))).
 		Assess("when one has the name of one that was there before", check.Assess(assess(func(v visit) {
 			before := v.penned()
+			deployment, _ := v.herd.deployment(before)
+			service, _ := v.herd.service(before)
 			v.remove(before)
 			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.ports.Draw()}
 			v.gone(before)
 			v.make(again)
 			v.Settle(v.ctx, v.t)
 			// The children of the one before are the garbage collector's. Then there is room for others.
-			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object))
+			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
 			v.asSpecifiedWithin(healPatience, again)
 		}))).Feature()
 }

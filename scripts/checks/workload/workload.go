@@ -327,15 +327,16 @@ func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1
 	return fmt.Sprintf("is of a kind that there is not in %s", reference.APIVersion), nil
 }
 
-// Collect removes the children that have an owner which is gone, as the garbage collector does.
-func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured) error {
+// Collect removes the children that have an owner which is gone, as the garbage collector does. It removes those of the UIDs born as well, which
+// had it: from a child that has another owner, too, the garbage collector may have taken the reference by now. Kept says whether that was right.
+func (o *Owners) Collect(ctx context.Context, owner *unstructured.Unstructured, born ...types.UID) error {
 	background := metav1.DeletePropagationBackground
 	for _, of := range children {
-		for _, child := range o.children(of, owner) {
-			if !slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+		for _, child := range append(o.children(of, owner), o.living(of, born)...) {
+			uid := child.GetUID()
+			if !slices.Contains(born, uid) && !slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
 				continue
 			}
-			uid := child.GetUID()
 			err := o.Dynamic.Resource(of).Namespace(child.GetNamespace()).Delete(ctx, child.GetName(), metav1.DeleteOptions{
 				PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid},
 			})
