@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -36,14 +37,18 @@ func (v visit) scaleOf(a *app) autoscalingv1.Scale {
 	return is
 }
 
-// scaleTo changes the scale of a WebApp, as `kubectl scale` and an autoscaler do: it is read and written back.
+// scaleTo changes the scale of a WebApp, as `kubectl scale` and an autoscaler do: it is read and written back, and again if the WebApp has
+// changed meanwhile.
 func (v visit) scaleTo(a *app, replicas int32) {
 	v.t.Helper()
-	is := v.scaleOf(a)
-	is.Spec.Replicas = replicas
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&is)
-	v.OK(v.t, "writing a scale", err)
-	_, err = v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Update(v.ctx, &unstructured.Unstructured{Object: content}, metav1.UpdateOptions{}, "scale")
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		is := v.scaleOf(a)
+		is.Spec.Replicas = replicas
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&is)
+		v.OK(v.t, "writing a scale", err)
+		_, err = v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Update(v.ctx, &unstructured.Unstructured{Object: content}, metav1.UpdateOptions{}, "scale")
+		return err
+	})
 	v.OK(v.t, "scaling "+a.Name, err)
 	a.replicas = replicas
 	object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Get(v.ctx, a.Name, metav1.GetOptions{})
