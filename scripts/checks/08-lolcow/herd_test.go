@@ -129,7 +129,7 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
 		h.first, h.patients, h.teller, h.calm, h.victims, h.restarted = nil, nil, nil, nil, nil, nil
 		if h.taken != nil {
-			h.taken.end()
+			h.taken.End()
 			h.taken = nil
 		}
 	}

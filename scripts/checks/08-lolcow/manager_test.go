@@ -346,7 +346,7 @@ func leader() types.Feature {
 				}
 				return fmt.Sprintf("it has sent %d requests about Leases", len(all)), false
 			})
-			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			v.StopQuietly(v.ctx, v.t)
 			v.hold(leases.Get, leases.Update, name, "another-operator")
 			again := v.Audit.Now()
 			v.OK(v.t, "starting the operator", v.Operator.StartAs(v.ctx, protocol.Start{Flags: flags, KeepLeases: true}))
@@ -513,7 +513,7 @@ func namespaced() types.Feature {
 			account := v.account()
 			bindings, err := v.herd.Client.RbacV1().ClusterRoleBindings().List(v.ctx, metav1.ListOptions{})
 			v.OK(v.t, "asking for the operator's bindings", err)
-			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			v.StopQuietly(v.ctx, v.t)
 			for _, binding := range bindings.Items {
 				if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
 					continue

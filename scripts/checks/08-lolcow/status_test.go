@@ -15,11 +15,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
@@ -172,59 +172,37 @@ func portRange() types.Feature {
 		}))).Feature()
 }
 
-// occupation is a Lolcow whose node port another Service has for a while, and what its operator does meanwhile.
+// occupation is a Lolcow whose node port another Service has for a while.
 type occupation struct {
-	cow   *cow
-	began time.Time
-	since audit.Mark
-	// seen is closed when the operator has reported it. Then, and when it has lasted for occupied, the port is given back, and done is closed.
-	seen, done chan struct{}
-	end        context.CancelFunc
-
-	// These are for who has waited for done. tries are the writes that were refused, took is how long it lasted, writes how often the operator
-	// has written Events about it, and events what there was then.
-	err    error
-	tries  []audit.Event
-	took   time.Duration
+	*workload.Occupation
+	cow *cow
+	// writes is how often the operator has written Events about it meanwhile, and events what there was at the end.
 	writes int
 	events []corev1.Event
 }
 
-const (
-	// occupied is how long the port stays taken. An operator with the work queue's back-off tries ten times meanwhile.
-	occupied = 3 * time.Second
-	// mostTries is how often the same may be refused within occupied: who tries again at once does so hundreds of times.
-	mostTries = 15
-	// healPatience is how long an operator may wait before it tries again.
-	healPatience = 20 * time.Second
-)
+// healPatience is how long an operator may wait before it tries again.
+const healPatience = 20 * time.Second
 
-// occupy takes the port of a Lolcow, if that has not been done. What comes of it takes some seconds, in which other checks run.
+// occupy takes the port of a Lolcow, if that has not been done.
 func (v visit) occupy() *occupation {
 	v.t.Helper()
 	if v.herd.taken != nil {
 		return v.herd.taken
 	}
-	c := v.herd.draw(corner)
-	squatter := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "squatter-" + c.Name, Namespace: corner, Labels: map[string]string{existing.Label: "true"}},
-		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "squatter"},
-			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80), NodePort: c.port}},
-		},
+	o := &occupation{cow: v.herd.draw(corner)}
+	look := func(ctx context.Context, x *workload.Occupation) (err error) {
+		o.writes = len(v.Audit.Since(x.Since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+			return e.Resource == "events" && e.Namespace == o.cow.Namespace && strings.HasPrefix(e.Name, o.cow.Name+".") && e.Code < http.StatusMultipleChoices
+		})))
+		o.events, err = v.herd.eventsOf(ctx, x.Owner)
+		return err
 	}
-	_, err := v.herd.Client.CoreV1().Services(corner).Create(v.ctx, squatter, metav1.CreateOptions{})
-	v.OK(v.t, "taking a node port", err)
-	o := &occupation{cow: c, since: v.Audit.Now(), seen: make(chan struct{}), done: make(chan struct{})}
-	v.make(c)
-	o.began = time.Now()
-	ctx, end := context.WithCancel(v.ctx)
-	o.end = end
+	var err error
+	o.Occupation, err = v.herd.Occupy(v.ctx, v.Suite, o.cow.New(), o.cow.port, []workload.Wanted{o.wants()}, look)
+	v.OK(v.t, "making a Lolcow whose port is taken", err)
+	o.cow.object = o.Owner
 	v.herd.taken = o
-	go func() {
-		defer close(o.done)
-		o.err = o.last(ctx, v, squatter.Name)
-	}()
 	return o
 }
 
@@ -233,82 +211,33 @@ func (o *occupation) wants() workload.Wanted {
 	return workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(o.cow.port))}}
 }
 
-// last waits for the end of an occupation. It may not use what ends a check.
-func (o *occupation) last(ctx context.Context, v visit, squatter string) error {
-	for seen := false; ; {
-		changed := v.herd.Changed()
-		if !seen && v.herd.Unlike(o.cow.NamespacedName, o.cow.object.GetGeneration(), []workload.Wanted{o.wants()}) == "" {
-			seen = true
-			close(o.seen)
-		}
-		left := time.Until(o.began.Add(occupied))
-		if seen && left <= 0 {
-			break
-		}
-		select {
-		case <-changed:
-		case <-time.After(max(left, pagePoll)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	mine := func(e audit.Event) bool {
-		return e.Namespace == o.cow.Namespace && (e.Name == o.cow.Name || strings.HasPrefix(e.Name, o.cow.Name+"-"))
-	}
-	o.tries = v.Audit.Since(o.since, v.ByOperator().And(audit.On("", "services"), audit.Writes, mine, func(e audit.Event) bool { return e.Code == http.StatusUnprocessableEntity }))
-	o.took = time.Since(o.began)
-	o.writes = len(v.Audit.Since(o.since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-		return e.Resource == "events" && e.Namespace == o.cow.Namespace && strings.HasPrefix(e.Name, o.cow.Name+".") && e.Code < http.StatusMultipleChoices
-	})))
-	var err error
-	if o.events, err = v.herd.eventsOf(ctx, o.cow); err != nil {
-		return err
-	}
-	if err := v.herd.Client.CoreV1().Services(corner).Delete(ctx, squatter, deleteNow); err != nil {
-		return fmt.Errorf("giving the node port back: %w", err)
-	}
-	return nil
-}
-
 func portTaken() types.Feature {
 	return features.New("a port that is taken is reported").
 		Assess("tried again later and later, and served when it is free", check.Assess(assess(func(v visit) {
 			o := v.occupy()
-			v.BeganAt(o.since)
+			v.BeganAt(o.Since)
 			c := o.cow
-			expected := fmt.Sprintf("node port %d is another Service's: of %s %s", c.port, c.Name, o.wants())
-			v.EventuallyWithin(v.ctx, v.t, expected, statusPatience, v.herd.Changed, func() (string, bool) {
-				select {
-				case <-o.seen:
-					return "", true
-				default:
-				}
-				unlike := v.herd.Unlike(c.NamespacedName, c.object.GetGeneration(), []workload.Wanted{o.wants()})
+			v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("node port %d is another Service's: of %s %s", c.port, c.Name, o.wants()), statusPatience, v.herd.Changed, func() (string, bool) {
+				unlike := o.Unreported()
 				return unlike, unlike == ""
 			})
 			v.penned() // others are not held up
-			select {
-			case <-o.done:
-			case <-v.ctx.Done():
-				v.OK(v.t, "waiting until the port is free", context.Cause(v.ctx))
-			}
-			v.OK(v.t, "taking a node port for a while", o.err)
-			v.Measure("tries while the port was taken", float64(len(o.tries)), "requests")
-			if most := mostTries * max(1, int(o.took/occupied)); len(o.tries) > most {
-				v.Fail(v.t, fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", c.port, most, o.took.Round(time.Second)),
-					fmt.Sprintf("it tried %d times: a loop", len(o.tries)), audit.Lines(o.tries)...)
+			v.OK(v.t, "taking a node port for a while", o.Wait(v.ctx))
+			v.Measure("tries while the port was taken", float64(len(o.Tries)), "requests")
+			if expected, observed := o.Loop(); observed != "" {
+				v.Fail(v.t, expected, observed, audit.Lines(o.Tries)...)
 			}
 			v.asSpecifiedWithin(healPatience, c)
 		}))).Feature()
 }
 
-// eventsOf are the Events about a cow, of whichever API they were written by.
-func (h *herd) eventsOf(ctx context.Context, c *cow) ([]corev1.Event, error) {
-	list, err := h.Client.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + c.Name})
+// eventsOf are the Events about an object, of whichever API they were written by.
+func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) ([]corev1.Event, error) {
+	list, err := h.Client.CoreV1().Events(object.GetNamespace()).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + object.GetName()})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the Events of %s: %w", c.Name, err)
+		return nil, fmt.Errorf("asking for the Events of %s: %w", object.GetName(), err)
 	}
-	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != c.object.GetUID() }), nil
+	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != object.GetUID() }), nil
 }
 
 // An Event is written when something becomes so, and not each time when it is so still.
@@ -334,7 +263,7 @@ func events() types.Feature {
 			case taken.writes > mostEvents:
 				v.Fail(v.t, expected, fmt.Sprintf("the operator wrote Events about it %d times: one at each try", taken.writes), told...)
 			}
-			taken.end()
+			taken.End()
 			v.herd.taken = nil
 		}))).Feature()
 }

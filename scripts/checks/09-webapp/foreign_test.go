@@ -300,13 +300,6 @@ func earlierWebApp() frameworktypes.Feature {
 		}))).Feature()
 }
 
-const (
-	// occupied is how long the port stays taken at least. An operator with the work queue's back-off tries ten times meanwhile.
-	occupied = 3 * time.Second
-	// mostTries is how often the same may be refused within occupied: who tries again at once does so hundreds of times.
-	mostTries = 15
-)
-
 // portTaken looks at a WebApp that was made before the first check.
 func portTaken() frameworktypes.Feature {
 	return features.New("a port that is taken is reported").
@@ -318,8 +311,11 @@ func portTaken() frameworktypes.Feature {
 				s, err = v.town.squat(v.ctx, v.Suite)
 				v.OK(v.t, "making a WebApp whose port is taken", err)
 			}
-			v.conditions(s.app, fmt.Sprintf("node port %d is another Service's", s.port), workload.Wanted{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(s.port)}},
-				workload.Wanted{Of: availableType, Status: "False"})
+			v.BeganAt(s.Since)
+			v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("node port %d is another Service's: of %s %s, and %s", s.port, s.Name, s.wants()[0], s.wants()[1]), statusPatience, v.town.Changed, func() (string, bool) {
+				unlike := s.Unreported()
+				return unlike, unlike == ""
+			})
 			v.eventually(0, fmt.Sprintf("the Deployment of %s, whose port is taken, is made all the same", s.Name), func() string {
 				deployment, wrong := v.town.deployment(s.app)
 				if wrong != "" {
@@ -327,23 +323,16 @@ func portTaken() frameworktypes.Feature {
 				}
 				return wrongDeployment(s.app, &deployment)
 			})
-			v.Pause(v.ctx, v.t, time.Until(s.began.Add(occupied)))
-			tries := v.Audit.Since(s.since, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
-				return e.Namespace == s.Namespace && (e.Name == s.Name || e.Name == "") && e.Code == http.StatusUnprocessableEntity
-			}))
-			took := time.Since(s.began)
-			v.Measure("tries while the port was taken", float64(len(tries)), "requests")
-			if most := mostTries * max(1, int(took/occupied)); len(tries) > most {
-				v.Fail(v.t, fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", s.port, most, took.Round(time.Second)),
-					fmt.Sprintf("it tried %d times: a loop", len(tries)), audit.Lines(tries)...)
+			v.OK(v.t, "taking a node port for a while", s.Wait(v.ctx))
+			v.Measure("tries while the port was taken", float64(len(s.Tries)), "requests")
+			if expected, observed := s.Loop(); observed != "" {
+				v.Fail(v.t, expected, observed, audit.Lines(s.Tries)...)
 			}
-			s.freed = v.Audit.Now()
-			v.OK(v.t, "giving the node port back", workload.IgnoreGone(v.town.Client.CoreV1().Services(suburb).Delete(v.ctx, s.squatter, metav1.DeleteOptions{})))
 			v.town.squatted = s
 		}))).Feature()
 }
 
-// portHeals comes late, since an operator that tries later and later has waited for some seconds by then. The port is free since portTaken.
+// portHeals comes late: an operator that tries later and later has waited for some seconds before the port was given back, and waits again.
 func portHeals() frameworktypes.Feature {
 	return features.New("a WebApp heals").
 		Assess("when its port is free", check.Assess(assess(func(v visit) {
@@ -352,7 +341,7 @@ func portHeals() frameworktypes.Feature {
 				v.Fail(v.t, "a WebApp has a port that is taken", "there is none")
 			}
 			v.town.squatted = nil // whatever comes of it, no other check needs it
-			v.BeganAt(s.freed)
+			v.BeganAt(s.Freed)
 			v.asSpecifiedWithin(healPatience, s.app)
 			v.conditions(s.app, fmt.Sprintf("node port %d is free", s.port), workload.Wanted{Of: degradedType, Status: "False"})
 		}))).Feature()

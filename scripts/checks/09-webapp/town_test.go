@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
 )
@@ -60,13 +59,15 @@ type town struct {
 	upgraded bool
 }
 
-// squat is a WebApp whose node port another Service has.
+// squat is a WebApp whose node port another Service has for a while.
 type squat struct {
+	*workload.Occupation
 	*app
-	squatter string
-	since    audit.Mark
-	began    time.Time
-	freed    audit.Mark // when the port was given back
+}
+
+// wants is what the operator should report.
+func (s *squat) wants() []workload.Wanted {
+	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(s.port)}}, {Of: availableType, Status: "False"}}
 }
 
 type townKey struct{}
@@ -128,18 +129,13 @@ func (t *town) lag() time.Duration {
 }
 
 // squat makes a WebApp whose node port another Service has.
-func (t *town) squat(ctx context.Context, suite *check.Suite) (*squat, error) {
-	s := &squat{app: t.draw(suburb)}
-	s.squatter = "squatter-" + s.Name
-	service := t.foreignService(types.NamespacedName{Namespace: suburb, Name: s.squatter})
-	service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, s.port
-	if _, err := t.Client.CoreV1().Services(suburb).Create(ctx, service, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("taking a node port: %w", err)
+func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err error) {
+	s = &squat{app: t.draw(suburb)}
+	if s.Occupation, err = t.Occupy(ctx, suite, s.New(), s.port, s.wants(), nil); err != nil {
+		return nil, err
 	}
-	s.since, s.began = suite.Audit.Now(), time.Now()
-	object, err := t.Create(ctx, s.New())
-	s.object = object
-	return s, err
+	s.object = s.Owner
+	return s, nil
 }
 
 // foreignService is a Service that somebody has made by hand.
@@ -195,7 +191,7 @@ func (a *app) New() *unstructured.Unstructured {
 // kept reports whether an object belongs to a WebApp that later checks need.
 func (t *town) kept(name types.NamespacedName) bool {
 	return t.first != nil && name == t.first.NamespacedName ||
-		t.squatted != nil && name.Namespace == t.squatted.Namespace && (name.Name == t.squatted.Name || name.Name == t.squatted.squatter)
+		t.squatted != nil && (name == t.squatted.NamespacedName || name == t.squatted.Squatter)
 }
 
 // cleanUp removes what a check has left, but for what later checks need.

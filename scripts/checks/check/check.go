@@ -211,6 +211,14 @@ func (c *Check) Settle(ctx context.Context, t *testing.T) bool {
 	}
 }
 
+// StopQuietly stops the operator, and waits until nothing that it had asked for comes into the audit log any more: what comes after a mark that
+// is set then was asked for by the operator that is started next.
+func (c *Check) StopQuietly(ctx context.Context, t *testing.T) {
+	t.Helper()
+	c.OK(t, "stopping the operator", c.Operator.Stop(ctx))
+	c.OK(t, "waiting for the last requests of the operator", c.Audit.Quiet(ctx, c.window(), c.ByOperator()))
+}
+
 // SettleAbout waits until the operator has sent nothing that matches for the length of a window, counted from the last such request, or for
 // as long as Settle would, if that is longer. What it sends besides does not count. It does not wait for longer than 3 s: what comes then is for
 // the check to judge.

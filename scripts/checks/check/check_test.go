@@ -31,6 +31,9 @@ const (
 	operator = "system:serviceaccount:operator-system:controller-manager"
 )
 
+// lateRequest is how long after the operator was stopped its last request is logged.
+const lateRequest = patience / 10
+
 type step = func(context.Context, *testing.T, *check.Check)
 
 // suites are what the tests below run as a process of its own, as the grader does: id of the check and its steps.
@@ -133,6 +136,14 @@ var suites = map[string]check.Features{
 		t.Helper()
 		if !c.Settle(ctx, t) {
 			c.Fail(t, "it settles", "it does not")
+		}
+	})},
+	"quietly": {"quietly": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		began := time.Now()
+		c.StopQuietly(ctx, t)
+		if took := time.Since(began); took < lateRequest {
+			c.Fail(t, "the last request is waited for", fmt.Sprintf("it took %s", took))
 		}
 	})},
 	"operator": {"operator": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
@@ -490,6 +501,19 @@ func TestTheOperatorIsStoppedAndStartedByTheGrader(t *testing.T) {
 	var none check.Operator
 	if err := none.Stop(t.Context()); !errors.Is(err, check.ErrNoOperator) {
 		t.Errorf("a lab without an operator can't stop it: %v", err)
+	}
+}
+
+func TestWhoIsStoppedQuietlyHasBeenLogged(t *testing.T) {
+	t.Parallel()
+	g := newGrader(t)
+	g.stop = func() error { return g.auditedAt(time.Now().Add(lateRequest), operator, "watch", 1) }
+	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "passed" {
+		t.Errorf("it ended so: %+v", got)
+	}
+	g.stop = func() error { return errors.New("it does not end") }
+	if got := g.run("quietly", "quietly").ended("quietly"); got.Status != "failed" || !strings.Contains(got.Observed, "it does not end") {
+		t.Errorf("the operator can't be stopped, and it ended so: %+v", got)
 	}
 }
 

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/checks/check"
+)
+
+const (
+	// occupied is how long a port stays taken at least. An operator with the work queue's back-off tries ten times meanwhile.
+	occupied = 3 * time.Second
+	// mostTries is how often the same may be refused within occupied: who tries again at once does so hundreds of times.
+	mostTries = 15
+	// occupiedPoll is how often it is looked whether the time is over.
+	occupiedPoll = 100 * time.Millisecond
+)
+
+// Occupation is an owner whose node port another Service has for a while, and what its operator does meanwhile. That takes some seconds, in which
+// other checks run. When the operator has reported it, and three seconds have passed, the port is given back.
+type Occupation struct {
+	// Owner is what was made, and Port its node port.
+	Owner *unstructured.Unstructured
+	Port  int32
+	// Squatter is the name of the Service that has the port.
+	Squatter types.NamespacedName
+	// Since is a mark from before the owner was made.
+	Since audit.Mark
+
+	// These are for who has waited for the end. Tries are the writes that were refused, Took is how long it lasted, and Freed a mark from
+	// before the port was given back.
+	Tries []audit.Event
+	Took  time.Duration
+	Freed audit.Mark
+
+	owners     *Owners
+	suite      *check.Suite
+	reported   []Wanted
+	look       func(context.Context, *Occupation) error
+	began      time.Time
+	seen, done chan struct{}
+	err        error
+	cancel     context.CancelFunc
+}
+
+// Occupy makes an owner whose node port is taken. Reported are the conditions by which its operator tells of it. Look, which may be nil, is
+// called right before the port is given back; it may not use what ends a check.
+func (o *Owners) Occupy(
+	ctx context.Context, suite *check.Suite, owner *unstructured.Unstructured, port int32, reported []Wanted, look func(context.Context, *Occupation) error,
+) (*Occupation, error) {
+	x := &Occupation{
+		Port: port, Squatter: types.NamespacedName{Namespace: owner.GetNamespace(), Name: "squatter-" + owner.GetName()},
+		owners: o, suite: suite, reported: reported, look: look, seen: make(chan struct{}), done: make(chan struct{}),
+	}
+	squatter := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: x.Squatter.Name, Namespace: x.Squatter.Namespace, Labels: map[string]string{existing.Label: "true"}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, Selector: map[string]string{"app": "squatter"},
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80), NodePort: port}},
+		},
+	}
+	if _, err := o.Client.CoreV1().Services(squatter.Namespace).Create(ctx, squatter, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("taking a node port: %w", err)
+	}
+	x.Since = suite.Audit.Now()
+	var err error
+	if x.Owner, err = o.Create(ctx, owner); err != nil {
+		return nil, err
+	}
+	x.began = time.Now()
+	ctx, x.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(x.done)
+		x.err = x.last(ctx)
+	}()
+	return x, nil
+}
+
+// last waits until the time is over, and gives the port back.
+func (x *Occupation) last(ctx context.Context) error {
+	for seen := false; ; {
+		changed := x.owners.Changed()
+		if !seen && x.unlike() == "" {
+			seen = true
+			close(x.seen)
+		}
+		left := time.Until(x.began.Add(occupied))
+		if seen && left <= 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(max(left, occupiedPoll)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	name := x.Owner.GetName()
+	x.Tries = x.suite.Audit.Since(x.Since, x.suite.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
+		mine := e.Name == "" || e.Name == name || strings.HasPrefix(e.Name, name+"-")
+		return mine && e.Namespace == x.Owner.GetNamespace() && e.Code == http.StatusUnprocessableEntity
+	}))
+	x.Took = time.Since(x.began)
+	if x.look != nil {
+		if err := x.look(ctx, x); err != nil {
+			return err
+		}
+	}
+	x.Freed = x.suite.Audit.Now()
+	if err := x.owners.Client.CoreV1().Services(x.Squatter.Namespace).Delete(ctx, x.Squatter.Name, metav1.DeleteOptions{}); IgnoreGone(err) != nil {
+		return fmt.Errorf("giving the node port back: %w", err)
+	}
+	return nil
+}
+
+func (x *Occupation) unlike() string {
+	return x.owners.Unlike(nameOf(x.Owner), x.Owner.GetGeneration(), x.reported)
+}
+
+// Unreported says how what the operator tells differs from that the port is taken; empty: it has told of it.
+func (x *Occupation) Unreported() string {
+	select {
+	case <-x.seen:
+		return ""
+	default:
+		return x.unlike()
+	}
+}
+
+// Wait waits until the port was given back. An operator that does not tell of it never gets it.
+func (x *Occupation) Wait(ctx context.Context) error {
+	select {
+	case <-x.done:
+		return x.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Loop says that the operator tried again without waiting longer and longer, in the words of a check that fails; no observed: it did not.
+func (x *Occupation) Loop() (expected, observed string) {
+	most := mostTries * max(1, int(x.Took/occupied))
+	expected = fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", x.Port, most, x.Took.Round(time.Second))
+	if len(x.Tries) > most {
+		observed = fmt.Sprintf("it tried %d times: a loop", len(x.Tries))
+	}
+	return expected, observed
+}
+
+// End ends it, if it lasts: the port stays taken then.
+func (x *Occupation) End() { x.cancel() }
