@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,8 +91,12 @@ func (o *operator) Upgrade(ctx context.Context) error {
 	return nil
 }
 
-// awaitConverting waits until the API server reaches the webhook of an operator that was upgraded: for a moment after its Pod is ready, a
-// Service may still lead nowhere. That it never does, and what the webhook answers, is for the checks to find.
+// steadyTime is for how long the API server must reach a webhook. It dials again whenever the definition changes, as when an operator that
+// has just started writes its storedVersions.
+const steadyTime = 2 * time.Second
+
+// awaitConverting waits until the API server reaches the webhook of an operator that was upgraded, and goes on to: for a moment after its Pod is
+// ready, a Service may still lead nowhere, or to the Pod of before. That it never does, and what the webhook answers, is for the checks to find.
 func (o *operator) awaitConverting(ctx context.Context) error {
 	if len(o.upgraded) == 0 {
 		return nil
@@ -102,17 +107,22 @@ func (o *operator) awaitConverting(ctx context.Context) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, availableTimeout)
 	defer cancel()
+	steady := time.Time{} // since when it is reached
 	err = wait.PollUntilContextCancel(waiting, poll, true, func(ctx context.Context) (bool, error) {
 		for _, definition := range o.upgraded {
 			for _, served := range existing.ServedResources(definition) {
 				_, err := client.Resource(served).List(ctx, metav1.ListOptions{})
 				// k8s.io/apiextensions-apiserver says so, in webhook_converter.go; what net/http adds begins with the method.
 				if err != nil && strings.Contains(err.Error(), "conversion webhook") && strings.Contains(err.Error(), "failed: Post ") {
+					steady = time.Time{}
 					return false, nil
 				}
 			}
 		}
-		return true, nil
+		if steady.IsZero() {
+			steady = time.Now()
+		}
+		return time.Since(steady) >= steadyTime, nil
 	})
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("waiting for the operator's conversion webhook: %w", context.Cause(ctx))
