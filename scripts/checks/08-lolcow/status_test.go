@@ -198,17 +198,13 @@ func (v visit) occupy() *occupation {
 		o.events, err = v.herd.eventsOf(ctx, x.Owner)
 		return err
 	}
+	taken := workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(o.cow.port))}}
 	var err error
-	o.Occupation, err = v.herd.Occupy(v.ctx, v.Suite, o.cow.New(), o.cow.port, []workload.Wanted{o.wants()}, look)
+	o.Occupation, err = v.herd.Occupy(v.ctx, v.Suite, o.cow.New(), o.cow.port, []workload.Wanted{taken}, look)
 	v.OK(v.t, "making a Lolcow whose port is taken", err)
 	o.cow.object = o.Owner
 	v.herd.taken = o
 	return o
-}
-
-// wants is what the operator should report.
-func (o *occupation) wants() workload.Wanted {
-	return workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(o.cow.port))}}
 }
 
 func portTaken() types.Feature {
@@ -217,10 +213,7 @@ func portTaken() types.Feature {
 			o := v.occupy()
 			v.BeganAt(o.Since)
 			c := o.cow
-			v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("node port %d is another Service's: of %s %s", c.port, c.Name, o.wants()), statusPatience, v.herd.Changed, func() (string, bool) {
-				unlike := o.Unreported()
-				return unlike, unlike == ""
-			})
+			v.EventuallyWithin(v.ctx, v.t, o.Expected(), statusPatience, v.herd.Changed, o.Reported)
 			v.penned() // others are not held up
 			v.OK(v.t, "taking a node port for a while", o.Wait(v.ctx))
 			v.Measure("tries while the port was taken", float64(len(o.Tries)), "requests")

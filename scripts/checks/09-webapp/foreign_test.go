@@ -312,10 +312,7 @@ func portTaken() frameworktypes.Feature {
 				v.OK(v.t, "making a WebApp whose port is taken", err)
 			}
 			v.BeganAt(s.Since)
-			v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("node port %d is another Service's: of %s %s, and %s", s.port, s.Name, s.wants()[0], s.wants()[1]), statusPatience, v.town.Changed, func() (string, bool) {
-				unlike := s.Unreported()
-				return unlike, unlike == ""
-			})
+			v.EventuallyWithin(v.ctx, v.t, s.Expected(), statusPatience, v.town.Changed, s.Reported)
 			v.eventually(0, fmt.Sprintf("the Deployment of %s, whose port is taken, is made all the same", s.Name), func() string {
 				deployment, wrong := v.town.deployment(s.app)
 				if wrong != "" {

@@ -65,11 +65,6 @@ type squat struct {
 	*app
 }
 
-// wants is what the operator should report.
-func (s *squat) wants() []workload.Wanted {
-	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(s.port)}}, {Of: availableType, Status: "False"}}
-}
-
 type townKey struct{}
 
 func townOf(ctx context.Context) *town { return ctx.Value(townKey{}).(*town) }
@@ -131,7 +126,8 @@ func (t *town) lag() time.Duration {
 // squat makes a WebApp whose node port another Service has.
 func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err error) {
 	s = &squat{app: t.draw(suburb)}
-	if s.Occupation, err = t.Occupy(ctx, suite, s.New(), s.port, s.wants(), nil); err != nil {
+	taken := []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(s.port)}}, {Of: availableType, Status: "False"}}
+	if s.Occupation, err = t.Occupy(ctx, suite, s.New(), s.port, taken, nil); err != nil {
 		return nil, err
 	}
 	s.object = s.Owner

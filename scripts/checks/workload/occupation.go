@@ -131,13 +131,23 @@ func (x *Occupation) unlike() string {
 	return x.owners.Unlike(nameOf(x.Owner), x.Owner.GetGeneration(), x.reported)
 }
 
-// Unreported says how what the operator tells differs from that the port is taken; empty: it has told of it.
-func (x *Occupation) Unreported() string {
+// Expected says what Reported looks for.
+func (x *Occupation) Expected() string {
+	var wants []string
+	for _, w := range x.reported {
+		wants = append(wants, w.String())
+	}
+	return fmt.Sprintf("node port %d is another Service's: of %s %s", x.Port, x.Owner.GetName(), strings.Join(wants, ", and "))
+}
+
+// Reported is a look at whether the operator tells that the port is taken, or has told of it before the port was given back.
+func (x *Occupation) Reported() (observed string, ok bool) {
 	select {
 	case <-x.seen:
-		return ""
+		return "", true
 	default:
-		return x.unlike()
+		unlike := x.unlike()
+		return unlike, unlike == ""
 	}
 }
 
