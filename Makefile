@@ -3,10 +3,14 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-MAKEFLAGS += --no-print-directory
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+# A rule of make itself would ask for the lab ".o" to link lab- from it.
+.SUFFIXES:
+# More flags for the command behind a target. A variable of this name in the environment is for compilers.
+FLAGS =
 
 .PHONY: labs grade up status zombie experiment-state down fresh test unit certify mutate soak conformance verify fix bench clean
-.PHONY: cluster cluster-status cluster-down invite revoke e2e-kind
+.PHONY: docs docs-serve cluster cluster-status cluster-down invite revoke e2e-kind
 .PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy order validate
 
 LAB := .cache/bin/lab
@@ -19,6 +23,11 @@ GO_ASK = Go $(GO_WANTED) or newer is needed, and $(1): install it from go.dev/dl
 GO_IS_HERE = command -v go >/dev/null || { echo "$(call GO_ASK,no go is on PATH)" >&2; exit 1; }; \
 	have=$$($(GO) env GOVERSION) && printf 'go%s\n' "$(GO_WANTED)" "$${have\#go}" | sort -C -V || \
 	{ echo "$(call GO_ASK,this is $${have:-none})" >&2; exit 1; }
+# The site and the slides need Node, and nothing else does. For the site make installs its modules there, and again when the lock file has changed.
+SITE := docs/site
+SITE_MODULES := $(SITE)/node_modules/.package-lock.json
+NODE_IS_HERE = command -v npm >/dev/null && node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || major == 20 && minor >= 11 ? 0 : 1)' || \
+	{ echo "The site is built by Node 20.11 or newer with npm, and they are not here: install them (Debian 13: apt-get install nodejs npm; elsewhere from nodejs.org)." >&2; exit 1; }
 SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '*.json' -o -name '*.yaml' -o -path '*/page/*' 2>/dev/null)
 
 # What make itself says of a mistyped target does not say where the right ones are.
@@ -29,40 +38,40 @@ SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
 
-##@ Labs (N is a lab's number, as in make lab-2)
+##@ Labs (N is a lab's number, as in make lab-2; FLAGS= for more flags, as in make lab-2 FLAGS=--help)
 
 labs: $(LAB) ## List the labs, with your scores
-	@$(LAB) labs
+	@$(LAB) labs $(FLAGS)
 
 read-%: $(LAB) ## Read the lecture
-	@$(LAB) read $*
+	@$(LAB) read $* $(FLAGS)
 
-lab-%: $(LAB) ## Grade your lab; with CLUSTER=kind or CLUSTER=context:NAME on such a cluster
-	@$(LAB) grade $* $(if $(CLUSTER),--cluster $(CLUSTER))
+lab-%: $(LAB) ## Grade your lab; with CLUSTER=kind or CLUSTER=context:NAME on such a cluster (STEP=3: only what steps 1 to 3 are about)
+	@$(LAB) grade $* $(if $(STEP),--step $(STEP)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
 
 hint-%: $(LAB) ## Show the next hint for the first check that failed
-	@$(LAB) hint $*
+	@$(LAB) hint $* $(FLAGS)
 
 watch-%: $(LAB) ## Grade your lab again each time you save a file (lab 7 part by part; PART=read: only this part)
-	@$(LAB) watch $* $(if $(PART),--part $(PART))
+	@$(LAB) watch $* $(if $(PART),--part $(PART)) $(FLAGS)
 
 torture-%: $(LAB) ## Crash your operator at each of its writes, and check that it recovers
-	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER))
+	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
 
 tests-%: $(LAB) ## Grade your own tests: which of our wrong solutions do they find? (labs 2, 3, 4, 8 and 9; DIR= another folder)
-	@$(LAB) tests $* $(if $(DIR),--dir $(DIR))
+	@$(LAB) tests $* $(if $(DIR),--dir $(DIR)) $(FLAGS)
 
 run-%: $(LAB) ## Run your operator against the playground, with its own role
-	@$(LAB) run $* $(if $(CLUSTER),--cluster $(CLUSTER))
+	@$(LAB) run $* $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
 
 reset-%: $(LAB) ## Start a lab over; your work is kept in out/kept
-	@$(LAB) reset $*
+	@$(LAB) reset $* $(FLAGS)
 
 solution-%: $(LAB) ## Grade the solution instead
-	@$(LAB) grade $* --solution $(if $(CLUSTER),--cluster $(CLUSTER))
+	@$(LAB) grade $* --solution $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
 
 grade: $(LAB) ## Grade all labs; reports go into out/
-	@$(LAB) grade --all
+	@$(LAB) grade --all $(FLAGS)
 
 # These belong to the folder of a lab.
 manifests generate build install uninstall run docker-build docker-push deploy undeploy:
@@ -73,21 +82,21 @@ order validate:
 ##@ The playground: a cluster that runs until you stop it
 
 up: $(LAB) ## Start it; eval "$(make up)" also points kubectl in your shell there (NODE=0: no Pods run; ADDONS=cert-manager,pebble,ingress)
-	@$(LAB) up $(if $(NODE),--node=$(NODE)) $(if $(ADDONS),--addons $(ADDONS))
+	@$(LAB) up $(if $(NODE),--node=$(NODE)) $(if $(ADDONS),--addons $(ADDONS)) $(FLAGS)
 
 status: $(LAB) ## Show which parts of it are running
-	@$(LAB) status
+	@$(LAB) status $(FLAGS)
 
 zombie: $(LAB) ## Create icecreams there that are stuck in deletion, for the second half of lab 3
-	@$(LAB) zombie
+	@$(LAB) zombie $(FLAGS)
 
 experiment-state: $(LAB) ## On a cluster of its own: measure what state costs (OBJECTS=, WATCHERS=); docs/lectures/state-is-hard.md
-	@$(LAB) experiment state $(if $(OBJECTS),--objects $(OBJECTS)) $(if $(WATCHERS),--watchers $(WATCHERS))
+	@$(LAB) experiment state $(if $(OBJECTS),--objects $(OBJECTS)) $(if $(WATCHERS),--watchers $(WATCHERS)) $(FLAGS)
 
 down: $(LAB) ## Stop it, and remove everything in it
-	@$(LAB) down
+	@$(LAB) down $(FLAGS)
 
-##@ For instructors: a kind cluster (NAME=, PROFILE=student or classroom, FLAGS= for more); docs/guides/instructor.md
+##@ For instructors: a kind cluster (NAME=, PROFILE=student or classroom); docs/guides/instructor.md
 
 NAMED = $(if $(NAME),--name $(NAME))
 
@@ -106,6 +115,19 @@ invite: $(INSTRUCTOR) ## Give each student of ROSTER=FILE an account there
 revoke: $(INSTRUCTOR) ## Remove the accounts of the students of ROSTER=FILE
 	@$(INSTRUCTOR) revoke $(NAMED) $(FLAGS) $(ROSTER)
 
+##@ The documents as a site
+
+docs: $(SITE_MODULES) ## Build it in out/site: pages with search, which any file server can show, below any path
+	@npm --prefix $(SITE) run --silent build
+
+docs-serve: docs ## Build it, and show it at http://localhost:4173 (PORT=); Ctrl-C ends that
+	@npm --prefix $(SITE) run --silent serve $(or $(PORT),4173)
+
+$(SITE_MODULES): $(SITE)/package-lock.json
+	@$(NODE_IS_HERE)
+	@echo "The modules of the site are installed (30 MB to download, once) ..." >&2
+	@cd $(SITE) && npm ci --loglevel=error --no-progress && touch node_modules/.package-lock.json
+
 ##@ For contributors
 
 fresh: ## Try README's first commands on a machine with nothing but Go, make and git (as root: in a fresh Debian)
@@ -113,40 +135,41 @@ fresh: ## Try README's first commands on a machine with nothing but Go, make and
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/fresh ./fresh
 	@.cache/bin/fresh
 
-test: unit certify ## Unit tests, then certification of every lab (WITHIN=45m: mutants as long as there is time)
+test: unit certify ## Unit tests, then certification of every lab (PART=, SINCE= and SOAK= as for certify, MEASURE= as for unit)
 
-unit: $(LAB) ## Unit tests only
-	@$(LAB) test
+unit: $(LAB) ## Unit tests only (PART=1 to 5: a part of those that grade; MEASURE=1: print what took how long)
+	@$(LAB) test $(if $(PART),--part $(PART)) $(if $(MEASURE),--measure) $(FLAGS)
 
-# What make does before it, as the unit tests of `make test`, is part of the time that certification gets.
-BEGAN := $(shell date +%s)
-
-certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades (WITHIN=25m, SEED=7)
-	@$(LAB) certify --parallel 5 $(if $(WITHIN),--within $(WITHIN) --since $(BEGAN)) $(if $(SEED),--seed $(SEED))
+certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades (PART=1 to 5: a part of designs and mutants; SINCE=COMMIT, SOAK=5)
+	@$(LAB) certify --parallel 5 $(if $(PART),--part $(PART)) $(if $(SINCE),--since $(SINCE)) $(if $(SOAK),--soak $(SOAK)) $(FLAGS)
 
 mutate: $(LAB) ## Judge the checks by mutants made from the solutions' syntax (SAMPLE=10: ten; SEED=7: the same ten again)
-	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(FLAGS)
 
 conformance: $(LAB) ## Run Kubernetes' own conformance tests on an embedded cluster (FOCUS=, SAMPLE=1, AGAIN=1, PARALLEL=, CLUSTER=)
-	@$(LAB) conformance $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SAMPLE),--sample) $(if $(AGAIN),--again) $(if $(PARALLEL),--parallel $(PARALLEL)) $(if $(CLUSTER),--cluster $(CLUSTER))
+	@$(LAB) conformance $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SAMPLE),--sample) $(if $(AGAIN),--again) $(if $(PARALLEL),--parallel $(PARALLEL)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
 
-soak: $(LAB) ## Grade the solutions twenty times in a row (TIMES=5: five) while all cores are busy
-	@$(LAB) certify --only solution --repeat $(or $(TIMES),20) --parallel 2 --busy
+.PHONY: slides
+slides: $(LAB) ## Build the slides of the lectures into out/slides, as HTML and PDF (needs Node, npm and Chromium)
+	@$(LAB) slides $(FLAGS)
+
+soak: $(LAB) ## Grade the solutions twenty times in a row (TIMES=5: five) while two programs compute (LOAD=20: twenty)
+	@$(LAB) certify --only solution --repeat $(or $(TIMES),20) --parallel 2 --load $(or $(LOAD),2) $(FLAGS)
 
 e2e-kind: $(LAB) $(INSTRUCTOR) ## Try the whole course on a new kind cluster, and remove it (FLAGS= as for cluster e2e)
 	@$(INSTRUCTOR) e2e $(FLAGS)
 
 verify: $(LAB) ## Check generated files, skeletons, pages, modules, lint; edits nothing
-	@$(LAB) verify
+	@$(LAB) verify $(FLAGS)
 
 fix: $(LAB) ## Fix what verify finds, where a program can
-	@$(LAB) fix
+	@$(LAB) fix $(FLAGS)
 
 bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
-	@$(LAB) bench
+	@$(LAB) bench $(FLAGS)
 
 clean: ## Remove what was built, except images, which take long to build; your work is kept
-	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions .cache/proven
+	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions .cache/proven .cache/site $(SITE)/node_modules docs/slides/node_modules
 	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
 # The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,

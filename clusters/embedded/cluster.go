@@ -211,6 +211,9 @@ func (c *Cluster) Failed() error {
 
 // launch starts programs of the control plane, the output of each in a log file of its name.
 func (c *Cluster) launch(program *multicall.Program, components ...component) error {
+	if err := enoughOpenFiles(); err != nil {
+		return err
+	}
 	for _, component := range components {
 		if err := c.launchOne(program, component); err != nil {
 			return err

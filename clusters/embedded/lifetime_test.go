@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -288,5 +289,27 @@ func TestAPortThatSomebodyElseTookIsNamed(t *testing.T) {
 		"end that (`ss -ltnp` names it), or begin anew with `make down` and `make up`", listener)
 	if err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
+// A low limit of open files is named, with what to do: the logs of etcd and the API server do not tell of it.
+func TestTooFewOpenFiles(t *testing.T) {
+	t.Parallel()
+	program := controlPlane(t)
+	for limit, starts := range map[int]bool{64: false, leastOpenFiles - 1: false, leastOpenFiles: true} {
+		t.Run(strconv.Itoa(limit), func(t *testing.T) {
+			t.Parallel()
+			owner := newActor(t, "owner", "/bin/sh", program, t.TempDir())
+			owner.Args = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0"`, limit), testExecutable(t)}
+			owner.begin(t)
+			said, err := owner.says.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := strings.HasPrefix(said, fmt.Sprintf("error: starting a cluster: the system allows a program %d open files, and a cluster needs %d: raise ", limit, leastOpenFiles))
+			if named == starts || starts && !strings.HasPrefix(said, "{") {
+				t.Errorf("with %d open files it must start: %t, and says %s", limit, starts, said)
+			}
+		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/discovery"
@@ -20,6 +19,7 @@ import (
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/node"
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/clusters/readyz"
 )
 
 // Playground is the cluster to play in: it survives between commands until Down. Grading never uses it.
@@ -200,7 +200,7 @@ func (p *Playground) Status(ctx context.Context) (*PlaygroundStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	_, status.Ready = client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+	status.Ready = readyz.Ask(ctx, client.RESTClient())
 	return status, nil
 }
 
@@ -219,9 +219,7 @@ func (s *PlaygroundStatus) running() bool {
 // end ends what an earlier Up started, also one that was interrupted.
 func (p *Playground) end(state playgroundState) {
 	for _, pid := range state.PIDs {
-		if process.Belongs(pid, state.Scope) {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
-		}
+		process.KillGroup(pid, state.Scope)
 	}
 	if state.Scope != "" {
 		process.KillMarked(state.Scope)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -185,6 +186,11 @@ func TestAPlaygroundSurvivesWhatEndsItsCommandsAndPrograms(t *testing.T) {
 	eventually(t, "Status says that etcd has ended", func() (bool, error) {
 		status, err := playground.Status(t.Context())
 		return err == nil && !status.Programs["etcd"] && status.Programs["kube-apiserver"], err
+	})
+	// The page of its checks has 2,000 characters.
+	eventually(t, "the API server's check of etcd fails, and is named", func() (bool, error) {
+		status, err := playground.Status(t.Context())
+		return err == nil && status.Ready != nil && regexp.MustCompile(`^it is not ready: its checks of etcd(, [a-z-]+)* fail$`).MatchString(status.Ready.Error()), err
 	})
 	if !up(t, playground) {
 		t.Error("Up did not mend the playground")

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/readyz"
 )
 
 // pollInterval is short because a whole grading run takes seconds, and the server is on this machine.
@@ -31,12 +33,7 @@ func (c *Cluster) waitAPIReady(ctx context.Context, done ...string) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	return c.poll(ctx, "the API server to be ready", func(ctx context.Context) (bool, error) {
-		ready := client.Discovery().RESTClient().Get().AbsPath("/readyz")
-		for _, hook := range done {
-			ready.Param("exclude", hook)
-		}
-		_, err := ready.DoRaw(ctx)
-		return err == nil, nil
+		return readyz.Ask(ctx, client.Discovery().RESTClient(), done...) == nil, nil
 	})
 }
 

@@ -167,7 +167,7 @@ func start(ctx context.Context, root string, say func(string)) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "forward-policy"), []byte(forward), 0o644); err != nil {
 		return "", err
 	}
-	log, err := os.Create(filepath.Join(dir, "dockerd.log"))
+	log, err := os.Create(logFile(root))
 	if err != nil {
 		return "", err
 	}
@@ -238,22 +238,28 @@ func buildRuntime(ctx context.Context, root string) (string, error) {
 
 func pidFile(root string) string { return filepath.Join(folder(root), "dockerd.pid") }
 
-// Ours returns the process number of the engine that Start has started for the checkout at root, or 0.
-func Ours(root string) int {
+func logFile(root string) string { return filepath.Join(folder(root), "dockerd.log") }
+
+// ours is the engine that Start has started for the checkout at root, or nil. On Linux an os.Process is a handle, which
+// never means another process, so it is opened before we look whose the number is.
+func ours(root string) *os.Process {
 	text, err := os.ReadFile(pidFile(root))
 	if err != nil {
-		return 0
+		return nil
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	number, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return 0
+		return nil
 	}
-	// A number may belong to another process by now.
-	command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	engine, err := os.FindProcess(number)
+	if err != nil {
+		return nil
+	}
+	command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(number), "cmdline"))
 	if err != nil || !strings.Contains(string(command), filepath.Join(folder(root), "data")) {
-		return 0
+		return nil
 	}
-	return pid
+	return engine
 }
 
 // StopIfOurs ends an engine that Start has started, if no container is left in it. It reports whether it did.
@@ -270,7 +276,8 @@ var errNotOurs = errors.New("no engine that we started runs: an engine of this m
 // Stop ends the engine that Start has started, and removes all that it holds: its images, its networks, and its rules for
 // packets. With containers in it, it is an error, and nothing happens.
 func Stop(ctx context.Context, root string) error {
-	if Ours(root) == 0 {
+	engine := ours(root)
+	if engine == nil {
 		if _, err := os.Stat(filepath.Join(folder(root), "data")); err != nil || os.Geteuid() != 0 {
 			return errNotOurs
 		}
@@ -281,8 +288,10 @@ func Stop(ctx context.Context, root string) error {
 		if _, err := start(ctx, root, func(string) {}); err != nil {
 			return err
 		}
+		if engine = ours(root); engine == nil {
+			return fmt.Errorf("ending Docker's engine: it has ended: its last words:\n%s", lastLines(logFile(root)))
+		}
 	}
-	pid := Ours(root)
 	out, err := output(ctx, "docker", "--host", "unix://"+socket, "ps", "--all", "--quiet")
 	if err != nil {
 		return fmt.Errorf("asking Docker's engine for its containers: %w", err)
@@ -293,27 +302,27 @@ func Stop(ctx context.Context, root string) error {
 	if _, err := output(ctx, "docker", "--host", "unix://"+socket, "network", "prune", "--force"); err != nil {
 		return fmt.Errorf("removing the networks of Docker's engine: %w", err)
 	}
-	if err := end(ctx, pid); err != nil {
+	if err := end(ctx, engine); err != nil {
 		return err
 	}
 	return cleanUp(ctx, root)
 }
 
 // end ends the engine's process, with force if it does not go.
-func end(ctx context.Context, pid int) error {
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+func end(ctx context.Context, engine *os.Process) error {
+	if err := engine.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("ending Docker's engine: %w", err)
 	}
 	deadline := time.Now().Add(stopTime)
 	for killed := false; ; {
-		if gone(pid) {
+		if gone(engine) {
 			return nil
 		}
 		switch {
 		case time.Now().After(deadline) && killed:
-			return fmt.Errorf("ending Docker's engine: its process %d does not end", pid)
+			return fmt.Errorf("ending Docker's engine: its process %d does not end", engine.Pid)
 		case time.Now().After(deadline):
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
+			_ = engine.Kill() // its containerd ends with it
 			killed, deadline = true, time.Now().Add(stopTime)
 		}
 		select {
@@ -325,9 +334,9 @@ func end(ctx context.Context, pid int) error {
 }
 
 // gone reports whether a process has ended. One that nobody has waited for is gone, too.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
+func gone(process *os.Process) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.Pid), "stat"))
+	if err != nil || errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone) {
 		return true
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")

@@ -60,8 +60,8 @@ func TestARootWithoutACapabilityIsSeen(t *testing.T) {
 
 func TestAnEngineThatWeDidNotStartIsNotOurs(t *testing.T) {
 	root := t.TempDir()
-	if pid := Ours(root); pid != 0 {
-		t.Errorf("without a file, it is %d", pid)
+	if engine := ours(root); engine != nil {
+		t.Errorf("without a file, it is %v", engine)
 	}
 	if err := os.MkdirAll(folder(root), 0o755); err != nil {
 		t.Fatal(err)
@@ -70,8 +70,8 @@ func TestAnEngineThatWeDidNotStartIsNotOurs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder(root), "dockerd.pid"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if pid := Ours(root); pid != 0 {
-		t.Errorf("a process that is no engine is taken for it: %d", pid)
+	if engine := ours(root); engine != nil {
+		t.Errorf("a process that is no engine is taken for it: %v", engine)
 	}
 	if stopped, err := StopIfOurs(t.Context(), root); stopped || err != nil {
 		t.Errorf("it was stopped: %v, %v", stopped, err)

@@ -14,10 +14,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"lva.io/operators/clusters/filelock"
 )
@@ -173,17 +171,6 @@ func (s *Store) place(folder, name string, content []byte) error {
 func (s *Store) recall(folder, key string, value any) bool {
 	content, err := os.ReadFile(filepath.Join(s.Dir, folder, key))
 	return err == nil && json.Unmarshal(content, value) == nil
-}
-
-// sweep removes what killed commands left in the work folder: files of processes that are gone.
-func (s *Store) sweep() {
-	left, _ := filepath.Glob(filepath.Join(s.Dir, "work", "[0-9]*-[0-9]*"))
-	for _, file := range left {
-		number, _, _ := strings.Cut(filepath.Base(file), "-")
-		if pid, err := strconv.Atoi(number); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			_ = os.Remove(file)
-		}
-	}
 }
 
 // copyTo writes a blob. One whose content is not what its name says is removed, so that it is made again the next time.

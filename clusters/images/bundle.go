@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"lva.io/operators/clusters/removal"
 )
 
 // bundleFormat is the first file of a bundle, with what is in it.
@@ -127,7 +129,7 @@ func (s *Store) bundle(c *Catalogue) ([]bundlePart, error) {
 // digest before it gets its name, so a broken bundle leaves nothing half right.
 func Restore(ctx context.Context, dir string, r io.Reader) error {
 	s := &Store{Dir: dir}
-	s.sweep()
+	removal.Abandoned(filepath.Join(s.Dir, "work"), "")
 	decompressed, err := zstd.NewReader(r)
 	if err != nil {
 		return err

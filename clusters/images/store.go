@@ -21,6 +21,7 @@ import (
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/images/named"
+	"lva.io/operators/clusters/removal"
 )
 
 // Store is a folder with images and what they are made from, by content. Several programs may use it at once.
@@ -90,7 +91,7 @@ func (s *Store) complete(c content) bool {
 // kill -9, goes on with the layer or program that was being made. It needs Go, and for what has Debian packages Debian
 // and root; an image that is there needs nothing.
 func (s *Store) Ensure(ctx context.Context, images []Image, progress Progress) ([]Built, error) {
-	s.sweep()
+	removal.Abandoned(filepath.Join(s.Dir, "work"), "")
 	if err := s.ingredients(ctx, images, progress); err != nil {
 		return nil, err
 	}

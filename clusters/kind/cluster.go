@@ -28,6 +28,7 @@ import (
 	"lva.io/operators/clusters/docker"
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/clusters/readyz"
 )
 
 // NodeImage is what nodes are made from where a registry answers: the image of Kubernetes 1.36 that was built for our version of
@@ -406,7 +407,7 @@ func (c *Cluster) WaitAnswer(ctx context.Context) error {
 	err := await.Until(ctx, pollInterval, "the API server of the cluster "+c.Name, func(ctx context.Context) (string, error) {
 		client, err := c.client()
 		if err == nil {
-			_, err = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+			err = readyz.Ask(ctx, client.Discovery().RESTClient())
 		}
 		if err != nil {
 			return "it last answered: " + err.Error(), nil //nolint:nilerr // it may yet answer

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"lva.io/operators/clusters/node/kubelet"
 	"lva.io/operators/clusters/node/plan"
@@ -127,17 +129,66 @@ func Remove(ctx context.Context, programs Programs, dir string) error {
 	return nil
 }
 
-// Probe tries whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it can't.
-func Probe(ctx context.Context, programs Programs) error {
-	said, err := exec.CommandContext(ctx, programs.Init, "probe").Output()
-	var s plan.Status
-	if parseErr := json.Unmarshal(said, &s); parseErr != nil {
-		if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(ended.Stderr)))
+// How often a probe is made that was killed or did not end, and how long one may take: on a quiet machine it takes
+// milliseconds.
+const (
+	probeAttempts = 3
+	probeTimeout  = 30 * time.Second
+)
+
+var errProbeSlow = fmt.Errorf("it did not end within %s", probeTimeout)
+
+// Probe tries whether this machine can have a node. It takes a few milliseconds. The error is an *Unavailable if it
+// can't, and the cause of the context's end if that came first. A probe that a busy machine has killed or delayed says
+// nothing, and is made again.
+func Probe(ctx context.Context, programs Programs) (err error) {
+	for range probeAttempts {
+		var said plan.Status
+		var again bool
+		if said, again, err = probe(ctx, programs); err == nil {
+			return errorOf(said)
 		}
-		return fmt.Errorf("trying whether there can be a node: %w", errors.Join(err, parseErr))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !again {
+			break
+		}
 	}
-	return errorOf(s)
+	return fmt.Errorf("trying whether there can be a node: %w", err)
+}
+
+// probe is one attempt. Its folders are in a run folder, which is removed whatever ends the probe or us. again is true
+// if it was killed or slow.
+func probe(ctx context.Context, programs Programs) (s plan.Status, again bool, err error) {
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return s, false, err
+	}
+	defer func() { _ = scope.Close() }() // the answer is known; another run removes what is left
+	var said, mistakes bytes.Buffer
+	started, err := scope.Start(process.Spec{
+		Name: "the probe", Path: programs.Init, Args: []string{"probe"}, Stdout: &said, Stderr: &mistakes, Env: append(os.Environ(), "TMPDIR="+scope.Dir),
+	})
+	if err != nil {
+		return s, false, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errProbeSlow)
+	defer cancel()
+	err = started.Wait(ctx)
+	parseErr := json.Unmarshal(said.Bytes(), &s)
+	if parseErr == nil {
+		return s, false, nil
+	}
+	ended, failed := errors.AsType[process.ExitError](err)
+	again = errors.Is(err, errProbeSlow) || failed && ended.ExitCode() < 0
+	switch text := strings.TrimSpace(mistakes.String()); {
+	case err == nil:
+		err = fmt.Errorf("it said %q: %w", said.String(), parseErr)
+	case text != "":
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return s, again, err
 }
 
 // LastWords are the last lines of the logs of the node's programs, for an error message.

@@ -73,7 +73,7 @@ func containing(options Options) error {
 // nobodyHolds waits until nobody has the output open.
 func nobodyHolds(t *testing.T, output io.Reader) {
 	t.Helper()
-	const within = 30 * time.Second // a process that we fork at this moment may have it until it becomes another program
+	const within = 2 * time.Minute // a process that we fork at this moment may have it until it becomes another program
 	ended := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, output)

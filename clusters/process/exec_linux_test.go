@@ -121,6 +121,11 @@ func TestADyingNamespaceIsNotTakenForGone(t *testing.T) {
 			if err := parent.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
+			eventually(t, "the parent has stopped", func() bool {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", parent.Process.Pid))
+				_, state, _ := strings.Cut(string(stat), ") ")
+				return strings.HasPrefix(state, "T")
+			})
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,7 @@ func init() {
 // guard waits for the end of the pipe. Unless its owner dismissed it, it ends all that the scope has, and its folder.
 // The words of the protocol: "group N", "forget N", "dismiss".
 func guard(pipe io.Reader, id, dir string) {
-	groups := map[int]struct{}{}
+	groups := map[int]group{}
 	lines := bufio.NewScanner(pipe)
 	for lines.Scan() {
 		var word string
@@ -37,15 +37,20 @@ func guard(pipe io.Reader, id, dir string) {
 		_, _ = fmt.Sscan(lines.Text(), &word, &number)
 		switch word {
 		case "group":
-			groups[number] = struct{}{}
+			if group, there := openGroup(number); there {
+				groups[number] = group
+			}
 		case "forget":
-			delete(groups, number)
+			if group, there := groups[number]; there {
+				group.Close()
+				delete(groups, number)
+			}
 		case "dismiss":
 			return
 		}
 	}
-	for group := range groups {
-		_ = syscall.Kill(-group, syscall.SIGKILL)
+	for _, group := range groups {
+		group.SignalGroup(syscall.SIGKILL)
 	}
 	killMarked(id)
 	if dir != "" {

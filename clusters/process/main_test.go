@@ -134,18 +134,23 @@ func newActor(t *testing.T, role, tmp string) *actor {
 
 func (a *actor) start(t *testing.T) {
 	t.Helper()
+	if err := a.connect(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.kill)
+}
+
+// connect starts it.
+func (a *actor) connect() error {
 	stdout, err := a.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if a.stdin, err = a.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	a.says = bufio.NewReader(stdout)
-	t.Cleanup(a.kill)
+	return a.Start()
 }
 
 // line is the next line that it says, in words.

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lva.io/operators/clusters/process/pid"
 	"lva.io/operators/clusters/process/supervisor"
 )
 
@@ -60,13 +61,22 @@ func whyNot(path string, err error) string {
 }
 
 // await waits until the program has ended, then ends what it left in its group, and only then waits for the end of its
-// output, which somebody in the group may hold open. A program that nobody has waited for keeps its number.
-func await(cmd *exec.Cmd) error {
+// output, which another process in the group may hold open. A program that nobody has waited for keeps its number: forget is
+// called while it still has it.
+func await(cmd *exec.Cmd, forget func()) error {
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+	forget()
 	return cmd.Wait()
 }
+
+// group is a process group, by a handle of its leader: when the guard learns that the owner is dead, the group may be
+// gone, and its number be another's.
+type group = pid.Handle
+
+// openGroup is the group with a number; false: its leader is gone.
+func openGroup(number int) (group, bool) { return pid.Open(number) }
 
 // killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or of its end, it
 // has no environment for a moment. One that the kernel can't end (it waits for a disk) is left to its fate after two seconds.
@@ -77,26 +87,17 @@ func killMarked(id string) {
 	giveUp := started.Add(patience)
 	for none := 0; none < 2 && time.Now().Before(giveUp); {
 		none++
-		environments, _ := filepath.Glob("/proc/[0-9]*/environ")
-		for _, file := range environments {
-			environment, err := os.ReadFile(file)
-			process := filepath.Dir(file)
-			if len(environment) == 0 && unsettled(process, err == nil) {
-				none = 0
-			}
-			if err != nil || !marked(environment, id) {
+		for _, number := range pid.All() {
+			if number == os.Getpid() {
 				continue
 			}
-			pid, _ := strconv.Atoi(filepath.Base(process))
-			signals := []unix.Signal{unix.SIGKILL}
-			if isReaper(process) && time.Since(started) < reaperTimeout {
-				signals = []unix.Signal{supervisor.End, unix.SIGCONT}
+			found, reaper := endMarked(number, id, time.Since(started) < reaperTimeout)
+			if reaper {
 				giveUp = started.Add(reaperTimeout + patience)
 			}
-			if pid == os.Getpid() || !send(pid, signals) {
-				continue
+			if found {
+				none = 0
 			}
-			none = 0
 		}
 		if none == 0 {
 			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody; what is dying or becoming another program needs the processor more than we do
@@ -104,13 +105,25 @@ func killMarked(id string) {
 	}
 }
 
-func send(pid int, signals []unix.Signal) bool {
-	for _, signal := range signals {
-		if unix.Kill(pid, signal) != nil {
-			return false
-		}
+// endMarked ends the process that has a number, if it has the marker; a reaper is asked to, while there is patience for
+// it. found is true also of a process that does not show its marker for the moment.
+func endMarked(number int, id string, patient bool) (found, reaper bool) {
+	process, there := pid.Open(number) // before we look at it
+	if !there {
+		return false, false
 	}
-	return true
+	defer process.Close()
+	dir := filepath.Join("/proc", strconv.Itoa(number))
+	environment, err := os.ReadFile(filepath.Join(dir, "environ"))
+	switch {
+	case len(environment) == 0 && unsettled(dir, err == nil):
+		return true, false
+	case err != nil || !marked(environment, id):
+		return false, false
+	case patient && isReaper(dir):
+		return process.Signal(supervisor.End) && process.Signal(unix.SIGCONT), true
+	}
+	return process.Signal(unix.SIGKILL), false
 }
 
 // isReaper reports whether a process is a supervisor that must not be killed before it has ended what is below it. Who only
@@ -155,8 +168,8 @@ func withoutMemory(thread string, readable bool) bool {
 }
 
 // Belongs reports whether the process runs and is one of the scope's: its number may be another's by now.
-func Belongs(pid int, id string) bool {
-	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+func Belongs(number int, id string) bool {
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(number), "environ"))
 	return err == nil && marked(environment, id)
 }
 

@@ -35,11 +35,21 @@ func niceness() int {
 func whyNot(string, error) string { return "" }
 
 // await waits until the program and its output have ended, and ends what it left in its group.
-func await(cmd *exec.Cmd) error {
+func await(cmd *exec.Cmd, forget func()) error {
 	err := cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	forget()
 	return err
 }
+
+// group is a process group.
+type group struct{ number int }
+
+func openGroup(number int) (group, bool) { return group{number}, true }
+
+func (g group) Close() {}
+
+func (g group) SignalGroup(signal syscall.Signal) bool { return syscall.Kill(-g.number, signal) == nil }
 
 // supervision is for systems where a program can be contained.
 type supervision struct{}

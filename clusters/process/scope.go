@@ -180,6 +180,10 @@ type Process struct {
 	supervision *supervision // of a contained program
 	done        chan struct{}
 	err         error
+
+	mutex sync.Mutex
+	// forgotten says that the number of its group may be another's.
+	forgotten bool
 }
 
 // ExitError is the error of a program that ran, and did not end with exit code 0. An *exec.ExitError is one.
@@ -270,7 +274,7 @@ func (s *Scope) command(spec Spec) *exec.Cmd {
 }
 
 func (p *Process) wait() {
-	p.err = await(p.cmd)
+	p.err = await(p.cmd, p.forget)
 	if errors.Is(p.err, exec.ErrWaitDelay) {
 		p.err = nil // It ended well.
 	}
@@ -279,17 +283,26 @@ func (p *Process) wait() {
 	}
 	p.scope.mutex.Lock()
 	delete(p.scope.processes, p)
+	p.scope.mutex.Unlock()
+	close(p.done)
+}
+
+// forget makes us and the guard forget the number of the group, which is empty.
+func (p *Process) forget() {
+	p.mutex.Lock()
+	p.forgotten = true
+	p.mutex.Unlock()
+	p.scope.mutex.Lock()
+	defer p.scope.mutex.Unlock()
 	if !p.scope.closed {
 		p.scope.tellGuard("forget", p.PID())
 	}
-	p.scope.mutex.Unlock()
-	close(p.done)
 }
 
 // PID is the process's number, and that of its group. That of a contained program is its supervisor's.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done is closed when the process has ended, and nobody writes to its output any more.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err is how the process ended: nil for exit code 0, an ExitError for another one or a signal. Call it only after Done.
@@ -307,7 +320,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Kill ends the process's group at once, and all that a contained program has started, and waits for it.
+// Kill ends the process's group at once, and all that a contained program has started, and waits until it is Done.
 func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
@@ -315,10 +328,10 @@ func (p *Process) Kill() {
 
 // signal sends a signal to the process's group unless the process has ended: the number may be another's by then.
 func (p *Process) signal(signal syscall.Signal) {
-	select {
-	case <-p.done:
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.forgotten {
 		return
-	default:
 	}
 	switch {
 	case p.supervision == nil:
@@ -388,6 +401,19 @@ func (s *Scope) removeDir() error {
 		defer s.lock.Close()
 	}
 	return removeAll(s.Dir)
+}
+
+// KillGroup ends the group of the process that has a number, if it is one of the scope with this ID: the number may be
+// another's by now.
+func KillGroup(number int, id string) {
+	g, there := openGroup(number) // before we look whose it is
+	if !there {
+		return
+	}
+	defer g.Close()
+	if Belongs(number, id) {
+		g.SignalGroup(syscall.SIGKILL)
+	}
 }
 
 // KillMarked ends all processes of the scope with this ID, wherever they were started. It is for scopes that were

@@ -5,11 +5,13 @@ package process
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -52,6 +54,44 @@ func readLine(t *testing.T, from *bufio.Reader) []string {
 		t.Fatalf("%q: %v", line, err)
 	}
 	return strings.Fields(line)
+}
+
+// unguarded is output that nothing but the order of events protects: under the race detector, a write after the end is
+// found.
+type unguarded struct {
+	content bytes.Buffer
+	begun   func()
+}
+
+func (u *unguarded) Write(p []byte) (int, error) {
+	u.begun()
+	return u.content.Write(p)
+}
+
+// After the end of a program its output can be read, though another process that it started goes on writing.
+func TestNobodyWritesToAnOutputAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, contained := range []bool{false, true} {
+		scope := newScope(t, Options{})
+		begun := make(chan struct{})
+		output := &unguarded{begun: sync.OnceFunc(func() { close(begun) })}
+		const script = `setsid sh -c 'while :; do echo left; done' & while :; do echo here; done`
+		p, err := scope.Start(Spec{
+			Path: "/bin/sh", Args: []string{"-c", script}, Contained: contained, Stdout: output, Stderr: output,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		p.Kill()
+		said := output.content.String()
+		if err := scope.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if output.content.String() != said {
+			t.Errorf("contained: %t: it was written to after the end", contained)
+		}
+	}
 }
 
 func TestOnlyItsUserCanEnterAScopesFolder(t *testing.T) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package removal removes folders with all that programs have left there, whatever that does to stay. It knows nothing of whose they are.
+// Package removal removes folders with all that programs have left there, whatever that does to stay, and what killed
+// commands have left beside their results (Abandoned). It does not know what is in them.
 package removal
 
 import (

@@ -5,9 +5,13 @@ package removal
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -25,5 +29,44 @@ func TestAFolderIsRemovedAndNoneIsNoError(t *testing.T) {
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func TestWhatKilledProcessesLeftIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	gone := exec.CommandContext(t.Context(), "true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	ours, err := os.MkdirTemp(dir, Temporary(".new-")) //nolint:usetesting // its name is what is tested
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := strings.Replace(filepath.Base(ours), fmt.Sprint(os.Getpid()), fmt.Sprint(gone.Process.Pid), 1)
+	keep := []string{
+		filepath.Base(ours), left + "x", "x" + left, strings.Replace(left, ".new-", ".old-", 1),
+		".new-1234567", ".new-0-1", ".new--1-1",
+	}
+	for _, name := range append(keep, left) {
+		if err := os.MkdirAll(filepath.Join(dir, name, "closed"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, left, "closed"), 0); err != nil {
+		t.Fatal(err)
+	}
+	Abandoned(dir, ".new-")
+	var found []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		found = append(found, entry.Name())
+	}
+	slices.Sort(keep)
+	if !slices.Equal(found, keep) {
+		t.Errorf("there is %q, want %q", found, keep)
 	}
 }

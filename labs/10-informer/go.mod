@@ -3,6 +3,7 @@ module lva.io/operators/labs/10-informer
 go 1.26.0
 
 require (
+	golang.org/x/crypto v0.54.0
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
 	k8s.io/klog/v2 v2.140.0

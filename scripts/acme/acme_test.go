@@ -7,61 +7,14 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
-	"io"
-	"log"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/letsencrypt/pebble/v2/ca"
-	"github.com/letsencrypt/pebble/v2/db"
-	"github.com/letsencrypt/pebble/v2/va"
-	"github.com/letsencrypt/pebble/v2/wfe"
-	"github.com/miekg/dns"
-
 	"lva.io/operators/scripts/acme"
+	"lva.io/operators/scripts/acme/acmetest"
 )
-
-// site answers challenges as somebody who has proofs for them.
-type site map[string]string
-
-func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	proof, ok := s[r.URL.Path]
-	if !ok {
-		http.NotFound(w, r)
-		return
-	}
-	_, _ = io.WriteString(w, proof)
-}
-
-// pebble starts an ACME server that looks for proofs at the site, whatever the name, and returns its directory.
-func pebble(t *testing.T, proofs http.Handler) (directory string, client *http.Client) {
-	t.Helper()
-	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
-	web := httptest.NewServer(proofs)
-	t.Cleanup(web.Close)
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(web.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	logger := log.New(io.Discard, "", 0)
-	store := db.NewMemoryStore()
-	authority := ca.New(logger, store, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {}})
-	validation := va.New(logger, number, 0, false, resolver(t), store)
-	front := wfe.New(logger, store, validation, authority, []string{"pebble.example"}, false, false, 3, 5)
-	server := httptest.NewTLSServer(front.Handler())
-	t.Cleanup(server.Close)
-	return server.URL + wfe.DirectoryPath, server.Client()
-}
 
 func limited(t *testing.T) context.Context {
 	t.Helper()
@@ -72,31 +25,10 @@ func limited(t *testing.T) context.Context {
 
 var names = []string{"chocolate.example.test", "vanilla.example.test"}
 
-// resolver is a name server for which every name is this machine. Pebble asks it over TCP.
-func resolver(t *testing.T) (address string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &dns.Server{Listener: listener, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
-		answer := new(dns.Msg).SetReply(question)
-		if asked := question.Question[0]; asked.Qtype == dns.TypeA {
-			answer.Answer = []dns.RR{&dns.A{
-				Hdr: dns.RR_Header{Name: asked.Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(127, 0, 0, 1),
-			}}
-		}
-		_ = w.WriteMsg(answer) // who does not get it asks again, or fails
-	})}
-	go func() { _ = server.ActivateAndServe() }() // ends with its listener
-	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String()
-}
-
 func TestOrderForTwoNamesIsProvedByHand(t *testing.T) {
 	ctx := limited(t)
-	proofs := site{}
-	directory, client := pebble(t, proofs)
+	proofs := acmetest.Site{}
+	directory, client := acmetest.Start(t, proofs)
 	account, err := acme.Register(ctx, directory, client)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +70,7 @@ func TestOrderForTwoNamesIsProvedByHand(t *testing.T) {
 
 func TestNameWithAWrongProofIsInvalidAndSaysWhy(t *testing.T) {
 	ctx := limited(t)
-	directory, client := pebble(t, site{})
+	directory, client := acmetest.Start(t, acmetest.Site{})
 	account, err := acme.Register(ctx, directory, client)
 	if err != nil {
 		t.Fatal(err)
@@ -162,8 +94,8 @@ func TestNameWithAWrongProofIsInvalidAndSaysWhy(t *testing.T) {
 
 func TestAccountAndOrderAreFoundAgain(t *testing.T) {
 	ctx := limited(t)
-	proofs := site{}
-	directory, client := pebble(t, proofs)
+	proofs := acmetest.Site{}
+	directory, client := acmetest.Start(t, proofs)
 	account, err := acme.Register(ctx, directory, client)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +140,7 @@ func TestAccountAndOrderAreFoundAgain(t *testing.T) {
 
 func TestJWKIsWhatTheKeyAuthorizationIsMadeOf(t *testing.T) {
 	ctx := limited(t)
-	directory, client := pebble(t, site{})
+	directory, client := acmetest.Start(t, acmetest.Site{})
 	account, err := acme.Register(ctx, directory, client)
 	if err != nil {
 		t.Fatal(err)

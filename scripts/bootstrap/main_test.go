@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,62 @@ func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 			out, err := command.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), test.want) {
 				t.Errorf("it must say %q and says\n%s", test.want, out)
+			}
+		})
+	}
+}
+
+// FLAGS= gets to the command, from the root and from the folder of a lab: a wrong one is an error, and not passed over. The recipes call the
+// command that is there, which here says what it was called with.
+func TestMakePassesFlagsOn(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("make")
+	if err != nil {
+		t.Fatalf("make is not installed: %v", err)
+	}
+	dir := t.TempDir()
+	for to, from := range map[string]string{"Makefile": "Makefile", "go.work": "go.work", "labs/02-reconciler/Makefile": "labs/02-reconciler/Makefile"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(from)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(filepath.Join(dir, to)), 0o700), os.WriteFile(filepath.Join(dir, to), content, 0o600),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lab := filepath.Join(dir, ".cache", "bin", "lab")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(lab), 0o700), os.WriteFile(lab, []byte("#!/bin/sh\necho \"lab $*\"\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	inLab := filepath.Join(dir, "labs", "02-reconciler")
+	for _, test := range []struct {
+		name, dir, args, want string
+	}{
+		{"grade", dir, "lab-10 FLAGS=--pdo", "lab grade 10 --pdo\n"},
+		{"grade on a cluster", dir, "lab-10 CLUSTER=kind FLAGS=--pdo", "lab grade 10 --cluster kind --pdo\n"},
+		{"several flags", dir, "watch-2 FLAGS=--part%--pdo", "lab watch 2 --part --pdo\n"},
+		{"no number", dir, "up FLAGS=--pdo", "lab up --pdo\n"},
+		{"grade in the lab's folder", inLab, "grade FLAGS=--pdo", "lab grade 2 --pdo\n"},
+		{"run in the lab's folder", inLab, "run FLAGS=--pdo", "lab run --dir . --pdo\n"},
+		{"a command of the root in the lab's folder", inLab, "lab-2 FLAGS=--pdo", "lab grade 2 --pdo\n"},
+		{"none", dir, "lab-10", "lab grade 10\n"},
+		{"a lab without a number", dir, "lab-", "make: there is no target lab-: `make help` lists those that there are\n"},
+		{"one in the lab's folder", inLab, "hint-", "make: there is no target hint-: `make help` lists those that there are\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var args []string
+			for arg := range strings.FieldsSeq(test.args) {
+				args = append(args, strings.ReplaceAll(arg, "%", " "))
+			}
+			command := exec.Command(program, args...)
+			// Some compile with a variable of this name.
+			command.Dir, command.Env = test.dir, []string{"PATH=" + os.Getenv("PATH"), "FLAGS=-O2"}
+			out, _ := command.CombinedOutput() // without a lab, it fails
+			if said := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(said, test.want) || strings.Contains(said, "-O2") {
+				t.Errorf("it must say %q and says\n%s", test.want, said)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/remote"
 
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/slides"
 )
 
 // requiredVariable makes it an error that there is no Chromium.
@@ -39,16 +39,15 @@ var flags = []string{
 // chromium is the program, or empty: then a test is skipped or fails, as the environment wants it.
 func chromium(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+	program, err := slides.Chromium()
+	switch {
+	case err == nil:
+	case os.Getenv(requiredVariable) == "required":
+		t.Fatalf("%s=required, and %v", requiredVariable, err)
+	default:
+		t.Skipf("%v; CI sets %s=required", err, requiredVariable)
 	}
-	if os.Getenv(requiredVariable) == "required" {
-		t.Fatalf("%s=required, and no Chromium is on PATH: install it (Debian: chromium)", requiredVariable)
-	}
-	t.Skipf("no Chromium is on PATH: install it, or see CI, which sets %s=required", requiredVariable)
-	return ""
+	return program
 }
 
 // start starts a browser which ends with the test, also if the test is killed, and returns a context for its tabs.

@@ -82,15 +82,33 @@ func (c *complaints) get() []string {
 func open(browser context.Context, t *testing.T, file string, s screen) context.Context {
 	t.Helper()
 	tab, heard := openAndListen(browser, t, file, s)
-	t.Cleanup(func() {
-		if all := heard.get(); len(all) > 0 {
-			t.Errorf("the page complains:\n%s", strings.Join(all, "\n"))
-		}
-	})
+	heard.failAtEnd(t)
 	return tab
 }
 
+// failAtEnd fails the test at its end, if the page complains until then.
+func (c *complaints) failAtEnd(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if all := c.get(); len(all) > 0 {
+			t.Errorf("the page complains:\n%s", strings.Join(all, "\n"))
+		}
+	})
+}
+
 func openAndListen(browser context.Context, t *testing.T, file string, s screen) (context.Context, *complaints) {
+	t.Helper()
+	tab, heard := newTab(browser, t)
+	do(tab, t,
+		chromedp.EmulateViewport(s.width, s.height),
+		prefer(s.scheme),
+		chromedp.Navigate("file://"+file),
+	)
+	return tab, heard
+}
+
+// newTab returns an empty tab, and what its pages will complain of.
+func newTab(browser context.Context, t *testing.T) (context.Context, *complaints) {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
@@ -110,11 +128,6 @@ func openAndListen(browser context.Context, t *testing.T, file string, s screen)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	do(tab, t,
-		chromedp.EmulateViewport(s.width, s.height),
-		prefer(s.scheme),
-		chromedp.Navigate("file://"+file),
-	)
 	return tab, heard
 }
 

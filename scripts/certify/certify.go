@@ -14,11 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"lva.io/operators/clusters/embedded"
@@ -49,15 +46,15 @@ type Options struct {
 	Repeat int
 	// Parallel is how many are graded at once. Default: one.
 	Parallel int
-	// Busy keeps all cores busy meanwhile: a solution must pass on a slow machine, too.
-	Busy bool
+	// Load is how many programs compute meanwhile, and nothing else: on a busy machine a solution has full marks, or the machine is the reason why
+	// it has no grade. Default: none.
+	Load int
 	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that decides it.
-	// With Repeat or Busy all are graded. Default: what is proven is not graded again.
+	// With Repeat or Load all are graded. Default: what is proven is not graded again.
 	All bool
-	// Until is when the last mutant may begin; the others always do. Default: all mutants are graded, however long it takes.
-	Until time.Time
-	// Seed decides the order of mutants that may not all have time. Default: that of the list.
-	Seed uint64
+	// Soak grades the solution so many times, each but the first with another check before all others, and the other submissions once.
+	// Default: once.
+	Soak int
 	// Out gets a line for each.
 	Out io.Writer
 	// WithNode starts an embedded cluster with a node, as a run of the lab gets it. It is needed for a lab in whose runs Pods run.
@@ -70,8 +67,8 @@ type Options struct {
 	origin    string
 	// proven is what need not be graded again; nil: nothing.
 	proven *proven
-	// round is which of the candidates are graded.
-	round round
+	// choice are the mutants that are graded; nil: all.
+	choice *choice
 }
 
 // share makes what all of a run share, in its folder. The pool is for the caller to close.
@@ -93,27 +90,41 @@ func (o *Options) share(dir string) (err error) {
 	return nil
 }
 
-// withNodeAtOnce is how many submissions are graded at once whose clusters have nodes: Pods that start, and add-ons, keep a processor
-// busy. With five of them on two processors, what the checks wait for comes too late.
-const withNodeAtOnce = 2
-
-// atOnce is how many submissions are graded at once.
+// atOnce is how many submissions are graded at once. Where the submission is a Pod, add-ons and Pods that start keep a processor busy
+// and two are enough for two cores; where only its children are Pods, two left both cores idle for 40 % of the time.
 func (o *Options) atOnce() int {
-	if o.withNode() {
-		return min(max(1, o.Parallel), withNodeAtOnce)
+	most := max(1, o.Parallel)
+	switch {
+	case o.deployed():
+		return min(most, 2)
+	case o.withNode():
+		return min(most, 3)
 	}
-	return max(1, o.Parallel)
+	return most
 }
 
 // deployed reports whether the lab's checks deploy the submission.
 func (o *Options) deployed() bool { return o.Lab.Stage == manifest.Deployed }
+
+// tortured reports whether the solution is tortured. Nothing between what is deployed and the API server could crash it.
+func (o *Options) tortured() bool { return o.Lab.Operator && !o.deployed() }
+
+// partly are the steps after which a student has points, and not yet all: a submission in which so much is done is graded, too.
+func (o *Options) partly() (steps []int) {
+	for done := 1; done < o.Lab.Steps(); done++ {
+		if slices.ContainsFunc(o.Lab.Checks, func(c manifest.Check) bool { return c.Step == done }) {
+			steps = append(steps, done)
+		}
+	}
+	return steps
+}
 
 // withNode reports whether a run's cluster has a node.
 func (o *Options) withNode() bool { return o.Lab.NeedsNode(o.Lab.Stage) }
 
 // remember opens what is proven, unless it is luck that is looked for.
 func (o *Options) remember() error {
-	if o.Busy || o.Repeat > 1 {
+	if o.Load > 0 || o.Repeat > 1 {
 		return nil
 	}
 	harness, err := os.Executable()
@@ -140,6 +151,16 @@ func origin(dir string) (string, error) {
 	return opened.Origin()
 }
 
+// solutionName and tortureName are those of the candidates that are the solution as it is: it is graded, and it is tortured.
+const (
+	skeletonName = "skeleton"
+	solutionName = "solution"
+	tortureName  = "torture"
+)
+
+// stepsName is that of the candidate in which the first steps are done.
+func stepsName(done int) string { return fmt.Sprintf("steps-1-to-%d", done) }
+
 // candidate is a submission whose grade is known before.
 type candidate struct {
 	name string
@@ -147,6 +168,8 @@ type candidate struct {
 	misconception string
 	// design is what is different about a right design; empty for all others.
 	design string
+	// done is the last step that is done in a submission of which only the first steps are; 0 for all others.
+	done int
 	// base says that a design does without the lab's extension, whose checks must be skipped then.
 	base        bool
 	expectation mutant.Expectation
@@ -154,87 +177,11 @@ type candidate struct {
 	torture  bool
 	falls    string
 	ungraded bool // only tortured
+	// first is the check that runs before all others, as in grade.Options.
+	first string
 	// lay puts the submission into an empty folder. changed says that its manifests may have to be made anew.
 	lay     func(ctx context.Context, dir string) error
 	changed bool
-}
-
-// Lab certifies the graders of one lab. The error names the submissions that were not graded as they must be; each was
-// explained in a line of Out.
-func Lab(ctx context.Context, options Options) (err error) {
-	candidates, err := options.candidates()
-	if err != nil {
-		return err
-	}
-	if candidates = options.drawn(candidates); len(candidates) == 0 {
-		return nil
-	}
-	scope, err := process.NewScope(process.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, scope.Close()) }()
-	if err := errors.Join(options.share(scope.Dir), options.remember()); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, options.pool.Close()) }()
-	if options.Busy {
-		defer keepBusy()()
-	}
-	var group sync.WaitGroup
-	var mutex sync.Mutex
-	var problems []error
-	var wrong, explained []string
-	graded, late := 0, 0
-	slots := make(chan struct{}, options.atOnce())
-	for n := range max(1, options.Repeat) {
-		for _, candidate := range candidates {
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
-				continue // a slot that is free at the same moment may win: the run then ends at once
-			}
-			if options.isLate(candidate) {
-				late++
-				<-slots
-				continue
-			}
-			group.Go(func() {
-				defer func() { <-slots }()
-				started := time.Now()
-				result, err := options.certify(ctx, candidate, filepath.Join(scope.Dir, fmt.Sprintf("%s-%d", candidate.name, n)))
-				mutex.Lock()
-				defer mutex.Unlock()
-				graded++
-				if err != nil {
-					problems = append(problems, err)
-					return
-				}
-				verdict := options.verdict(candidate, time.Since(started), result)
-				fmt.Fprint(options.Out, verdict)
-				if len(result.deviations) > 0 {
-					wrong, explained = append(wrong, candidate.name), append(explained, verdict)
-				}
-			})
-		}
-	}
-	group.Wait()
-	if late > 0 {
-		fmt.Fprintf(options.Out, "%s: there was no time for %d of %d mutants\n", options.Lab.Name, late, max(1, options.Repeat)*len(candidates))
-	}
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case len(problems) > 0:
-		return errors.Join(problems...)
-	case len(wrong) > 0:
-		if graded > len(wrong) { // once more at the end: of a long log, many a CI keeps only that
-			fmt.Fprint(options.Out, "\n", strings.Join(explained, ""))
-		}
-		return fmt.Errorf("lab %s is not certified: of %d submissions, these were not graded as they must be: %s",
-			options.Lab.Name, graded, strings.Join(wrong, ", "))
-	}
-	return nil
 }
 
 // result is how a candidate was graded.
@@ -243,6 +190,16 @@ type result struct {
 	deviations, before []string
 	// proven says that it was not graded, as it is known that it is graded as it must be.
 	proven bool
+	// hindered says why it has no grade if the machine is the reason, which happens only under a load.
+	hindered string
+}
+
+// times is how often a candidate is graded.
+func (o *Options) times(c candidate) int {
+	if c.name == solutionName {
+		return max(1, o.Repeat, o.Soak)
+	}
+	return max(1, o.Repeat)
 }
 
 // certify lays out a candidate, in folders whose names begin with dir, and grades it unless it is proven.
@@ -258,10 +215,12 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 				return nil, err
 			}
 		}
-		if r.proven = !o.All && known != "" && o.proven.has(known); r.proven {
+		if r.proven = !o.All && o.times(c) == 1 && known != "" && o.proven.has(known); r.proven {
 			return nil, os.RemoveAll(dir)
 		}
-		return o.grade(ctx, c, dir)
+		deviations, hindered, err := o.grade(ctx, c, dir)
+		r.hindered = hindered
+		return deviations, err
 	})
 	if err == nil && len(r.deviations) == 0 && len(r.before) == 0 && !r.proven && known != "" {
 		err = o.proven.keep(known)
@@ -292,6 +251,8 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 		word, deviations = "2nd ", r.before
 	case r.proven:
 		word = "kept"
+	case r.hindered != "":
+		word, deviations = "none", []string{"it has no grade: " + r.hindered}
 	}
 	expected := "full marks"
 	switch {
@@ -299,6 +260,8 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 		expected = "fails " + strings.Join(slices.Sorted(maps.Keys(c.expectation.Fails)), ", ")
 	case c.expectation.Outcome != "":
 		expected = "ends as " + c.expectation.Outcome
+	case c.done > 0:
+		expected = fmt.Sprintf("the checks of steps 1 to %d pass", c.done)
 	case c.ungraded:
 		expected = "survives"
 	case c.torture && c.falls != "":
@@ -327,21 +290,26 @@ func (o *Options) Has() bool {
 
 // candidates are skeleton, solution, right designs and mutants, or those of them that were asked for.
 func (o *Options) candidates() ([]candidate, error) {
-	solution := o.SolutionDir(o.Lab)
-	list, err := mutant.Load(solution)
+	source := o.SolutionDir(o.Lab)
+	list, err := mutant.Load(source)
 	if err != nil {
 		return nil, err
 	}
-	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(solution)) }
+	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(source)) }
 	candidates := []candidate{
-		{name: "skeleton", expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
+		{name: skeletonName, expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
 			// Generated, not taken from labs/: a student may have worked there.
 			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
 		}},
-		{name: "solution", lay: copySolution},
+		{name: solutionName, lay: copySolution},
 	}
-	if o.Lab.Operator && !o.deployed() { // nothing stands between what is deployed and the API server that could crash it
-		candidates = append(candidates, candidate{name: "torture", ungraded: true, torture: true, lay: copySolution})
+	if o.tortured() {
+		candidates = append(candidates, candidate{name: tortureName, ungraded: true, torture: true, lay: copySolution})
+	}
+	for _, done := range o.partly() {
+		candidates = append(candidates, candidate{name: stepsName(done), done: done, lay: func(ctx context.Context, dir string) error {
+			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen, Done: done}.Generate(ctx, o.Lab.Name, dir)
+		}})
 	}
 	right, err := designs(o.Root, o.Lab.Name)
 	if err != nil {
@@ -374,14 +342,20 @@ func (o *Options) candidates() ([]candidate, error) {
 	return slices.DeleteFunc(candidates, func(c candidate) bool { return !slices.Contains(o.Only, c.name) }), nil
 }
 
-// grade grades one that is laid out, removes it, and says how the report deviates from what it must be.
-func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string, error) {
+// grade grades one that is laid out, removes it, and says how the report deviates from what it must be, or why the machine prevented a grade.
+func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []string, hindered string, err error) {
 	if c.changed {
 		if err := o.regenerate(ctx, dir); err != nil {
-			return nil, fmt.Errorf("generating the manifests of %s: %w", c.name, err)
+			return nil, "", fmt.Errorf("generating the manifests of %s: %w", c.name, err)
 		}
 	}
 	run := o.run(dir)
+	run.First = c.first
+	if c.done > 0 || c.name == skeletonName {
+		if run.Unbegun, err = skeleton.Unbegun(o.Root, o.Lab.Name, dir); err != nil {
+			return nil, "", err
+		}
+	}
 	if c.misconception != "" {
 		// Of a mutant it is known how it falls, on this bad day. A solution must survive every one, and has a control plane of
 		// its own, as it has with a student.
@@ -389,13 +363,25 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 		defer lease.Return()
 		run.Seed, run.Start = mutantSeed, lease.Start
 	}
-	var all []string
 	if !c.ungraded {
 		result := grade.Run(ctx, run)
+		// As the reason of such a run says, it is graded again.
+		for again := 0; again < hinderedMost && o.Load == 0 && grade.Hindered(result); again++ {
+			result = grade.Run(ctx, run)
+		}
+		if o.Load > 0 && grade.Hindered(result) {
+			return nil, result.Reason, os.RemoveAll(dir)
+		}
+		if c.done > 0 {
+			o.keepSteps(result, c.done)
+		}
 		if c.base {
 			result.Checks = slices.DeleteFunc(result.Checks, func(c report.Check) bool { return c.Extension && c.Status == report.Skipped })
 		}
 		all = deviations(result, c.expectation)
+		if len(all) > 0 && c.first != "" {
+			all = append(all, "its first check was "+c.first)
+		}
 	}
 	// Our own must survive the scenes. A right design need not have thought of a mishap that is so rare.
 	run.Scenes = c.design == ""
@@ -403,12 +389,24 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) ([]string,
 		all = tortureDeviations(grade.Torture(ctx, run, grade.RandomSchedules, func(protocol.Trial) {}), c.falls)
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, "", context.Cause(ctx)
 	}
-	return all, nil
+	return all, "", nil
+}
+
+// keepSteps removes the checks of later steps from a report, with their points, and the lab's own tests.
+func (o *Options) keepSteps(result *report.Report, done int) {
+	result.Checks = slices.DeleteFunc(result.Checks, func(graded report.Check) bool {
+		listed, err := o.Lab.Check(graded.ID)
+		return err != nil || listed.Step > done
+	})
+	result.Score, result.MaxScore = 0, 0
+	for _, check := range result.Checks {
+		result.Score, result.MaxScore = result.Score+check.Points, result.MaxScore+check.MaxPoints
+	}
 }
 
 // regenerate makes the manifests of a changed copy of the solution, if they come from what was changed: whoever changed types or
@@ -437,6 +435,9 @@ func (o *Options) run(dir string) grade.Options {
 }
 
 const mutantSeed = 1
+
+// hinderedMost is how often a run is repeated that came to no grade because of the machine.
+const hinderedMost = 2
 
 // tortureDeviations compares what came of a torture with how the submission must fall, or that it must not.
 func tortureDeviations(trials *grade.Trials, falls string) []string {
@@ -500,15 +501,12 @@ func explain(check report.Check) string {
 	return "  expected: " + check.Expected + "\n  observed: " + check.Observed + "\n  evidence: " + strings.Join(check.Evidence, "\n            ")
 }
 
-// keepBusy keeps all cores busy until the returned function is called.
-func keepBusy() (stop func()) {
-	var end atomic.Bool
-	for range runtime.NumCPU() {
-		go func() {
-			for !end.Load() {
-				runtime.Gosched() // the other processes are to wait, not the grader
-			}
-		}()
+// keepBusy starts the programs that compute, until the scope is closed.
+func (o *Options) keepBusy(scope *process.Scope) error {
+	for range o.Load {
+		if _, err := scope.Start(process.Spec{Name: "the load", Path: "/bin/sh", Args: []string{"-c", "while :; do :; done"}}); err != nil {
+			return err
+		}
 	}
-	return func() { end.Store(true) }
+	return nil
 }

@@ -32,11 +32,21 @@ func Main(root *cobra.Command) {
 	defer stop()
 	// After the first signal everything is being ended; a second one need not wait for that.
 	context.AfterFunc(ctx, stop)
-	if err := root.ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, ErrSaid) {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
-		}
+	if code := Run(ctx, root); code != 0 {
 		stop()
-		os.Exit(1)
+		os.Exit(code)
 	}
+}
+
+// Run runs a command until it ends, and returns its exit code: 1 when it fails, after the error was written to standard error behind
+// the command's name.
+func Run(ctx context.Context, root *cobra.Command) (code int) {
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, ErrSaid) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	}
+	return 1
 }

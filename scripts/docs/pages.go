@@ -17,7 +17,7 @@ import (
 )
 
 // Pages lists the Markdown pages of the repository, by their paths from the root: the two at the top, those below docs/
-// and one for each lab and solution.
+// and one for each lab and solution. Installed modules of npm are none.
 func Pages(root string) ([]string, error) {
 	var pages []string
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "labs/*/README.md", "solutions/*/TASK.md", "solutions/*/README.md"} {
@@ -34,6 +34,9 @@ func Pages(root string) ([]string, error) {
 		}
 	}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && entry.Name() == "node_modules" {
+			return fs.SkipDir
+		}
 		if err != nil || entry.IsDir() || path.Ext(entry.Name()) != ".md" {
 			return err
 		}

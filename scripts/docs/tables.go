@@ -44,25 +44,40 @@ func makeTable(root, page, name string) ([]string, error) {
 	return made.lines(), nil
 }
 
-// checksOf lists the checks of the lab whose page it is.
+// checksOf lists the checks of the lab whose page it is, with their steps if it has some.
 func checksOf(_, page string, list *manifest.Manifest) (*table, error) {
 	folder := path.Base(path.Dir(page))
 	i := slices.IndexFunc(list.Labs, func(lab manifest.Lab) bool { return lab.Name == folder })
 	if i < 0 {
 		return nil, fmt.Errorf("%s has no lab %s, whose checks this table could list", manifest.File, folder)
 	}
-	t := newTable("check", "points", "what must be true")
-	for _, check := range list.Labs[i].Checks {
+	lab := &list.Labs[i]
+	columns := []string{"check", "points", "what must be true"}
+	if lab.Steps() > 0 {
+		columns = slices.Insert(columns, 1, "step")
+	}
+	t := newTable(columns...)
+	add := func(check manifest.Check, points string) {
+		cells := []string{check.ID, points, check.Title}
+		switch {
+		case check.Step > 0:
+			cells = slices.Insert(cells, 1, fmt.Sprint(check.Step))
+		case lab.Steps() > 0:
+			cells = slices.Insert(cells, 1, "")
+		}
+		t.add(cells...)
+	}
+	for _, check := range lab.Checks {
 		if !check.Extension {
-			t.add(check.ID, fmt.Sprint(check.Points), check.Title)
+			add(check, fmt.Sprint(check.Points))
 		}
 	}
-	if own := list.Labs[i].OwnTests(); own != nil {
-		t.add(own.ID, fmt.Sprint(own.Points), own.Title)
+	if own := lab.OwnTests(); own != nil {
+		add(*own, fmt.Sprint(own.Points))
 	}
-	for _, check := range list.Labs[i].Checks {
+	for _, check := range lab.Checks {
 		if check.Extension {
-			t.add(check.ID, fmt.Sprintf("+%d", check.Points), check.Title)
+			add(check, fmt.Sprintf("+%d", check.Points))
 		}
 	}
 	return t, nil

@@ -53,21 +53,26 @@ func (r *runner) daemonSet(ctx context.Context) (err error) {
 	if err := r.command(ctx, r.Lab, "deploy", eachNodeImage, "--dir", dir, "--cluster", on); err != nil {
 		return err
 	}
-	if err := kubectl("--namespace=authorizedkeys-system", "rollout", "status", "daemonset", "--timeout="+eachNodePatience.String()); err != nil {
+	patience := "--timeout=" + eachNodePatience.String()
+	if err := kubectl("--namespace=authorizedkeys-system", "rollout", "status", "daemonset,deployment", patience); err != nil {
 		return err
 	}
 	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
 	if err := kubectl("create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins"); err != nil {
 		return err
 	}
-	if err := r.onNodes(ctx, "600 ", " authorizedkey:ada\n"); err != nil {
+	if err := r.onNodes(ctx, "644 ", " authorizedkey:ada\n"); err != nil {
 		return fmt.Errorf("an AuthorizedKey was created: %w", err)
 	}
-	r.tell("the file of each node that has a Pod has the line, and mode 0600")
+	r.tell("the file of each node that has a Pod has the line, and mode 0644")
+	// The nodes' accounts may not write it: that is the Deployment's task.
+	if err := kubectl("wait", "authorizedkey/ada", "--for=condition=Accepted", patience); err != nil {
+		return err
+	}
 	if err := kubectl("delete", "authorizedkeys", "--all"); err != nil {
 		return err
 	}
-	if err := r.onNodes(ctx, "600 0\n", ""); err != nil {
+	if err := r.onNodes(ctx, "644 0\n", ""); err != nil {
 		return fmt.Errorf("all AuthorizedKeys were deleted: %w", err)
 	}
 	r.tell("the line is gone from each of them")

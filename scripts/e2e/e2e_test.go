@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 )
 
@@ -183,5 +184,30 @@ func TestWhatCannotBeTriedAsAPodIsNoFailure(t *testing.T) {
 		if got := untriedAsAPod(&report.Report{Outcome: test.outcome, Checks: test.checks}); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v are untried, want %v", name, got, test.want)
 		}
+	}
+}
+
+// The parts together grade each lab once, and a run without a part grades all.
+func TestThePartsGradeEachLabOnce(t *testing.T) {
+	t.Parallel()
+	for lab := range 11 {
+		times := 0
+		for part := 1; part <= parts.Parts; part++ {
+			if (&Options{Part: part}).grades(lab) {
+				times++
+			}
+		}
+		if times != 1 || !(&Options{}).grades(lab) {
+			t.Errorf("lab %d of the list is graded in %d parts, and without a part: %t", lab, times, (&Options{}).grades(lab))
+		}
+	}
+}
+
+func TestTheTableNamesWhatWasLeftOut(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	(&Result{LeftOut: []string{"01-icecream", "03-finalizer"}}).Table(&out)
+	if want := "left out, for other parts: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("the table must have %q and is\n%s", want, out.String())
 	}
 }

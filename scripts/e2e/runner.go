@@ -197,6 +197,9 @@ func (r *Result) Table(out io.Writer) {
 	for _, name := range r.NotRun {
 		fmt.Fprintf(&table, "not run, for lack of time: %s\n", name)
 	}
+	if len(r.LeftOut) > 0 {
+		fmt.Fprintf(&table, "left out, for other parts: %s\n", strings.Join(r.LeftOut, ", "))
+	}
 	fmt.Fprintf(&table, "     %7.1f s  in all\n", sum.Seconds())
 	_, _ = out.Write(table.Bytes())
 }

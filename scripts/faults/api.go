@@ -105,6 +105,7 @@ func parseAPI(r *http.Request) request {
 	asked.entry.Resource = strings.TrimSuffix(info.Resource+"/"+info.Subresource, "/")
 	asked.group = info.APIGroup
 	asked.watch = info.Verb == "watch"
+	asked.endless = asked.watch || info.Subresource == "log" && r.URL.Query().Has("follow")
 	asked.streamingList = asked.watch && r.URL.Query().Has(sendInitialEvents)
 	asked.cached = info.Verb == "list" && r.URL.Query().Get("resourceVersion") == "0"
 	asked.counts = !asked.watch && !besides(info)
@@ -154,10 +155,7 @@ func peek(r *http.Request) (body []byte, whole bool) {
 	}
 	var start bytes.Buffer
 	_, err := io.CopyN(&start, r.Body, bodyLimit)
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(start.Bytes()), r.Body), r.Body}
+	r.Body = readCloser{io.MultiReader(bytes.NewReader(start.Bytes()), r.Body), r.Body}
 	return start.Bytes(), errors.Is(err, io.EOF)
 }
 

@@ -26,6 +26,8 @@ type request struct {
 	// group is the API group.
 	group string
 	watch bool
+	// endless is true of an answer that goes on until the client leaves, as that of a log that is followed.
+	endless bool
 	// streamingList is true of a watch that is to begin with all objects that exist.
 	streamingList bool
 	// cached is true of a list that any cache of the API server may answer, however old it is.
@@ -43,7 +45,8 @@ type exchange struct {
 	// kills says that the operator is killed before the request is done, and doomed are its connections.
 	kills  bool
 	doomed []*connection
-	dead   bool // the request came from an operator that is being killed
+	dead   bool               // the request came from an operator that is being killed
+	cancel context.CancelFunc // ends the request to the service
 }
 
 type exchangeKey struct{}
@@ -140,6 +143,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	x.cancel = cancel
 	defer context.AfterFunc(x.injector.ctx, cancel)()
 	r = r.WithContext(ctx)
 	if err := complete(r); err != nil {
@@ -182,15 +186,12 @@ func (x *exchange) answered(answer *http.Response) error {
 			return context.Cause(ctx) // the operator has given up
 		}
 	case x.meets(LostAnswer), x.meets(KillAfter):
-		// It is done when its answer has ended.
-		body, err := io.ReadAll(answer.Body)
-		if err != nil {
+		if err := x.hold(answer); err != nil {
 			return err
 		}
 		if x.lose(code) {
 			return errLost
 		}
-		answer.Body = io.NopCloser(bytes.NewReader(body))
 	case x.watch && code == http.StatusOK:
 		answer.Body = x.injector.newWatch(ctx, answer.Body)
 	}
@@ -199,6 +200,35 @@ func (x *exchange) answered(answer *http.Response) error {
 	}
 	x.handed(code)
 	return nil
+}
+
+const (
+	// answerLimit is how much of an answer is held, in bytes, and answerTime how long: the API server answers in a piece.
+	answerLimit = 16 << 20
+	answerTime  = 2 * time.Second
+)
+
+// hold reads an answer until it ends, since the request is done then, and leaves it to be read again. One that has no end, is too large or
+// takes too long is done when it has begun.
+func (x *exchange) hold(answer *http.Response) error {
+	if x.endless {
+		return nil
+	}
+	var begun bytes.Buffer
+	late := time.AfterFunc(answerTime, x.cancel)
+	_, err := io.CopyN(&begun, answer.Body, answerLimit)
+	inTime := late.Stop()
+	answer.Body = readCloser{io.MultiReader(&begun, answer.Body), answer.Body}
+	if err == nil || errors.Is(err, io.EOF) || !inTime && x.injector.ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// readCloser is a body of which a part was read.
+type readCloser struct {
+	io.Reader
+	io.Closer
 }
 
 // lose keeps an answer from the operator, and kills it if that is the fault. False if the schedule was over before the

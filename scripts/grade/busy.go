@@ -33,7 +33,7 @@ func (o *operator) tooBusy(patience time.Duration) *verdict {
 }
 
 func overloaded(observed string) *verdict {
-	return &verdict{outcome: report.Error, reason: "this machine was too busy to tell whether the operator starts: " + observed + ". End other programs, and grade again"}
+	return &verdict{outcome: report.Error, reason: theMachine + "was too busy to tell whether the operator starts: " + observed + ". End other programs, and grade again"}
 }
 
 // starved reports whether a program that has used this much since its start had no processor. One that hangs waits for no processor;

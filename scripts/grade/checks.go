@@ -4,11 +4,11 @@
 package grade
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -35,7 +35,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
-	protocolRun := protocol.Run{Kubectl: r.Kubectl, Freezer: s.freezer, Cloud: s.cloud, Seed: r.Seed, Stories: r.Stories, Rules: s.rules}
+	protocolRun := protocol.Run{Kubectl: r.Kubectl, Freezer: s.freezer, Cloud: s.cloud, Seed: r.Seed, First: r.First, Unbegun: r.Unbegun, Stories: r.Stories, Rules: s.rules}
 	r.report.Seed = r.Seed // what is not checked draws nothing from it
 	if s.injector != nil {
 		protocolRun.AuditMark = s.injector.AuditMark()
@@ -45,7 +45,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	}
 	gone := make(chan *verdict)
 	if operator != nil || s.delivery != nil {
-		scripts := &scripts{subject: s, kubectl: r.Kubectl}
+		scripts := &scripts{subject: s, machine: r.machine, kubectl: r.Kubectl}
 		defer scripts.close()
 		socket, end, err := s.control(scripts, operator)
 		if err != nil {
@@ -146,21 +146,23 @@ func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Pr
 	return checks, events, nil
 }
 
-// follow hands on the checks' events until the checks have ended.
-func follow(events *os.File, take func(protocol.Event) error) error {
+// follow hands on the checks' events until the checks have ended, and be it in the middle of an event. The checks themselves limit what a
+// submission has a say in, and a trial's timeline has no limit that would be known here.
+func follow(events io.ReadCloser, take func(protocol.Event) error) error {
 	defer events.Close()
-	lines := bufio.NewScanner(events)
-	lines.Buffer(nil, 4<<20)
-	for lines.Scan() {
+	for decoder := json.NewDecoder(events); ; {
 		var event protocol.Event
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+		err := decoder.Decode(&event)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("reading what the checks say: %w", err)
 		}
 		if err := take(event); err != nil {
 			return err
 		}
 	}
-	return lines.Err()
 }
 
 // results take what the checks say into the report.
@@ -172,11 +174,19 @@ type results struct {
 	running string
 	logged  int64
 	ended   sets.Set[string]
+	// given is what the machine had given to the run when that check began.
+	given supply
 }
 
 // take takes an event of the checks.
 func (r *results) take(event protocol.Event) error {
 	if event.Trial != nil {
+		switch {
+		case !event.Trial.Ended:
+			r.given = r.machine.now()
+		case !event.Trial.Passed && !event.Trial.Final:
+			r.doubtMachine()
+		}
 		r.torture.take(event, r.operator)
 		return nil
 	}
@@ -194,12 +204,14 @@ func (r *results) take(event protocol.Event) error {
 		check.Reason, check.At = "skipped: the run ended while it ran", time.Since(r.report.Started).Seconds()
 		r.running = check.ID
 		r.logged = r.operator.logged()
+		r.given = r.machine.now()
 		r.View.CheckStarted(*check)
 		return nil
 	}
 	takeResult(check, event)
 	r.ended.Insert(check.ID)
 	if check.Status == report.Failed {
+		r.doubtMachine()
 		check.Evidence = slices.Concat(r.operator.troubles(r.logged), check.Evidence, r.operator.served(check))
 		if r.Lab.Aggregated {
 			check.Evidence = append(check.Evidence, r.operator.said(r.logged)...)
@@ -210,6 +222,13 @@ func (r *results) take(event protocol.Event) error {
 		return errEnough
 	}
 	return nil
+}
+
+// doubtMachine remembers that the machine starved the run during the check that failed.
+func (r *results) doubtMachine() {
+	if given := r.machine.now().since(r.given); given.starved() {
+		r.starved = given
+	}
 }
 
 // errEnough ends a run that was to go on until a check fails.
@@ -243,6 +262,7 @@ func (r *results) failRunning(observed string) {
 	if check == nil || r.ended.Has(check.ID) {
 		return
 	}
+	r.doubtMachine()
 	check.Status, check.Reason = report.Failed, ""
 	check.Expected, check.Observed = check.Title, observed
 	check.Evidence = r.operator.troubles(r.logged) // the end of its log stands in the report anyway
@@ -299,7 +319,8 @@ func (r *run) takeForbidden(s *subject) error {
 	return log.Err()
 }
 
-// logTail keeps the end of what is written to it.
+// logTail keeps the end of what is written to it. Nothing but the order of events protects it: it is written while the
+// checks run, and read after they are Done, as they are after Kill.
 type logTail struct{ content []byte }
 
 func (l *logTail) Write(p []byte) (int, error) {

@@ -67,7 +67,7 @@ func route(routes *http.ServeMux, pattern string, do func(*http.Request) (answer
 // routes are what the checks ask of an operator.
 func (o *operator) routes(routes *http.ServeMux) {
 	injector := o.injector
-	route(routes, "POST "+protocol.StopOperator, func(*http.Request) (any, error) { return nil, o.stop(true) })
+	route(routes, "POST "+protocol.StopOperator, func(*http.Request) (any, error) { return o.stopped() })
 	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
 	route(routes, "POST "+protocol.StartOperator, func(r *http.Request) (any, error) {
 		var how protocol.Start

@@ -41,6 +41,10 @@ type Options struct {
 	Kubectl string
 	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
 	Seed uint32
+	// First is the ID of the check that runs before all others, after those that it needs. Default: the order of the list.
+	First string
+	// Unbegun are the steps of the lab that the submission has not begun. Checks of these steps run as well, and wait briefly. Default: all are begun.
+	Unbegun []int
 	// Stories is how many stories are played, where the lab has them: of the seed and of those that follow. Default: one.
 	Stories int
 	// Fetch lets the go command download the modules that the submission needs, before it is built. Default: nothing is
@@ -79,8 +83,11 @@ type View interface {
 // run is a grading run while it goes on.
 type run struct {
 	Options
-	mutex  sync.Mutex // of report, while steps run side by side
-	report *report.Report
+	mutex   sync.Mutex // of report, while steps run side by side
+	report  *report.Report
+	machine *machine
+	// starved is what the machine gave during a check that failed, if it starved the run then.
+	starved supply
 }
 
 // verdict is what ends a run before all checks have run. It is a result, not an error of ours.
@@ -104,8 +111,9 @@ func Run(ctx context.Context, options Options) *report.Report {
 	}
 	started := time.Now()
 	r := &run{Options: options, report: Blank(options, started)}
+	r.machine = watchMachine()
 	err := r.grade(ctx)
-	r.conclude(ctx, err)
+	r.conclude(ctx, r.doubt(err, r.machine.stop()))
 	r.report.Seconds = time.Since(started).Seconds()
 	return r.report
 }
@@ -455,6 +463,7 @@ func (r *run) conclude(ctx context.Context, err error) {
 	case err == nil:
 	case ctx.Err() != nil:
 		r.report.Outcome, r.report.Reason = report.Interrupted, "the run was interrupted before all checks had run"
+		r.report.OperatorLog = nil // where it happened to be says nothing of that
 	case errors.As(err, &v):
 		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
 	default:

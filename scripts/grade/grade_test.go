@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,14 +18,14 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/filelock"
-	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/own"
 )
 
 func TestSubmissions(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	type row struct {
 		name    string
 		outcome report.Outcome
 		// reason, log and notice are expressions that the reason, the operator's last lines and one of the notices match.
@@ -40,7 +39,8 @@ func TestSubmissions(t *testing.T) {
 		// forbidden is the marker for all that it was forbidden.
 		forbidden string
 		change    func(*Options)
-	}{
+	}
+	for _, test := range parts.Rows(t, []row{
 		{
 			name: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$",
 			diagnostics: []string{"cmd/behaviour.go:3:18 undefined: watch", "cmd/behaviour.go:5:36 declared and not used: count", "cmd/behaviour.go:5:48 cannot use name"},
@@ -127,10 +127,13 @@ func TestSubmissions(t *testing.T) {
 		{name: "flags-of-2019", outcome: report.Graded, log: `(?s)^arguments \[--metrics-addr=0\] metrics at 0\nwatching`, failed: "toppings-count"},
 		{name: "no-flags", outcome: report.Graded, log: `(?s)^arguments \[\]\nwatching`, failed: "toppings-count"},
 		{name: "ignores-the-end", outcome: report.Graded, log: "watching", failed: "toppings-count"},
-	} {
+	}, func(r row) string { return r.name }) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			options := options(t, "2", lay(t, test.name))
+			if len(test.diagnostics) > 0 {
+				options.Start = noCluster // it has ended before it needs one
+			}
 			if test.change != nil {
 				test.change(&options)
 			}
@@ -214,6 +217,10 @@ func TestInterruptedRuns(t *testing.T) {
 			if got.Outcome != report.Interrupted || got.Reason != "the run was interrupted before all checks had run" {
 				t.Errorf("the outcome is %s: %s", got.Outcome, got.Reason)
 			}
+			// What the operator logged last, as a stack, is not why the run has ended.
+			if len(got.OperatorLog) > 0 {
+				t.Errorf("the report shows the operator's log: %q", got.OperatorLog)
+			}
 			// That somebody pressed Ctrl-C says nothing of the check that ran.
 			if got.Count(report.Skipped) != len(got.Checks) {
 				t.Errorf("no check came to an end, and they are %+v", got.Checks)
@@ -225,45 +232,49 @@ func TestInterruptedRuns(t *testing.T) {
 // What goes wrong with us is not the submission's fault, and no verdict on it.
 func TestErrorsOfOurs(t *testing.T) {
 	t.Parallel()
-	one := func(o *Options) { // one check, no operator
-		o.Lab = &manifest.Lab{
-			Name: "01-shop", Title: "The shop", TimeLimit: metav1.Duration{Duration: time.Minute},
-			Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 60}, {ID: "clean", Title: "It is clean", Points: 40, Needs: []string{"open"}}},
-		}
-	}
-	// A script stands for checks with a mistake: they say what it prints, and end.
-	checks := func(script string) func(*testing.T, *Options) {
-		return func(t *testing.T, o *Options) {
-			t.Helper()
-			one(o)
-			o.Checks = filepath.Join(t.TempDir(), "checks")
-			if err := os.WriteFile(o.Checks, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	for _, test := range []struct {
 		name   string
-		change func(*testing.T, *Options)
+		change func(*Options)
 		reason string
-		score  int
 	}{
-		{"no cluster", func(_ *testing.T, o *Options) {
+		{"no cluster", func(o *Options) {
 			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) { return nil, errors.New("no port is free") })
-		}, "^the grader itself failed: no port is free$", 0},
-		{"no controller-gen", func(_ *testing.T, o *Options) { o.ControllerGen = "/nowhere/controller-gen" }, "^the grader itself failed: /nowhere/controller-gen is needed", 0},
-		{"no folder for the log", func(_ *testing.T, o *Options) { o.OperatorLog = "/nowhere/operator.log" }, "^the grader itself failed: making the operator's log", 0},
-		{"checks that panic", checks(`echo '{"check":"open"}' >&3; echo 'panic: a mistake of ours' >&2; exit 2`), `(?s)^the grader itself failed: the checks ended before open: panic: a mistake of ours$`, 0},
-		{"checks that stop too early", checks(`echo '{"check":"open","status":"passed"}' >&3`), "the checks ended before clean", 60},
-		{"a check that nobody listed", checks(`echo '{"check":"cosy","status":"passed"}' >&3`), `the checks speak of "cosy", which labs.yaml does not list`, 0},
-		{"checks that leave a folder", checks(`mktemp -d >&2; kill -9 $$`), "^the grader itself failed: the checks ended before open: .*/tmp", 0},
-		{"checks that mumble", checks("echo hm >&3"), "reading what the checks say", 0},
+		}, "^the grader itself failed: no port is free$"},
+		{"no controller-gen", func(o *Options) {
+			o.ControllerGen, o.Start = "/nowhere/controller-gen", noCluster
+		}, "^the grader itself failed: /nowhere/controller-gen is needed"},
+		{"no folder for the log", func(o *Options) { o.OperatorLog = "/nowhere/operator.log" }, "^the grader itself failed: making the operator's log"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			options := options(t, "2", lay(t, "base"))
-			test.change(t, &options)
+			test.change(&options)
 			got := grade(t.Context(), t, options)
+			if got.Outcome != report.Error || got.Score != 0 {
+				t.Errorf("the outcome is %s with %d points", got.Outcome, got.Score)
+			}
+			match(t, "the reason", got.Reason, test.reason)
+		})
+	}
+}
+
+// A script is the checks, with a mistake: they say what it prints, and end.
+func TestErrorsOfOurChecks(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script string
+		reason       string
+		score        int
+	}{
+		{"they panic", `echo '{"check":"open"}' >&3; echo 'panic: a mistake of ours' >&2; exit 2`, `(?s)^the grader itself failed: the checks ended before open: panic: a mistake of ours$`, 0},
+		{"they stop too early", `echo '{"check":"open","status":"passed"}' >&3`, "the checks ended before clean", 60},
+		{"they know a check that nobody listed", `echo '{"check":"cosy","status":"passed"}' >&3`, `the checks speak of "cosy", which labs.yaml does not list`, 0},
+		{"they leave a folder", `mktemp -d >&2; kill -9 $$`, "^the grader itself failed: the checks ended before open: .*/tmp", 0},
+		{"they mumble", "echo hm >&3", "reading what the checks say", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := judged(t, Options{Lab: shop()}, test.script)
 			if got.Outcome != report.Error || got.Score != test.score {
 				t.Errorf("the outcome is %s with %d points", got.Outcome, got.Score)
 			}
@@ -274,20 +285,11 @@ func TestErrorsOfOurs(t *testing.T) {
 
 func TestARunEndsWithTheFirstFailureIfThatIsAllThatIsAsked(t *testing.T) {
 	t.Parallel()
-	const says = "#!/bin/sh\necho '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
+	const says = "echo '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
 	for status, want := range map[string]report.Status{"failed": report.Skipped, "passed": report.Passed} {
 		t.Run(status, func(t *testing.T) {
 			t.Parallel()
-			options := options(t, "2", lay(t, "base"))
-			options.Lab = &manifest.Lab{
-				Name: "01-shop", Title: "The shop", TimeLimit: metav1.Duration{Duration: time.Minute},
-				Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 60}, {ID: "clean", Title: "It is clean", Points: 40}},
-			}
-			options.UntilFailed, options.Checks = true, filepath.Join(t.TempDir(), "checks")
-			if err := os.WriteFile(options.Checks, fmt.Appendf(nil, says, "open", status, "clean"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			got := grade(t.Context(), t, options)
+			got := judged(t, Options{Lab: shop(), UntilFailed: true}, fmt.Sprintf(says, "open", status, "clean"))
 			if got.Outcome != report.Graded || string(got.Checks[0].Status) != status || got.Checks[1].Status != want {
 				t.Errorf("the outcome is %s (%s) with %+v", got.Outcome, got.Reason, got.Checks)
 			}

@@ -26,6 +26,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
 	"lva.io/operators/scripts/stage/own"
@@ -48,6 +49,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(temporary)
+		kept = filepath.Join(temporary, "kept")
 		// Deeper than the name of a socket may be long.
 		deep := filepath.Join(temporary, strings.Repeat("deep/", 30))
 		if err := errors.Join(os.MkdirAll(deep, 0o700), os.Setenv("TMPDIR", deep)); err != nil {
@@ -100,6 +102,13 @@ func leftovers(temporary string) []string {
 	return left
 }
 
+// kept is a folder for what was built of submissions, outside of the one in which runs may leave nothing. laid are, by their folders, the
+// names of those that lay has made.
+var (
+	kept string
+	laid sync.Map
+)
+
 // lay makes a submission in a folder: base.txtar, with what other files have instead. An empty file is one that is not
 // there.
 func lay(t *testing.T, names ...string) string {
@@ -123,6 +132,7 @@ func lay(t *testing.T, names ...string) string {
 			}
 		}
 	}
+	laid.Store(dir, strings.Join(append([]string{"base"}, names...), "+"))
 	return dir
 }
 
@@ -209,8 +219,15 @@ func options(t *testing.T, lab, dir string) Options {
 	}
 	lease := pool.Lease()
 	t.Cleanup(lease.Return)
+	// Several tests grade the same submission: it is built once.
+	buildCache := ""
+	if names, is := laid.Load(dir); is {
+		buildCache = filepath.Join(kept, "laid", names.(string))
+	} else if solution, err := filepath.Rel(have.Root, dir); err == nil && filepath.IsLocal(solution) {
+		buildCache = filepath.Join(kept, solution)
+	}
 	return Options{
-		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: checks, Kubectl: have.ControlPlane.Path,
+		Lab: listed, Dir: dir, ControllerGen: have.controllerGen, Checks: checks, Kubectl: have.ControlPlane.Path, BuildCache: buildCache,
 		OperatorLog: filepath.Join(t.TempDir(), "operator.log"), Start: lease.Start,
 	}
 }
@@ -253,6 +270,13 @@ func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
 	if digest(t, options.Dir) != before {
 		t.Error("the submission's folder was changed")
 	}
+	wantWhole(t, options.Lab, result)
+	return result
+}
+
+// wantWhole demands that a report is valid, in each of its forms, and has all checks of a lab.
+func wantWhole(t *testing.T, lab *manifest.Lab, result *report.Report) {
+	t.Helper()
 	out := t.TempDir()
 	if err := formats.Write(out, *result); err != nil {
 		t.Fatal(err)
@@ -269,10 +293,9 @@ func grade(ctx context.Context, t *testing.T, options Options) *report.Report {
 		t.Errorf("the JUnit report is %q, %v", junit, err)
 	}
 	own := slices.DeleteFunc(slices.Clone(result.Checks), func(c report.Check) bool { return c.MaxPoints == 0 }) // without preconditions
-	if len(own) != len(options.Lab.Own()) || result.MaxScore != options.Lab.MaxScore() {
-		t.Errorf("the report has %d of %d checks", len(result.Checks), len(options.Lab.Checks))
+	if len(own) != len(lab.Own()) || result.MaxScore != lab.MaxScore() {
+		t.Errorf("the report has %d of %d checks", len(result.Checks), len(lab.Checks))
 	}
-	return result
 }
 
 func match(t *testing.T, what, text, expression string) {

@@ -50,6 +50,8 @@ type operator struct {
 	how protocol.Start
 	// logBegan is how much was in the log when it was started the last time, in bytes.
 	logBegan int64
+	// failure is how the instance that was ended last has ended: nil for exit code 0.
+	failure error
 }
 
 // newOperator is an operator that does not run yet, and logs into a file. From now on a fault can crash it.
@@ -61,11 +63,14 @@ func newOperator(s *subject, place stage.Operator, logFile string) (*operator, e
 	o := &operator{subject: s, place: place, gone: make(chan *verdict, 1)}
 	o.log = &operatorLog{file: file, flooded: func() {
 		o.report(&verdict{outcome: report.Flooded, reason: fmt.Sprintf(
-			"it wrote more than %d MB into its log: it does the same thing over and over", logLimit>>20)})
+			"it wrote more than %d MB into its log"+overAndOver, logLimit>>20)})
 	}}
 	s.crash = o.restart
 	return o, nil
 }
+
+// overAndOver is what is wrong with most operators that flood their log.
+const overAndOver = ": it does the same thing over and over"
 
 // report says why the operator can't be graded any more. The first reason counts.
 func (o *operator) report(v *verdict) {
@@ -179,8 +184,24 @@ func (o *operator) end(graceful bool) error {
 	if err := end(); err != nil {
 		return fmt.Errorf("the operator could not be %s: %w", ended, err)
 	}
+	o.mutex.Lock()
+	o.failure = p.Err()
+	o.mutex.Unlock()
 	o.injector.Note(ended)
 	return nil
+}
+
+// stopped is stop, gracefully, and says how the operator has ended.
+func (o *operator) stopped() (protocol.Stopped, error) {
+	if err := o.stop(true); err != nil {
+		return protocol.Stopped{}, err
+	}
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.failure == nil {
+		return protocol.Stopped{}, nil
+	}
+	return protocol.Stopped{Failure: o.failure.Error()}, nil
 }
 
 // restart is a kill after which the operator is started again, as its Deployment would.

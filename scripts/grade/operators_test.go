@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
 )
@@ -67,8 +68,28 @@ func bring(t *testing.T, name string) string {
 // spareCreate is what is observed of a role as scaffolds make it.
 const spareCreate = `^it allows icecreams\.demo\.lva\.io \(create\b.*\), which no request`
 
+// Each of these is compiled with modules of its year, which takes minutes where nothing is in Go's build cache.
+func TestOperatorsOfOthers(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		name string
+		test func(*testing.T)
+	}
+	for _, test := range parts.Rows(t, []row{
+		{"from before our time", anOperatorFromBeforeOurTime},
+		{"the Lolcow operator of 2022", theLolcowOperatorOf2022},
+		{"as people published it in 2024", anOperatorAsPeoplePublishedItIn2024},
+		{"of the published lecture", theOperatorOfThePublishedLecture},
+		{"whose missing markers are named", theMarkersThatAreMissingHelp},
+		{"a server of the library", aServerOfTheLibrary},
+	}, func(r row) string { return r.name }) {
+		t.Run(test.name, test.test)
+	}
+}
+
 // An operator of early 2023: see testdata/operators/icecream-v0.14/README.md.
-func TestAnOperatorFromBeforeOurTime(t *testing.T) {
+func anOperatorFromBeforeOurTime(t *testing.T) {
+	t.Helper()
 	t.Parallel()
 	options := options(t, "2", bring(t, "icecream-v0.14"))
 	options.Fetch = true
@@ -87,7 +108,8 @@ func TestAnOperatorFromBeforeOurTime(t *testing.T) {
 }
 
 // The Lolcow operator of the lecture, as of 2022: see testdata/operators/lolcow-v0.12/README.md.
-func TestTheLolcowOperatorOf2022(t *testing.T) {
+func theLolcowOperatorOf2022(t *testing.T) {
+	t.Helper()
 	t.Parallel()
 	place := besideNode(t)
 	options := options(t, "8", bring(t, "lolcow-v0.12"))
@@ -110,7 +132,8 @@ func TestTheLolcowOperatorOf2022(t *testing.T) {
 }
 
 // An operator of the autumn of 2024, with a finalizer and webhooks: see testdata/operators/icecream-v0.19/README.md.
-func TestAnOperatorAsPeoplePublishedItIn2024(t *testing.T) {
+func anOperatorAsPeoplePublishedItIn2024(t *testing.T) {
+	t.Helper()
 	t.Parallel()
 	dir := bring(t, "icecream-v0.19")
 	cache := t.TempDir() // it is built once
@@ -199,7 +222,8 @@ func prebuild(t *testing.T, options Options) {
 
 // The operator of the lecture that is on the web: see testdata/operators/lecture-v0.16/README.md. What it does differs from
 // run to run, and the verdict does not: what it deletes by chance, it can't delete rightly in a crowd of three flavours at once.
-func TestTheOperatorOfThePublishedLecture(t *testing.T) {
+func theOperatorOfThePublishedLecture(t *testing.T) {
+	t.Helper()
 	t.Parallel()
 	got := inTime(t, time.Minute, options(t, "2", bring(t, "lecture-v0.16")))
 	verdicts{
@@ -229,7 +253,7 @@ func TestPublishedOperators(t *testing.T) {
 		noRights    = "^it may do nothing: there are neither .kubebuilder:rbac markers nor a config/rbac/role.yaml; "
 	)
 	anything := []string{"3"} // the lab in which it only has to get going
-	for _, test := range []struct {
+	type row struct {
 		name, main string
 		labs       []string
 		outcome    report.Outcome
@@ -242,7 +266,8 @@ func TestPublishedOperators(t *testing.T) {
 		notices []string
 		// forbidden are the markers for all that it was forbidden, and arguments what it was started with.
 		forbidden, arguments []string
-	}{
+	}
+	for _, test := range parts.Rows(t, []row{
 		{
 			name: "website-v0.14", labs: []string{"1", "4"}, within: 30 * time.Second, outcome: report.Graded, failed: "served", observed: noIcecreams,
 			notices: []string{"^its go.mod says go 1.19: before 1.22"},
@@ -295,7 +320,7 @@ func TestPublishedOperators(t *testing.T) {
 			reason:    "^it waits to be elected as the leader, and may not use the Lease for that: add the marker below",
 			forbidden: []string{leases}, arguments: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
 		},
-	} {
+	}, func(r row) string { return strings.Join(append([]string{r.name, r.main}, r.labs...), " ") }) {
 		for _, lab := range test.labs {
 			t.Run(strings.Join([]string{test.name, test.main, lab}, " "), func(t *testing.T) {
 				t.Parallel()
@@ -340,7 +365,8 @@ func TestPublishedOperators(t *testing.T) {
 }
 
 // Who adds the markers that the report names gets on: to the Lease, then to the Event about the election, then to work.
-func TestTheMarkersThatAreMissingHelp(t *testing.T) {
+func theMarkersThatAreMissingHelp(t *testing.T) {
+	t.Helper()
 	t.Parallel()
 	dir := bring(t, "elected-v0.24")
 	controller := filepath.Join(dir, "internal", "controller", "icecream_controller.go")

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,7 +70,9 @@ func gradeWithoutRoute(t *testing.T) {
 	if routes, err := os.ReadFile("/proc/net/route"); err != nil || bytes.Count(routes, []byte("\n")) != 1 {
 		t.Fatalf("there are routes: %s (%v)", routes, err)
 	}
-	got := grade(t.Context(), t, alone(t, options(t, "2", filepath.Join(have.Root, "solutions", "02-reconciler"))))
+	options := alone(t, played(t, "02-labels", lay(t, "labels")))
+	options.Seed = 1 // a bad day that it survives
+	got := grade(t.Context(), t, options)
 	if got.Outcome != report.Graded || got.Score != got.MaxScore {
 		t.Errorf("the outcome is %s (%s) with %d of %d points", got.Outcome, got.Reason, got.Score, got.MaxScore)
 	}

@@ -4,6 +4,8 @@
 package grade
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +28,7 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/limited"
 )
 
 const (
@@ -34,8 +37,10 @@ const (
 	rescuerUser               = "system:serviceaccount:" + rescuerNamespace + ":" + rescuer
 	// tokenSeconds is how long its token is good for: longer than a run takes.
 	tokenSeconds = 60 * 60
-	// scriptTimeout is for a script that sends some requests, or that waits for cert-manager's next look at a challenge on a busy machine.
+	// scriptTimeout is for a script that sends some requests, or that waits for cert-manager's next look at a challenge. On a machine that
+	// starves the run it is granted up to scriptPeriods times.
 	scriptTimeout = 45 * time.Second
+	scriptPeriods = 4
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
 )
 
@@ -62,11 +67,16 @@ func watcherRules(groups []string) []rbacv1.PolicyRule {
 // scripts run shell scripts of the submission, also several at a time.
 type scripts struct {
 	*subject
+	machine *machine
 	kubectl string
 	proxy   *faults.Injector // by which they get to the API server, where somebody has to record that
+	timeout time.Duration    // of one script; 0: scriptTimeout
 
 	preparing sync.Mutex
 }
+
+// limit is how long one script may take.
+func (s *scripts) limit() time.Duration { return cmp.Or(s.timeout, scriptTimeout) }
 
 // close ends what the scripts used.
 func (s *scripts) close() {
@@ -93,7 +103,7 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return nil, fmt.Errorf("copying %s: %w", path, err)
 	}
-	output := &scriptOutput{}
+	output := limited.NewOutput(outputLimit)
 	p, err := s.workshop.Scope.Start(process.Spec{
 		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: own, Stdout: output, Stderr: output, Contained: true,
 		Env: []string{
@@ -104,19 +114,50 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
-	defer cancel()
-	err = p.Wait(ctx)
+	err = s.wait(ctx, p)
 	result := &protocol.Output{Text: output.String()}
+	_, endless := errors.AsType[endlessError](err)
 	switch exit, failed := errors.AsType[process.ExitError](err); {
+	case endless:
+		result.Exit, result.Hindered = -1, err.Error()
 	case ctx.Err() != nil:
-		result.Text, result.Exit = result.Text+fmt.Sprintf("\n(ended after %s)", scriptTimeout), -1
+		result.Exit, result.Hindered = -1, "the script did not end, and was killed when the time of its check was over"
 	case failed:
 		result.Exit = exit.ExitCode()
 	case err != nil:
 		return nil, err
 	}
+	if windows, lines := bytes.Count(content, []byte("\r\n")), bytes.Count(content, []byte("\n")); windows > 0 && (windows == lines || result.Exit > 0) {
+		result.Hindered = fmt.Sprintf("the script has Windows line endings (CRLF), of which sh takes the CR for a part of each line: save it with LF, "+
+			"as `sed -i 's/\\r$//' %s` does", path)
+	}
 	return result, nil
+}
+
+// endlessError says that a script was killed after this time.
+type endlessError time.Duration
+
+func (e endlessError) Error() string {
+	return fmt.Sprintf("the script did not end, and was killed after %s", time.Duration(e))
+}
+
+// wait waits until a script has ended, or kills it when its time is over.
+func (s *scripts) wait(ctx context.Context, p *process.Process) error {
+	for period := 1; ; period++ {
+		given := s.machine.now()
+		select {
+		case <-p.Done():
+			return p.Err()
+		case <-ctx.Done():
+			p.Kill()
+			return context.Cause(ctx)
+		case <-time.After(s.limit()):
+		}
+		if period == scriptPeriods || !s.machine.now().since(given).starved() {
+			p.Kill()
+			return endlessError(time.Duration(period) * s.limit())
+		}
+	}
 }
 
 // prepare makes the folder in which scripts run: kubectl, and the rescuer's kubeconfig.
@@ -202,23 +243,4 @@ func (s *scripts) makeRescuer(ctx context.Context) (token string, err error) {
 		return "", err
 	}
 	return answer.Status.Token, nil
-}
-
-// scriptOutput keeps the beginning of what a script prints.
-type scriptOutput struct {
-	mutex   sync.Mutex
-	content []byte
-}
-
-func (o *scriptOutput) Write(p []byte) (int, error) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	o.content = append(o.content, p[:min(len(p), outputLimit-len(o.content))]...)
-	return len(p), nil
-}
-
-func (o *scriptOutput) String() string {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return string(o.content)
 }

@@ -13,19 +13,22 @@ func TestAServerWithoutAnyKubernetesLibrary(t *testing.T) {
 	verdicts{fails: map[string]string{
 		"aggregated-discovery": `^the answer's kind is "APIGroupList"`,
 		"patch":                "^the answer is 415 ",
+		"namespaces":           "^the answer is 201 ",
 		"bookmarks":            "no BOOKMARK$",
 	}}.compare(t, grade(t.Context(), t, options))
 }
 
 // A server on k8s.io/apiserver that keeps its llamas in the etcd of the run: see testdata/operators/farm-apiserver/README.md.
-func TestAServerOfTheLibrary(t *testing.T) {
+func aServerOfTheLibrary(t *testing.T) {
+	t.Helper()
 	t.Parallel()
 	options := options(t, "7", bring(t, "farm-apiserver"))
 	options.Fetch, options.BuildCache = true, t.TempDir()
 	prebuild(t, options)
 	verdicts{fails: map[string]string{
-		"farmpods":  "^the answer is 404 ",
-		"bookmarks": "no BOOKMARK$",
-		"limits":    "none was refused$",
+		"farmpods":   "^the answer is 404 ",
+		"bookmarks":  "no BOOKMARK$",
+		"limits":     "none was refused$",
+		"namespaces": "^the answer is 201 ",
 	}, skipped: []string{"deputy", "farmpod-watch", "pods-unreadable"}}.compare(t, grade(t.Context(), t, options))
 }

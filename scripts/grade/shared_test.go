@@ -24,6 +24,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/shared"
 )
@@ -155,9 +156,26 @@ func wantFull(t *testing.T, got *report.Report) {
 	}
 }
 
-func TestAClusterOfOthersIsAsItWas(t *testing.T) {
+// One cluster of others has one submission after the other. Each finds what the one before it left.
+func TestAClusterOfOthers(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
+	type row struct {
+		name string
+		is   func(*testing.T)
+	}
+	for _, test := range parts.Rows(t, []row{
+		{"it is as it was", e.isAsItWas},
+		{"two runs take turns, and what a killed one left is removed", e.isUsedInTurns},
+		{"a submission cannot reach out", e.cannotBeReached},
+		{"what is in the way is not touched", e.keepsWhatIsInTheWay},
+	}, func(r row) string { return r.name }) {
+		t.Run(test.name, test.is)
+	}
+}
+
+func (e *elsewhere) isAsItWas(t *testing.T) {
+	t.Helper()
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	e.make(t, namespaces, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "somebody"}})
 	before := e.settled(t, "serviceaccounts somebody/default", "configmaps somebody/kube-root-ca.crt")
@@ -181,9 +199,8 @@ func TestAClusterOfOthersIsAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledRunLeftIsRemoved(t *testing.T) {
-	t.Parallel()
-	e := newElsewhere(t)
+func (e *elsewhere) isUsedInTurns(t *testing.T) {
+	t.Helper()
 	ours := map[string]any{existing.Label: "true"}
 	e.make(t, icecreamKinds, definition(ours))
 	icecreams := schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}
@@ -205,15 +222,27 @@ func TestWhatAKilledRunLeftIsRemoved(t *testing.T) {
 	}
 	e.make(t, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
 		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "operator-system", "labels": ours}})
-	wantFull(t, grade(t.Context(), t, e.options(t, "1")))
+	var waited sync.Map
+	var both sync.WaitGroup
+	turn := func(i int) Options {
+		o := e.options(t, "1")
+		o.View = patient{told: func(note string) { waited.Store(note, i) }}
+		return o
+	}
+	other := turn(0)
+	both.Go(func() { wantFull(t, Run(context.WithoutCancel(t.Context()), other)) })
+	wantFull(t, grade(t.Context(), t, turn(1)))
+	both.Wait()
+	told := ""
+	waited.Range(func(note, _ any) bool { told = note.(string); return false })
+	match(t, "what the second one was told", told, t.Name()+" works on this cluster, since ")
 	if _, err := e.client.Resource(icecreamKinds).Get(t.Context(), "icecreams.demo.lva.io", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the kind is still there: %v", err)
 	}
 }
 
-func TestWhatIsInTheWayIsNotTouched(t *testing.T) {
-	t.Parallel()
-	e := newElsewhere(t)
+func (e *elsewhere) keepsWhatIsInTheWay(t *testing.T) {
+	t.Helper()
 	e.make(t, icecreamKinds, definition(nil))
 	before := e.snapshot(t)
 	result := grade(t.Context(), t, e.options(t, "1"))
@@ -227,16 +256,15 @@ func TestWhatIsInTheWayIsNotTouched(t *testing.T) {
 }
 
 // What a submission asks for on a cluster of others is what a lab's operator needs, and not more.
-func TestASubmissionCannotReachOut(t *testing.T) {
-	t.Parallel()
-	e := newElsewhere(t)
+func (e *elsewhere) cannotBeReached(t *testing.T) {
+	t.Helper()
 	for _, test := range []struct{ submission, reason string }{
 		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster which others use, too: grade it on the embedded cluster"},
 		{"wants-a-namespace", "^the Role manager-role needs rights that no lab's operator has on a cluster which others use, too"},
 	} {
 		before := e.snapshot(t)
 		o := e.options(t, "2")
-		o.Dir = lay(t, test.submission)
+		o.Dir, o.BuildCache = lay(t, test.submission), ""
 		result := grade(t.Context(), t, o)
 		if result.Outcome != report.NotGenerated || result.Score != 0 {
 			t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
@@ -246,22 +274,6 @@ func TestASubmissionCannotReachOut(t *testing.T) {
 			t.Errorf("before there was\n%v\nand after\n%v", before, after)
 		}
 	}
-}
-
-func TestTwoRunsTakeTurns(t *testing.T) {
-	t.Parallel()
-	e := newElsewhere(t)
-	var waited sync.Map
-	var both sync.WaitGroup
-	for i := range 2 {
-		o := e.options(t, "1")
-		o.View = patient{told: func(note string) { waited.Store(note, i) }}
-		both.Go(func() { wantFull(t, Run(context.WithoutCancel(t.Context()), o)) })
-	}
-	both.Wait()
-	told := ""
-	waited.Range(func(note, _ any) bool { told = note.(string); return false })
-	match(t, "what the second one was told", told, t.Name()+" works on this cluster, since ")
 }
 
 // patient is a View that is told what a run waits for.

@@ -82,6 +82,8 @@ func (t *torture) limit() time.Duration {
 // conclude says what it means that the run has ended before the trials.
 func (t *torture) conclude() {
 	switch t.Run.Outcome {
+	case report.Error:
+		t.Failure = nil // it was no fault of the operator's
 	case report.TimedOut:
 		// That the time is up says nothing of the schedule that was played then.
 		t.Run.Reason += fmt.Sprintf("; %d of %d schedules were played", t.Tried, t.Of)

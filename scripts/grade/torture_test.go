@@ -16,6 +16,7 @@ import (
 
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 )
 
@@ -95,7 +96,7 @@ func TestTortureOfAnOperatorThatSurvives(t *testing.T) {
 
 func TestTortureOfOperatorsThatFall(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	type row struct {
 		submission string
 		outcome    report.Outcome
 		reason     string
@@ -104,7 +105,8 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 		// tried is how many schedules were played to the end, and evidence what the evidence says, timeline what the timeline does.
 		tried              int
 		evidence, timeline string
-	}{
+	}
+	for _, test := range parts.Rows(t, []row{
 		{
 			submission: "base", outcome: report.Graded, schedule: "no faults", expected: "^sundae has a cup and a spoon$",
 			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1,
@@ -125,7 +127,7 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 		},
 		{submission: "crashes-at-start", outcome: report.NotStarted, reason: "^it ended before it listed or watched anything at the API server"},
 		{submission: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$"},
-	} {
+	}, func(r row) string { return r.submission }) {
 		t.Run(test.submission, func(t *testing.T) {
 			t.Parallel()
 			names := []string{test.submission}

@@ -5,9 +5,12 @@ package grade
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"lva.io/operators/scripts/operatorlog"
 	"lva.io/operators/scripts/report"
@@ -98,11 +101,32 @@ func (o *operator) explain(err error) error {
 			v.reason += "; its last error: " + found.Last
 		}
 	case report.Flooded:
-		if lines := o.troubles(0); len(lines) > 0 {
-			v.reason += "; most often: " + lines[0]
-		}
+		v.reason = o.flood(v.reason)
 	}
 	return err
+}
+
+// longLine is how long the lines of a log are on average, in bytes, that are no messages.
+const longLine = 16 << 10
+
+// flood says with what the operator has flooded its log, behind a reason: what takes most of it, or the trouble that it
+// tells of most often.
+func (o *operator) flood(reason string) string {
+	log := o.log.since(0)
+	switch bulk := operatorlog.BulkOf(log); {
+	case bulk.Bytes > len(log)/2 && bulk.Bytes/bulk.Count > longLine:
+		what := fmt.Sprintf("%d lines of up to %s, which begin", bulk.Count, humanize.Bytes(uint64(bulk.Longest)))
+		if bulk.Count == 1 {
+			what = fmt.Sprintf("one line of %s, which begins", humanize.Bytes(uint64(bulk.Longest)))
+		}
+		return fmt.Sprintf("%s, most of it as %s %q", strings.TrimSuffix(reason, overAndOver), what, bulk.Text)
+	case bulk.Bytes > len(log)/2 && !bulk.Trouble:
+		return fmt.Sprintf("%s; %d times: %s", reason, bulk.Count, bulk.Text)
+	}
+	if lines := o.troubles(0); len(lines) > 0 {
+		return reason + "; most often: " + lines[0]
+	}
+	return reason
 }
 
 // size is how much is in the log, in bytes.

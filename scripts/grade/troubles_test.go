@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,6 +82,36 @@ func TestWhatEndedARunIsExplained(t *testing.T) {
 	}
 	if got := logging(t, "bye").explain(&verdict{outcome: report.Crashed, reason: "it ended"}); got.Error() != "it ended" {
 		t.Errorf("the log has nothing to say, and the reason is %q", got)
+	}
+}
+
+// A flood is explained by what it consists of, and not by what else the log tells of.
+func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
+	t.Parallel()
+	const conflict = `{"level":"error","msg":"Reconciler error","error":"the object has been modified"}`
+	many := func(line string) []string {
+		lines := []string{conflict}
+		for i := range 1000 {
+			lines = append(lines, strings.ReplaceAll(line, "N", strconv.Itoa(i)))
+		}
+		return lines
+	}
+	const reason, same = "it wrote more than 8 MB into its log", "it wrote more than 8 MB into its log: it does the same thing over and over"
+	for _, test := range []struct {
+		name  string
+		lines []string
+		want  string
+	}{
+		{"a line that does not end", []string{conflict, strings.Repeat("vanilla ", 1<<18)}, reason + `, most of it as one line of 2.1 MB, which begins "` + strings.Repeat("vanilla ", 13)[:100] + `"`},
+		{"long lines", []string{conflict, strings.Repeat("x", 1<<17), strings.Repeat("x", 1<<18)}, reason + `, most of it as 2 lines of up to 262 kB, which begin "` + strings.Repeat("x", 100) + `"`},
+		{"a message", many(`{"level":"info","msg":"sold icecream N"}`), same + "; 1000 times: sold icecream 0"},
+		{"a line of no logger", many("again, and again"), same + "; 1000 times: again, and again"},
+		{"an error of Reconcile", append(many(conflict), "vanilla"), same + "; most often: Reconcile returned the same error 1001 times: the object has been modified"},
+	} {
+		o := logging(t, test.lines...)
+		if got := o.explain(&verdict{outcome: report.Flooded, reason: same}); got.Error() != test.want {
+			t.Errorf("%s: the reason is\n%s\nand must be\n%s", test.name, got, test.want)
+		}
 	}
 }
 

@@ -42,21 +42,35 @@ func usageOf(pid int) (usage protocol.Usage) {
 				return protocol.Usage{}
 			}
 			processes = append(processes, strings.Fields(string(children))...)
-			content, err := os.ReadFile(filepath.Join(thread, "schedstat"))
-			if err != nil {
-				continue
-			}
-			var ran, waited time.Duration
-			var runs int
-			if n, _ := fmt.Sscan(string(content), &ran, &waited, &runs); n == 3 {
-				usage.Known = true
-				usage.CPU += ran.Seconds()
-				usage.Runs += runs
-				usage.Waited += waited.Seconds()
-			}
+			addThread(&usage, thread)
 		}
 	}
 	return usage
+}
+
+// ownUsage is the usage of this process alone.
+func ownUsage() (usage protocol.Usage) {
+	threads, _ := filepath.Glob("/proc/self/task/*") // the pattern is right
+	for _, thread := range threads {
+		addThread(&usage, thread)
+	}
+	return usage
+}
+
+// addThread adds the usage of the thread whose folder this is.
+func addThread(usage *protocol.Usage, thread string) {
+	content, err := os.ReadFile(filepath.Join(thread, "schedstat"))
+	if err != nil {
+		return
+	}
+	var ran, waited time.Duration
+	var runs int
+	if n, _ := fmt.Sscan(string(content), &ran, &waited, &runs); n == 3 {
+		usage.Known = true
+		usage.CPU += ran.Seconds()
+		usage.Runs += runs
+		usage.Waited += waited.Seconds()
+	}
 }
 
 func exists(path string) bool {

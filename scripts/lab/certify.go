@@ -4,52 +4,48 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/scripts/certify"
+	"lva.io/operators/scripts/changes"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/manifest"
+	"lva.io/operators/scripts/parts"
 )
 
 func certifyCommand() *cobra.Command {
 	options := certify.Options{Out: os.Stdout}
-	var within time.Duration
-	var since int64
-	var seed uint64
-	command := &cobra.Command{
+	var part int
+	var since string
+	cmd := &cobra.Command{
 		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
-		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --busy\n  lab certify --within 25m --seed 7",
-		RunE: func(command *cobra.Command, args []string) error {
-			if command.Flags().Changed("within") && within <= 0 {
-				return errors.New("--within wants a time above 0, such as 25m")
+		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --load 20\n  lab certify --part 3 --since main~20",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if since != "" && part == 0 {
+				return errors.New("--since says which mutants need not wait for their part: give --part as well, or leave it out")
 			}
-			if command.Flags().Changed("since") && within == 0 {
-				return errors.New("--since says when the time of --within began: give --within as well, or leave it out")
-			}
-			if !command.Flags().Changed("since") {
-				since = time.Now().Unix()
-			}
-			if !command.Flags().Changed("seed") {
-				seed = rand.Uint64()
-			}
-			var end time.Time
-			if within > 0 {
-				end = time.Unix(since, 0).Add(within)
+			if err := parts.Check(part); err != nil {
+				return err
 			}
 			here, err := checkout.Find()
 			if err != nil {
 				return err
 			}
 			options.Checkout = here
+			draw, end, err := draw(cmd.Context(), here, part, since)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, end()) }()
 			var labs []*manifest.Lab
 			for _, ref := range args {
 				lab, err := here.Labs.Lab(ref)
@@ -69,33 +65,58 @@ func certifyCommand() *cobra.Command {
 					strings.Join(options.Only, ", "), options.Only[0])
 			}
 			withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
-			if err := here.Prepare(command.Context(), withNode, labs...); err != nil {
+			if err := here.Prepare(cmd.Context(), withNode, labs...); err != nil {
 				return err
 			}
 			var all []certify.Options
 			for _, lab := range labs {
-				tools, err := tools(command.Context(), &choice{Checkout: here, Lab: lab})
+				tools, err := tools(cmd.Context(), &choice{Checkout: here, Lab: lab})
 				if err != nil {
 					return err
 				}
-				if err := fetchModules(command.Context(), here, here.SolutionDir(lab), ""); err != nil {
+				if err := fetchModules(cmd.Context(), here, here.SolutionDir(lab), ""); err != nil {
 					return err
 				}
 				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
 				options.WithNode = clusterWithNode(here, lab)
-				all = append(all, options)
+				mine := options
+				if place := slices.IndexFunc(here.Labs.Labs, func(l manifest.Lab) bool { return l.Name == lab.Name }); part != 0 && parts.OfPlace(place) != part {
+					mine.Soak = 1 // in the run of its own part
+				}
+				all = append(all, mine)
 			}
-			return certify.Labs(command.Context(), all, end, seed)
+			return certify.Labs(cmd.Context(), all, draw)
 		},
 	}
-	command.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
+	cmd.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
 	options.Repeat, options.Parallel = 1, 1
-	command.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
-	command.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
-	command.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
-	command.Flags().DurationVar(&within, "within", 0, "how long all may take: mutants for which there is no time are counted, not graded (default: as long as it takes)")
-	command.Flags().Int64Var(&since, "since", 0, "when the time of --within began, in seconds since 1970 (default: now)")
-	command.Flags().Uint64Var(&seed, "seed", 0, "with --within: the mutants that are graded first (default: others each time)")
-	command.Flags().BoolVar(&options.Busy, "busy", false, "keep all cores busy meanwhile")
-	return command
+	cmd.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
+	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
+	cmd.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
+	cmd.Flags().IntVar(&part, "part", 0, fmt.Sprintf("grade this part of the designs and mutants, 1 to %d, besides skeletons and solutions (default: all)", parts.Parts))
+	cmd.Flags().StringVar(&since, "since", "", "with --part: a commit that was certified; those that are new or changed since then are graded, and all of a lab that changed")
+	options.Soak = 1
+	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak", "grade the solutions so many times, with --part those of this part")
+	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "run so many programs meanwhile that only compute (default: none)")
+	return cmd
+}
+
+// draw is what a part of the mutants and a commit mean: nil, if all mutants are graded. end ends what it has started.
+func draw(ctx context.Context, here *checkout.Checkout, part int, commit string) (_ *certify.Draw, end func() error, err error) {
+	end = func() error { return nil }
+	if part == 0 {
+		return nil, end, nil
+	}
+	draw := &certify.Draw{Part: part}
+	if commit == "" {
+		return draw, end, nil
+	}
+	runner, err := command.NewRunner()
+	if err != nil {
+		return nil, nil, err
+	}
+	if draw.Since, err = changes.Since(ctx, runner, here.Root, commit); err != nil {
+		return nil, nil, errors.Join(err, runner.Close())
+	}
+	return draw, runner.Close, nil
 }

@@ -91,12 +91,16 @@ func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice,
 	return c, err
 }
 
-// last is the report of the last run in one of the files of Out.
+// last is the report of the last run in one of the files of Out. One in a folder into which no run can write is no run's: a submission may
+// have brought it.
 func (c *choice) last(file ...string) (*report.Report, error) {
 	path := filepath.Join(append([]string{c.Out}, file...)...)
 	last, err := report.Read(path)
 	if err != nil {
 		return nil, err
+	}
+	if err := writable(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("%s may not be the report of a run: %w, then run `%s`", c.relative(path), err, c.command("grade"))
 	}
 	if !last.Of(c.Dir) {
 		return nil, fmt.Errorf("%s is the report of another folder, %s: run `%s` for one of %s",

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/limited"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage/kind"
 	"lva.io/operators/scripts/stage/pod"
@@ -296,17 +296,17 @@ func apply(ctx context.Context, here *checkout.Checkout, w *submission.Workshop,
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
 	args[len(args)-1] = file
-	var mistakes bytes.Buffer
+	mistakes := limited.NewOutput(1) // whether there are any
 	p, err := w.Scope.Start(process.Spec{
 		Name: "kubectl", Path: here.ControlPlane.Path, Args: append([]string{"kubectl"}, args...),
 		Env:    []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Scope.Dir, "KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + os.DevNull},
-		Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &mistakes),
+		Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, mistakes),
 	})
 	if err != nil {
 		return err
 	}
 	if err := p.Wait(ctx); err != nil {
-		if mistakes.Len() > 0 && ctx.Err() == nil {
+		if mistakes.String() != "" && ctx.Err() == nil {
 			return cli.ErrSaid
 		}
 		return fmt.Errorf("kubectl %s: %w", args[0], err)

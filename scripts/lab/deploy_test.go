@@ -89,7 +89,8 @@ func deployToEachNode(t *testing.T, root string) {
 	dir := filepath.Join(root, "solutions", "10-informer")
 	wantDone(t, root, "image", "load", image, "--dir", dir)
 	wantDone(t, root, "deploy", image, "--dir", dir)
-	wantDone(t, root, "kubectl", "rollout", "status", "daemonset", "--namespace=authorizedkeys-system", "--timeout=60s")
+	const namespace = "--namespace=authorizedkeys-system"
+	wantDone(t, root, "kubectl", "rollout", "status", "daemonset,deployment", namespace, "--timeout=60s")
 	// The node's own files, with their modes, from a Pod that sees them.
 	eventually := func(what string, right func(said string) bool) {
 		t.Helper()
@@ -107,10 +108,16 @@ func deployToEachNode(t *testing.T, root string) {
 	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
 	wantDone(t, root, "kubectl", "create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins")
 	eventually("an AuthorizedKey was created", func(said string) bool {
-		return strings.Contains(said, "-rw------- ") && strings.Contains(said, " authorizedkey:ada\n")
+		return strings.Contains(said, "-rw-r--r-- ") && strings.Contains(said, " authorizedkey:ada\n")
 	})
+	// The node's account may not write the status: that is the Deployment's task.
+	wantDone(t, root, "kubectl", "wait", "authorizedkey/ada", "--for=condition=Accepted", "--timeout=60s")
+	said := wantDone(t, root, "kubectl", "logs", "daemonset/authorizedkeys-node-agent", namespace)
+	if strings.Contains(said, "forbidden") {
+		t.Errorf("the Pod of the node asks for what it may not:\n%s", said)
+	}
 	wantDone(t, root, "kubectl", "delete", "authorizedkeys", "--all")
-	eventually("all AuthorizedKeys were deleted", func(said string) bool { return said == "-rw------- 0 authorized_keys\n" })
+	eventually("all AuthorizedKeys were deleted", func(said string) bool { return said == "-rw-r--r-- 0 authorized_keys\n" })
 	wantDone(t, root, "kubectl", "delete", "pods", "--all")
 	wantDone(t, root, "undeploy", "--dir", dir)
 }

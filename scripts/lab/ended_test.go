@@ -6,12 +6,20 @@ package main_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
@@ -47,25 +55,7 @@ func TestARunThatIsEnded(t *testing.T) {
 				c.Env = append(c.Env, "MAKELEVEL=1")
 			}
 			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer read.Close()
-			c.Stdout, c.Stderr = write, write
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			write.Close()
-			output := bufio.NewReader(read)
-			var seen strings.Builder
-			for !strings.Contains(seen.String(), test.when) {
-				line, err := output.ReadString('\n')
-				seen.WriteString(line)
-				if err != nil {
-					t.Fatalf("it ended before %q:\n%s", test.when, seen.String())
-				}
-			}
+			output, seen := startUntil(t, c, test.when)
 			if err := c.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
@@ -79,12 +69,120 @@ func TestARunThatIsEnded(t *testing.T) {
 			written, err := report.Read(filepath.Join(out, report.JSONFile))
 			switch {
 			case err != nil:
-				t.Errorf("%v; it printed\n%s%s", err, seen.String(), rest)
+				t.Errorf("%v; it printed\n%s%s", err, seen, rest)
 			case written.Outcome != test.outcome || written.Score != 0:
 				t.Errorf("the outcome is %s with %d points: %s", written.Outcome, written.Score, written.Reason)
 			}
 		})
 	}
+}
+
+// A run that fails does not end the watch: the next save is graded. Of a check that failed the verdict is read at once.
+func TestAWatchOutlivesARunThatFails(t *testing.T) {
+	t.Parallel()
+	const name = "01-icecream"
+	root := complete(t, name)
+	dir, out := filepath.Join(root, "labs", name), filepath.Join(root, "out", name)
+	labs, err := filepath.Glob(filepath.Join(here(t).Root, "labs", "*"))
+	if err == nil {
+		err = errors.Join(os.Remove(filepath.Join(root, "labs")), os.CopyFS(dir, os.DirFS(filepath.Join(root, "solutions", name))))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range labs {
+		if link := filepath.Join(root, "labs", filepath.Base(other)); link != dir {
+			if err := os.Symlink(other, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	types := filepath.Join(dir, "api", "v1", "icecream_types.go")
+	right, err := os.ReadFile(types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := regexp.MustCompile(`(?m)^// \+kubebuilder:printcolumn.*SoldOut.*\n`).ReplaceAll(right, nil)
+	if len(wrong) == len(right) {
+		t.Fatal("lab 01 has no column SoldOut")
+	}
+	if err := os.WriteFile(types, wrong, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, temporary := command(t, root, "watch", "1")
+	const waits = "save a file to grade again"
+	output, _ := startUntil(t, c, waits)
+	defer func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}()
+	if err := os.WriteFile(types, right, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := readUntil(t, output, "fixed: columns: ")
+	if checks := regexp.MustCompile(`(?m)^ok +\S+`).FindAllString(seen, -1); len(checks) != 2 { // what it needs, and then it
+		t.Errorf("before its verdict the checks %q have passed:\n%s", checks, seen)
+	}
+	readUntil(t, output, waits)
+	save := func() {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "config", "saved.yaml"), []byte("kind: Saved\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// For one run, there is no folder for its reports.
+	if err := errors.Join(os.RemoveAll(out), os.WriteFile(out, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	save()
+	readUntil(t, output, "This run came to no verdict: ")
+	readUntil(t, output, waits)
+	if err := errors.Join(os.Remove(out), os.Mkdir(out, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	save()
+	readUntil(t, output, waits)
+	if last, err := report.Read(filepath.Join(out, report.JSONFile)); err != nil || last.Score != 100 {
+		t.Errorf("the last run has %+v, %v", last, err)
+	}
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.ReadAll(output) // until nobody can write any more
+	if err := c.Wait(); c.ProcessState.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+	wantNothing(t, temporary)
+}
+
+// startUntil starts a command and reads what it prints until a line has these words. The rest is left to read.
+func startUntil(t *testing.T, c *exec.Cmd, words string) (output *bufio.Reader, seen string) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close() })
+	c.Stdout, c.Stderr = write, write
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	output = bufio.NewReader(read)
+	return output, readUntil(t, output, words)
+}
+
+// readUntil reads until a line has these words, and returns what it read.
+func readUntil(t *testing.T, output *bufio.Reader, words string) (seen string) {
+	t.Helper()
+	for !strings.Contains(seen, words) {
+		line, err := output.ReadString('\n')
+		seen += line
+		if err != nil {
+			t.Fatalf("it ended before %q:\n%s", words, seen)
+		}
+	}
+	return seen
 }
 
 // full is the report of a run with full marks on what is in a folder.
@@ -138,6 +236,69 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 		got := run(t, root, command, "2", "--dir", dirs[0])
 		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "is the report of another folder, ") || strings.Contains(got.stderr, "\x1b") {
 			t.Errorf("%s: exit code %d, %s%q", command, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+// A machine that stops for a while in the middle of a run costs no points: there are full marks, or no grade and the reason.
+func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Log("processes are found by Linux's /proc: nothing is stopped here")
+		return
+	}
+	root := complete(t)
+	c, temporary := command(t, root, "grade", "2", "--solution")
+	output, seen := startUntil(t, c, "step start the operator")
+	moment := rand.N(8 * time.Second)
+	<-time.After(moment)
+	stopped := signalAll(t, c.Process.Pid, syscall.SIGSTOP)
+	<-time.After(20 * time.Second)
+	for _, pid := range stopped {
+		_ = syscall.Kill(pid, syscall.SIGCONT) // one that has ended needs none
+	}
+	rest, _ := io.ReadAll(output)
+	_ = c.Wait()
+	wantNothing(t, temporary)
+	written, err := report.Read(filepath.Join(root, "out", "solutions", "02-reconciler", report.JSONFile))
+	if err != nil {
+		t.Fatalf("%v; it printed\n%s%s", err, seen, rest)
+	}
+	full := written.Outcome == report.Graded && written.Score == written.MaxScore
+	undecided := written.Outcome == report.Error && strings.HasPrefix(written.Reason, "this machine stopped for ")
+	if !full && !undecided {
+		t.Errorf("%d processes were stopped %s after the operator's start, and the outcome is %s with %d points: %s\n%s%s",
+			len(stopped), moment, written.Outcome, written.Score, written.Reason, seen, rest)
+	}
+}
+
+// signalAll sends a signal to a process and to all below it, until it finds no more of them, and returns their numbers.
+func signalAll(t *testing.T, pid int, signal syscall.Signal) []int {
+	t.Helper()
+	var all []int
+	for {
+		before := len(all)
+		for next := []int{pid}; len(next) > 0; {
+			current := next[0]
+			next = next[1:]
+			if !slices.Contains(all, current) {
+				all = append(all, current)
+				_ = syscall.Kill(current, signal) // it may just have ended
+			}
+			lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", current))
+			for _, list := range lists {
+				children, _ := os.ReadFile(list)
+				for child := range strings.FieldsSeq(string(children)) {
+					number, err := strconv.Atoi(child)
+					if err != nil {
+						t.Fatal(err)
+					}
+					next = append(next, number)
+				}
+			}
+		}
+		if len(all) == before {
+			return all
 		}
 	}
 }

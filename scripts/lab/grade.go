@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
 	clusternode "lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/grade"
@@ -27,6 +28,7 @@ import (
 	"lva.io/operators/scripts/report/gradescope"
 	"lva.io/operators/scripts/report/junit"
 	"lva.io/operators/scripts/report/terminal"
+	"lva.io/operators/scripts/skeleton"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/own"
@@ -45,6 +47,7 @@ func gradeCommand() *cobra.Command {
 	var where clusterFlags
 	var how how
 	var all bool
+	var step int
 	command := &cobra.Command{
 		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
 		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
@@ -54,8 +57,8 @@ func gradeCommand() *cobra.Command {
 			if !all {
 				return exactlyOneLab(command, args)
 			}
-			if len(args) > 0 || flags.dir != "" || how.gradescope != "" {
-				return errors.New("--all grades all labs: leave out the lab, --dir and --gradescope")
+			if len(args) > 0 || flags.dir != "" || how.gradescope != "" || command.Flags().Changed("step") {
+				return errors.New("--all grades all labs: leave out the lab, --dir, --step and --gradescope")
 			}
 			return nil
 		},
@@ -66,6 +69,11 @@ func gradeCommand() *cobra.Command {
 			chosen, err := flags.choose(args[0])
 			if err != nil {
 				return err
+			}
+			if command.Flags().Changed("step") {
+				if chosen.Lab, err = chosen.Lab.UpTo(step); err != nil {
+					return err
+				}
 			}
 			chosen.where = where
 			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
@@ -79,6 +87,7 @@ func gradeCommand() *cobra.Command {
 	where.register(command, "a fresh one, on this machine")
 	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
+	command.Flags().IntVar(&step, "step", 0, "only the checks of the lab's steps from the first one to this one (default: all)")
 	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
 	how.stories = 1
 	command.Flags().Var((*cli.Count)(&how.stories), "stories", "play this many stories, and draw from as many seeds: this one and those that follow")
@@ -156,6 +165,8 @@ type how struct {
 	on      string
 	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
 	gradescope, visibility string
+	// first is as in grade.Options.
+	first string
 	// knownTests is true if the student's own tests are not run: what is known of them from an earlier run counts, if they have not changed.
 	knownTests bool
 }
@@ -169,9 +180,10 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.Seed, options.Stories, options.Start, options.On = how.seed, how.stories, how.start, how.on
+	options.Seed, options.Stories, options.Start, options.On, options.First = how.seed, how.stories, how.start, how.on, how.first
 	options.Fetch = options.Fetch || how.fetch
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
+	screen.First = how.first
 	blank := grade.Blank(options, time.Now())
 	testgrade.Plan(blank, c.Lab)
 	live := terminal.NewLive(os.Stdout, blank, screen)
@@ -180,8 +192,13 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	if how.gradescope != "" {
 		options.View = forGradescope
 	}
+	knownTests, err := c.takeKnownTests()
+	if err != nil {
+		live.Close()
+		return nil, err
+	}
 	result := grade.Run(ctx, options)
-	err = gradeOwnTests(ctx, c, options.View, result, how)
+	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
 	live.Close()
 	if err != nil {
 		return nil, err
@@ -203,7 +220,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		if err := formats.Write(filepath.Join(c.Out, verdictDir), *result); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(keepBest(c.Out, c.Lab, result), keepParts(c.Out, c.Lab, result)); err != nil {
+		if err := errors.Join(c.keepBest(result), keepParts(c.Out, c.Lab, result)); err != nil {
 			return nil, err
 		}
 	}
@@ -212,11 +229,15 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 
 // begin replaces what the last run has written: whatever ends this one, nobody takes an old grade for the new one.
 func begin(c *choice) error {
+	// The report is first, whatever is in the way of the others: it is what counts. A submission may have brought these files, and folders
+	// in their place.
+	for _, name := range []string{report.JSONFile, operatorLogFile, report.JUnitFile, report.HTMLFile} {
+		if err := os.RemoveAll(filepath.Join(c.Out, name)); err != nil {
+			return fmt.Errorf("removing what the last run has written: %w: make the folder %s yours", err, c.relative(c.Out))
+		}
+	}
 	if err := writable(c.Out); err != nil {
 		return err
-	}
-	if err := os.Remove(filepath.Join(c.Out, operatorLogFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing the operator's log of the last run: %w", err)
 	}
 	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
 	testgrade.Plan(unfinished, c.Lab)
@@ -243,13 +264,18 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
 		return options, err
 	}
-	options.Checks, err = c.Checks(ctx, c.Lab)
+	if options.Checks, err = c.Checks(ctx, c.Lab); err != nil || c.Lab.Steps() == 0 || c.solution || c.Dir == "" {
+		return options, err
+	}
+	options.Unbegun, err = skeleton.Unbegun(c.Root, c.Lab.Name, c.Dir)
 	return options, err
 }
 
 // writable reports whether reports can be written into a folder: whoever graded in vain has waited in vain.
 func writable(dir string) error {
-	file, err := os.CreateTemp(dir, ".writable-*")
+	const prefix = ".writable-"
+	removal.Abandoned(dir, prefix)
+	file, err := os.CreateTemp(dir, removal.Temporary(prefix))
 	if err == nil {
 		_, err = file.Write(make([]byte, 4096)) // on a full disk a file can still be made
 		err = errors.Join(err, file.Close(), os.Remove(file.Name()))
@@ -264,6 +290,9 @@ func writable(dir string) error {
 func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error {
 	here, err := checkout.Find()
 	if err != nil {
+		return err
+	}
+	if err := removeJUnit(here); err != nil {
 		return err
 	}
 	var all []*manifest.Lab
@@ -308,13 +337,25 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	return nil
 }
 
+// removeJUnit removes that file of the last run: one that ends too early has none.
+func removeJUnit(here *checkout.Checkout) error {
+	dir, err := here.Out("")
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(dir, report.JUnitFile)); err != nil {
+		return fmt.Errorf("removing the JUnit report of the last run: %w", err)
+	}
+	return nil
+}
+
 // writeJUnit writes the one file in which CI looks for all labs.
 func writeJUnit(here *checkout.Checkout, reports []*report.Report) error {
 	dir, err := here.Out("")
 	if err != nil {
 		return err
 	}
-	file, err := os.Create(filepath.Join(dir, "junit.xml"))
+	file, err := os.Create(filepath.Join(dir, report.JUnitFile))
 	if err != nil {
 		return fmt.Errorf("writing the JUnit report: %w", err)
 	}

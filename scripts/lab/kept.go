@@ -9,12 +9,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"lva.io/operators/scripts/limited"
 )
+
+// keptLimit is how large such a file may be, in bytes: a submission that ran here may have left anything in its place.
+const keptLimit = 1 << 20
 
 // readKept reads what is remembered in a file beside the reports, by name. What it is completes the sentence "reading …".
 func readKept[Value any](dir, file, what string) (map[string]Value, error) {
 	kept := map[string]Value{}
-	content, err := os.ReadFile(filepath.Join(dir, file))
+	content, err := limited.ReadFile(dir, file, keptLimit)
 	if errors.Is(err, os.ErrNotExist) {
 		return kept, nil
 	}

@@ -49,7 +49,7 @@ func listLabs(here *checkout.Checkout) error {
 	var unread []error
 	for i := range here.Labs.Labs {
 		lab := &here.Labs.Labs[i]
-		row, err := standing(lab, filepath.Join(here.Root, "out", lab.Name))
+		row, err := ownWork(here, lab).standing()
 		if err != nil {
 			// Written by another version, or damaged: that is no reason to keep the others from sight.
 			unread = append(unread, err)
@@ -68,10 +68,16 @@ func listLabs(here *checkout.Checkout) error {
 	return err
 }
 
-// standing is how far somebody has got in a lab, as the reports in a folder say.
-func standing(lab *manifest.Lab, dir string) (row []string, err error) {
+// ownWork is the student's work on a lab of the checkout. No folder is made for its reports.
+func ownWork(here *checkout.Checkout, lab *manifest.Lab) *choice {
+	return &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab), Out: filepath.Join(here.Root, "out", lab.Name)}
+}
+
+// standing is how far somebody has got in a lab, as the reports say.
+func (c *choice) standing() (row []string, err error) {
+	lab := c.Lab
 	score, when, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)
-	last, err := readIfThere(filepath.Join(dir, verdictDir, report.JSONFile))
+	last, err := c.lastIfThere(verdictDir, report.JSONFile)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +95,7 @@ func standing(lab *manifest.Lab, dir string) (row []string, err error) {
 			next = "done"
 		}
 	}
-	best, err := readIfThere(filepath.Join(dir, bestDir, report.JSONFile))
+	best, err := c.lastIfThere(bestDir, report.JSONFile)
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +109,22 @@ func standing(lab *manifest.Lab, dir string) (row []string, err error) {
 const bestDir = "best"
 
 // keepBest keeps a verdict if no earlier one has as many points. A report that can't be read any more is of an older
-// version of this course, and is replaced.
-func keepBest(dir string, lab *manifest.Lab, verdict *report.Report) error {
-	if verdict.Outcome == report.Error || lab.Part != "" {
+// version of this course, and one of another folder was brought here: it is replaced.
+func (c *choice) keepBest(verdict *report.Report) error {
+	if verdict.Outcome == report.Error || c.Lab.Part != "" {
 		return nil // it says nothing of the submission, or nothing of the other parts
 	}
-	dir = filepath.Join(dir, bestDir)
-	best, err := report.Read(filepath.Join(dir, report.JSONFile))
+	best, err := c.last(bestDir, report.JSONFile)
 	if err == nil && best.Score >= verdict.Score {
 		return nil
 	}
-	return formats.Write(dir, *verdict)
+	return formats.Write(filepath.Join(c.Out, bestDir), *verdict)
 }
 
-// readIfThere reads a report; one that is not there is nil.
-func readIfThere(file string) (*report.Report, error) {
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+// lastIfThere is last; a report that is not there is nil.
+func (c *choice) lastIfThere(file ...string) (*report.Report, error) {
+	if _, err := os.Stat(filepath.Join(append([]string{c.Out}, file...)...)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return report.Read(file)
+	return c.last(file...)
 }

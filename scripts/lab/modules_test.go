@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 )
 
@@ -35,13 +36,30 @@ func withoutModules(t *testing.T, c *exec.Cmd, proxy string) (cache string) {
 func TestLabsAndSolutionsGetTheirModulesByThemselves(t *testing.T) {
 	t.Parallel()
 	root := complete(t)
-	for _, args := range []string{"grade 1 --solution", "certify 1 --only solution", "torture 2 --solution --random 0"} {
+	commands := []string{"grade 1 --solution", "certify 1 --only solution", "torture 2 --solution --random 0"}
+	for _, args := range parts.Rows(t, commands, func(args string) string { return args }) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			c, _ := command(t, root, strings.Fields(args)...)
+			c, runs := command(t, root, strings.Fields(args)...)
 			withoutModules(t, c, "")
-			if out, err := c.CombinedOutput(); err != nil || strings.Contains(string(out), "--fetch") {
+			out, err := c.CombinedOutput()
+			if err != nil || strings.Contains(string(out), "--fetch") {
 				t.Errorf("%v\n%s", err, out)
+			}
+			wantNothing(t, runs)
+			if !strings.HasPrefix(args, "grade ") {
+				return
+			}
+			// Full marks are said, and kept.
+			if !strings.Contains(string(out), "100 of 100 points") {
+				t.Errorf("it printed\n%s", out)
+			}
+			reports := filepath.Join(root, "out", "solutions", "01-icecream")
+			if _, err := report.Read(filepath.Join(reports, report.JSONFile)); err != nil {
+				t.Error(err)
+			}
+			if best := bestIn(t, reports); best != 100 {
+				t.Errorf("after full marks the best is %d", best)
 			}
 		})
 	}

@@ -5,7 +5,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -47,5 +51,23 @@ func TestAPackageThatFailsWithoutATestIsNotForgiven(t *testing.T) {
 		if (want == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("of %s it says %v, want %q", events, err, want)
 		}
+	}
+}
+
+func TestNothingIsLeftOfTryingAFolderForReports(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	killed := exec.CommandContext(t.Context(), "true")
+	if err := killed.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf(".writable-%d-1", killed.Process.Pid)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writable(dir); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
 	}
 }

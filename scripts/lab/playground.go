@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/addons/known"
@@ -253,8 +254,8 @@ func statusCommand() *cobra.Command {
 			if status.NoNode != "" {
 				fmt.Printf("  %-24s there is none: %s\n", "node", status.NoNode)
 			}
-			if status.Ready != nil {
-				return fmt.Errorf("the playground's API server does not answer: %w; `make up` starts it again", status.Ready)
+			if err := unusable(status); err != nil {
+				return err
 			}
 			if err := printAddons(command.Context(), here); err != nil {
 				return err
@@ -263,6 +264,19 @@ func statusCommand() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// unusable says why the playground can't be used: a program of it that has ended explains more than what the API server
+// answers.
+func unusable(status *embedded.PlaygroundStatus) error {
+	ended := slices.DeleteFunc(slices.Sorted(maps.Keys(status.Programs)), func(name string) bool { return status.Programs[name] })
+	switch {
+	case status.Ready == nil:
+		return nil
+	case len(ended) > 0:
+		return fmt.Errorf("the playground can't be used, because %s ended: `make up` starts it again", english.WordSeries(ended, "and"))
+	}
+	return fmt.Errorf("the playground's API server can't be used: %w: `make up` starts it again", status.Ready)
 }
 
 func kubectlCommand() *cobra.Command {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"lva.io/operators/scripts/report/terminal"
 )
 
+const momentFormat = "2 Jan 15:04"
+
 // formatTerminal is the form of a report that is no file for a program.
 const formatTerminal = "terminal"
 
@@ -26,7 +29,8 @@ func reportCommand() *cobra.Command {
 	var format, output, visibility string
 	command := &cobra.Command{
 		Use: "report N", GroupID: groupStudents, Short: "Show the last report of a lab again, or write it in another form", Args: exactlyOneLab,
-		Long: "report shows the last report of a lab again, or writes it in the form that another program reads.\n" +
+		Long: "report shows the last report of a lab again, or writes it in the form that another program reads. If the last run was\n" +
+			"interrupted, it shows the report of the last one that came to an end; other programs get none of that.\n" +
 			"Whatever the verdict was, the exit code is 0 if it could be written. For classroom50, the environment says whose\n" +
 			"submission it is: see docs/guides/classrooms.md.",
 		Example: "  lab report 2\n  lab report 2 --format html -o report.html\n" +
@@ -40,6 +44,14 @@ func reportCommand() *cobra.Command {
 			last, err := chosen.last(report.JSONFile)
 			if err != nil {
 				return err
+			}
+			if format == formatTerminal && (last.Outcome == report.Interrupted || last.Outcome == report.Unfinished) {
+				// For a person only: what is handed in must not have the grade of an earlier state.
+				if finished, err := chosen.last(verdictDir, report.JSONFile); err == nil {
+					fmt.Fprintf(os.Stderr, "The last run, of %s, did not end: this is the report of the last one that did, of %s.\n",
+						last.Started.Local().Format(momentFormat), finished.Started.Local().Format(momentFormat))
+					last, file = finished, filepath.Join(chosen.Out, verdictDir, report.JSONFile)
+				}
 			}
 			if format == formatTerminal && output == "" {
 				return terminal.Render(os.Stdout, last, chosen.screen(file))

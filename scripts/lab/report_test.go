@@ -67,6 +67,41 @@ func TestReportInEveryForm(t *testing.T) {
 	}
 }
 
+// A run that was interrupted takes nothing away from who looks at the report, and hands nothing in.
+func TestReportOfAnInterruptedRun(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []report.Outcome{report.Interrupted, report.Unfinished} {
+		t.Run(string(outcome), func(t *testing.T) {
+			t.Parallel()
+			root := reported(t)
+			out := filepath.Join(root, "out", "02-reconciler")
+			finished, err := report.Read(filepath.Join(out, report.JSONFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			interrupted := full(finished.Submission.Dir)
+			interrupted.Outcome, interrupted.Reason, interrupted.Score = outcome, "it was ended", 0
+			interrupted.Checks[0].Status, interrupted.Checks[0].Points = report.Skipped, 0
+			if err := formats.Write(out, interrupted); err != nil {
+				t.Fatal(err)
+			}
+			if got := run(t, root, "report", "2"); got.code != 0 || !strings.Contains(got.stdout, "it was ended") || got.stderr != "" {
+				t.Errorf("no run has ended, and it shows\n%s%s", got.stdout, got.stderr)
+			}
+			if err := formats.Write(filepath.Join(out, "verdict"), *finished); err != nil {
+				t.Fatal(err)
+			}
+			if got := run(t, root, "report", "2"); got.code != 0 || !strings.Contains(got.stdout, "FAIL newest-goes") ||
+				!strings.HasPrefix(got.stderr, "The last run, of ") || !strings.Contains(got.stderr, ", did not end: this is the report of the last one that did, of ") {
+				t.Errorf("it shows\n%s%s", got.stdout, got.stderr)
+			}
+			if got := run(t, root, "report", "2", "--format", "json"); got.code != 0 || !strings.Contains(got.stdout, `"outcome": "`+string(outcome)+`"`) || got.stderr != "" {
+				t.Errorf("a program gets\n%s%s", got.stdout, got.stderr)
+			}
+		})
+	}
+}
+
 func TestReportRefusesWithOneSentence(t *testing.T) {
 	t.Parallel()
 	root := reported(t)

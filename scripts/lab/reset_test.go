@@ -49,7 +49,7 @@ func TestWorkComesBackAfterAReset(t *testing.T) {
 
 	write("second")
 	shell := exec.CommandContext(t.Context(), "sh", "-ec", strings.Replace(commands, "make reset-1", lab+" reset 1", 1))
-	shell.Dir = root
+	shell.Dir, shell.Env = root, append(os.Environ(), isLab+"=true")
 	output, err := shell.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", commands, err, output)

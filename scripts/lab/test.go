@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -29,16 +30,27 @@ import (
 	"lva.io/operators/clusters/progress"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
+	"lva.io/operators/scripts/parts"
 )
 
 func testCommand() *cobra.Command {
-	return &cobra.Command{
+	var part int
+	var measuring bool
+	command := &cobra.Command{
 		Use: "test", GroupID: groupMaintainers, Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cli.NoArguments,
-		RunE: func(command *cobra.Command, _ []string) error {
+		RunE: func(command *cobra.Command, _ []string) (err error) {
+			if err := parts.Check(part); err != nil {
+				return err
+			}
 			here, err := checkout.Find()
 			if err != nil {
 				return err
 			}
+			leftOut, done, err := leftOut()
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, done()) }()
 			// Tests start clusters and grade: what they need is built here, where one sees how far it is.
 			if err := here.Prepare(command.Context(), true, &here.Labs.Labs[0]); err != nil {
 				return err
@@ -63,19 +75,39 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			environment := []string{"KUBEBUILDER_ASSETS=" + assets, parts.Variable + "=" + strconv.Itoa(part), parts.LeftOutVariable + "=" + leftOut}
 			for _, module := range append(modules, tested...) {
 				if strings.HasPrefix(module, "labs/") {
 					continue
 				}
 				fmt.Printf("test %s\n", module)
 				// What go test vets, the linters of verify vet, too. Here, it would look at each module that ours need: minutes.
-				if err := unitTests(command.Context(), here, module, gotestsum, []string{"KUBEBUILDER_ASSETS=" + assets}, "-vet=off", "-timeout=40m"); err != nil {
+				// Tests read pages and solutions, of which Go's cache of results knows nothing.
+				if err := unitTests(command.Context(), here, module, gotestsum, environment, measuring, "-vet=off", "-count=1", "-timeout=40m"); err != nil {
 					return fmt.Errorf("the tests of %s failed: %w", module, err)
 				}
 			}
 			return nil
 		},
 	}
+	command.Flags().IntVar(&part, "part", 0, fmt.Sprintf("of the rows that are whole gradings only those of this part, 1 to %d (default: all)", parts.Parts))
+	command.Flags().BoolVar(&measuring, "measure", false, "print what each package took, and the slowest tests")
+	return command
+}
+
+// leftOut is the name of a file for what tests leave out. done prints it, and removes it.
+func leftOut() (name string, done func() error, err error) {
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return "", nil, err
+	}
+	name = filepath.Join(scope.Dir, "left-out")
+	return name, func() error {
+		if lines, err := os.ReadFile(name); err == nil {
+			fmt.Printf("Left out of the unit tests:\n%s", lines)
+		}
+		return scope.Close()
+	}, nil
 }
 
 // testedPrograms are the modules of programs for images that have tests. The others are not compiled for nothing: some of
@@ -157,8 +189,10 @@ func anyBenchmark(folder, only string) error {
 
 // unitTests runs the tests of a module with gotestsum. Up to three that fail are repeated once, when no other test runs, and
 // named: docs/decisions/0029-a-failing-test-is-repeated-alone.md. More of them, a panic or what a package leaves behind fail
-// the run.
-func unitTests(ctx context.Context, here *checkout.Checkout, module, gotestsum string, environment []string, flags ...string) (err error) {
+// the run. With measuring, what the packages and tests took is printed.
+func unitTests(
+	ctx context.Context, here *checkout.Checkout, module, gotestsum string, environment []string, measuring bool, flags ...string,
+) (err error) {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
@@ -169,6 +203,14 @@ func unitTests(ctx context.Context, here *checkout.Checkout, module, gotestsum s
 		"--format=pkgname-and-test-fails", "--format-icons=text", "--hide-summary=skipped", "--no-color", "--packages=./...",
 		"--rerun-fails=1", "--rerun-fails-max-failures=3", "--rerun-fails-run-root-test", "--rerun-fails-report=" + repeated,
 		"--jsonfile-timing-events=" + events, "--",
+	}
+	var m *measurement
+	if measuring {
+		var more []string
+		if m, more, err = measure(scope); err != nil {
+			return err
+		}
+		flags = append(flags, more...)
 	}
 	if err := runTestProgram(ctx, scope, here, module, environment, gotestsum, slices.Concat(args, gobuild.Flags, flags)...); err != nil {
 		return err
@@ -181,6 +223,14 @@ func unitTests(ctx context.Context, here *checkout.Checkout, module, gotestsum s
 	if err := failedWithoutTest(recorded); err != nil {
 		return err
 	}
+	if m != nil {
+		if _, err := recorded.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := m.print(os.Stdout, filepath.Join(here.Root, filepath.FromSlash(module)), recorded); err != nil {
+			return err
+		}
+	}
 	if names, err := os.ReadFile(repeated); err == nil && len(names) > 0 {
 		fmt.Printf("FLAKY in %s: these passed only when they were repeated alone; fix them:\n%s", module, names)
 	}
@@ -191,20 +241,35 @@ func unitTests(ctx context.Context, here *checkout.Checkout, module, gotestsum s
 // or a folder behind. gotestsum repeats it without any test, and is content. events are those of `go test -json`.
 func failedWithoutTest(events io.Reader) error {
 	failed := map[string]bool{}
+	var without error
+	err := eachTestEvent(events, func(event testEvent) {
+		switch {
+		case event.Action != "fail" || without != nil:
+		case event.Test != "":
+			failed[event.Package] = true
+		case !failed[event.Package]:
+			without = fmt.Errorf("package %s failed although each of its tests passed: its output above says why", event.Package)
+		}
+	})
+	return errors.Join(err, without)
+}
+
+// testEvent is an event of `go test -json`. Elapsed is in seconds.
+type testEvent struct {
+	Action, Package, Test string
+	Elapsed               float64
+}
+
+// eachTestEvent reads events of `go test -json`.
+func eachTestEvent(events io.Reader, take func(testEvent)) error {
 	for decoder := json.NewDecoder(events); ; {
-		var event struct{ Action, Package, Test string }
+		var event testEvent
 		if err := decoder.Decode(&event); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("reading what the tests have reported: %w", err)
 		}
-		switch {
-		case event.Action != "fail":
-		case event.Test != "":
-			failed[event.Package] = true
-		case !failed[event.Package]:
-			return fmt.Errorf("package %s failed although each of its tests passed: its output above says why", event.Package)
-		}
+		take(event)
 	}
 }
 

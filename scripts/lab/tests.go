@@ -128,10 +128,52 @@ func runTests(ctx context.Context, c *choice, options testgrade.Options) (*repor
 	return all, writeTests(c.Out, all)
 }
 
+// takeKnownTests takes what an earlier run has found out about the student's own tests out of the folder of the
+// reports, before code of the submission runs: that could write there, and what decides whether it is believed can be
+// computed by everybody. nil: nothing is known. Of a submission outside of the checkout nothing ever is: it may be a
+// stranger's, and may have run before this.
+func (c *choice) takeKnownTests() (*report.Tests, error) {
+	if c.Lab.OwnTests() == nil || c.foreign {
+		return nil, nil
+	}
+	file := filepath.Join(c.Out, report.TestsJSONFile)
+	known, err := report.ReadTests(file)
+	if err != nil {
+		known = nil // there is none, or none that this version reads
+	}
+	if err := os.RemoveAll(file); err != nil {
+		return nil, fmt.Errorf("removing what is known of the tests: %w", err)
+	}
+	return known, nil
+}
+
+// keepKnownTests puts it back, in the place of what has been written there since.
+func (c *choice) keepKnownTests(known *report.Tests) error {
+	file := filepath.Join(c.Out, report.TestsJSONFile)
+	if err := os.RemoveAll(file); err != nil {
+		return fmt.Errorf("removing what the submission wrote: %w", err)
+	}
+	if known == nil {
+		return nil
+	}
+	content, err := known.JSON()
+	if err != nil {
+		return err
+	}
+	return report.WriteFile(file, content)
+}
+
 // gradeOwnTests grades the student's own tests in a lab in which they are worth points, after all that the checks have found out: both
 // would disturb each other. As long as neither the tests nor what they test has changed, the verdict of an earlier run counts, since it takes
-// a minute or more.
-func gradeOwnTests(ctx context.Context, c *choice, view grade.View, result *report.Report, how how) error {
+// a minute or more. known is that of takeKnownTests.
+func gradeOwnTests(
+	ctx context.Context, c *choice, view grade.View, result *report.Report, how how, known *report.Tests,
+) error {
+	if c.Lab.OwnTests() != nil && !c.foreign {
+		if err := c.keepKnownTests(known); err != nil {
+			return err
+		}
+	}
 	if c.Lab.OwnTests() == nil || result.Outcome != report.Graded {
 		testgrade.Add(result, nil, c.Lab)
 		return nil
@@ -139,7 +181,7 @@ func gradeOwnTests(ctx context.Context, c *choice, view grade.View, result *repo
 	began := time.Now()
 	view.StepStarted(ownTestsStep)
 	options := testgrade.Options{
-		Decide: true, OnlyKnown: how.knownTests,
+		Decide: true, Known: known, OnlyKnown: how.knownTests,
 		Say: func(what string, done, total int) {
 			if total > 0 {
 				what = fmt.Sprintf("%s: %d of at most %d", what, done, total)
@@ -147,20 +189,23 @@ func gradeOwnTests(ctx context.Context, c *choice, view grade.View, result *repo
 			view.StepProgress(ownTestsStep, what)
 		},
 	}
-	var err error
-	if options.Known, err = report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile)); err != nil {
-		options.Known = nil // there is none, or none that this version reads: then nothing is known
-	}
 	if err := prepareTests(ctx, c, &options, how.fetch); err != nil {
 		return err
 	}
 	var tests *report.Tests
-	if how.knownTests {
+	var err error
+	switch {
+	case how.knownTests && c.foreign:
+		tests = testgrade.Blank(&options)
+		tests.Reason = fmt.Sprintf("the tests of a folder outside of the checkout are run by `%s`", c.command("grade"))
+	case how.knownTests:
 		if tests = testgrade.Run(ctx, options); tests.Outcome == report.Unfinished {
 			tests.Reason += fmt.Sprintf(": `%s` grades them", c.command("tests"))
 		}
-	} else if tests, err = runTests(ctx, c, options); err != nil {
-		return err
+	default:
+		if tests, err = runTests(ctx, c, options); err != nil {
+			return err
+		}
 	}
 	note := ""
 	if tests.Known {

@@ -113,7 +113,30 @@ func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
 	dir := filepath.Join(samples.Lay(t, module("a/a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n")),
 		"solutions", "09-shop")
 	lab := &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 8}}
-	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir(), foreign: true}
+	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
+	file := filepath.Join(c.Out, report.TestsJSONFile)
+	// planted is what the submission writes there while it runs; empty: nothing.
+	grade := func(how how, outcome report.Outcome, planted string) (result *report.Report, told string) {
+		t.Helper()
+		result = &report.Report{Outcome: outcome, MaxScore: 92}
+		if outcome == report.Graded {
+			result.Score = 92
+		}
+		known, err := c.takeKnownTests()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if planted != "" {
+			if err := os.WriteFile(file, []byte(planted), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var view steps
+		if err := gradeOwnTests(t.Context(), c, &view, result, how, known); err != nil {
+			t.Fatal(err)
+		}
+		return result, strings.Join(view, "; ")
+	}
 	for _, step := range []struct {
 		name    string
 		how     how
@@ -127,16 +150,43 @@ func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
 		{"lab grade again", how{}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
 		{"lab watch", how{knownTests: true}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
 	} {
-		result := &report.Report{Outcome: step.outcome, MaxScore: 92}
-		if step.outcome == report.Graded {
-			result.Score = 92
+		result, told := grade(step.how, step.outcome, "")
+		if result.Score != step.score || result.MaxScore != 100 || told != step.told {
+			t.Errorf("%s: %d of %d points, %q: %+v", step.name, result.Score, result.MaxScore, told, result.Checks)
 		}
-		var view steps
-		if err := gradeOwnTests(t.Context(), c, &view, result, step.how); err != nil {
+	}
+
+	known, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the submission writes there is not what is known: neither in this run nor in the next.
+	for _, outcome := range []report.Outcome{report.Crashed, report.Graded} {
+		grade(how{knownTests: true}, outcome, "{}")
+		if now, err := os.ReadFile(file); err != nil || string(now) != string(known) {
+			t.Errorf("after a run that %s, it is known that %s (%v)", outcome, now, err)
+		}
+		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		if result.Score != step.score || result.MaxScore != 100 || strings.Join(view, "; ") != step.told {
-			t.Errorf("%s: %d of %d points, %q: %+v", step.name, result.Score, result.MaxScore, view, result.Checks)
+		result, _ := grade(how{knownTests: true}, outcome, string(known))
+		if _, err := os.Stat(file); result.Score > 92 || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("after a run that %s, what the submission wrote is known: %+v (%v)", outcome, result, err)
 		}
+		if err := os.WriteFile(file, known, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A submission outside of the checkout may be a stranger's, and may have run before.
+	c.foreign = true
+	result, _ := grade(how{knownTests: true}, report.Graded, "")
+	own := result.Checks[len(result.Checks)-1]
+	want := "skipped: the tests of a folder outside of the checkout are run by `" + c.command("grade") + "`"
+	if result.Score != 92 || own.Reason != want {
+		t.Errorf("of a submission outside of the checkout, it says %+v, want %q", own, want)
+	}
+	result, told := grade(how{}, report.Graded, "")
+	if want := ownTestsStep + "; done: ; own-tests passed"; result.Score != 100 || told != want {
+		t.Errorf("lab grade --dir gives %d points, and says %q, want %q", result.Score, told, want)
 	}
 }

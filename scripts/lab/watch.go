@@ -51,8 +51,9 @@ func watchCommand() *cobra.Command {
 	return command
 }
 
-// watch grades until the context ends. While the student types, the next cluster is being started or waits. A save
-// during a run ends the run: its verdict would be about what is no longer there.
+// watch grades until the context ends, or saves can't be seen any more: a run that fails does not end it. While the
+// student types, the next cluster is being started or waits. A save during a run ends the run: its verdict would be
+// about what is no longer there.
 func watch(ctx context.Context, s stretch) error {
 	c, err := s.next()
 	if err != nil {
@@ -86,19 +87,27 @@ func watch(ctx context.Context, s stretch) error {
 	warm := own.NewWarm(ctx, start)
 	defer func() { warm.Close() }()
 	for {
-		if c, err = s.next(); err != nil {
-			return err
+		var verdict *report.Report
+		var saved bool
+		chosen, err := s.next()
+		if err == nil {
+			c = chosen
+			verdict, saved, err = gradeUntilSaved(ctx, c, on(warm.Take), saves)
 		}
-		verdict, err := gradeUntilSaved(ctx, c, on(warm.Take), saves)
-		if err != nil {
-			return err
+		switch blind, is := errors.AsType[*blindError](err); {
+		case ctx.Err() != nil:
+			return cli.ErrSaid
+		case is:
+			return blind
+		case err != nil && !errors.Is(err, cli.ErrSaid):
+			fmt.Fprintf(os.Stderr, "\nThis run came to no verdict: %v\n", err)
 		}
 		warm.Close()
 		warm = own.NewWarm(ctx, start)
-		if verdict == nil {
+		if saved {
 			continue
 		}
-		if s.follows(c, verdict) {
+		if verdict != nil && s.follows(c, verdict) {
 			fmt.Printf("\nPart %s has full marks: going on.\n", c.Lab.Part)
 			continue
 		}
@@ -106,7 +115,7 @@ func watch(ctx context.Context, s stretch) error {
 		select {
 		case made := <-saves:
 			if made.err != nil {
-				return made.err
+				return &blindError{made.err}
 			}
 			fmt.Printf("%s was saved: grading again\n", made.file)
 		case <-ctx.Done():
@@ -115,8 +124,10 @@ func watch(ctx context.Context, s stretch) error {
 	}
 }
 
-// gradeUntilSaved grades once. The verdict is nil if a file was saved before there was one.
-func gradeUntilSaved(ctx context.Context, c *choice, start stage.Start, saves <-chan save) (verdict *report.Report, err error) {
+// gradeUntilSaved grades once. There is no verdict if a file was saved before there was one, or if the run failed.
+func gradeUntilSaved(
+	ctx context.Context, c *choice, start stage.Start, saves <-chan save,
+) (verdict *report.Report, saved bool, err error) {
 	if progress.IsTerminal(os.Stdout) {
 		fmt.Print("\x1b[H\x1b[2J\x1b[3J")
 	}
@@ -125,27 +136,40 @@ func gradeUntilSaved(ctx context.Context, c *choice, start stage.Start, saves <-
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		verdict, err = gradeOne(run, c, how{start: start, knownTests: true})
+		verdict, err = gradeOne(run, c, how{start: start, first: c.toFix(), knownTests: true})
 		done <- err
 	}()
 	select {
 	case err := <-done:
-		if ctx.Err() != nil {
-			return nil, cli.ErrSaid
-		}
-		return verdict, err
+		return verdict, false, err
 	case made := <-saves:
 		cancel(errSaved)
-		if err := <-done; err != nil && ctx.Err() == nil && !errors.Is(err, errSaved) {
-			return nil, err
-		}
+		<-done //nolint:errcheck // it is about what is no longer there
 		if made.err != nil {
-			return nil, made.err
+			return nil, true, &blindError{made.err}
 		}
 		fmt.Printf("\n%s was saved: grading again\n", made.file)
-		return nil, nil
+		return nil, true, nil
 	}
 }
+
+// toFix is the ID of the check that the last verdict explained: a student who saves a file wants to know whether that one passes now. Empty: none
+// failed, or there is no verdict yet.
+func (c *choice) toFix() string {
+	last, err := c.last(verdictDir, report.JSONFile)
+	if err != nil {
+		return "" // without an earlier verdict the checks run in the order of the list
+	}
+	if failed := last.Explained(); failed != nil {
+		return failed.ID
+	}
+	return ""
+}
+
+// blindError is why saves can't be seen any more.
+type blindError struct{ error }
+
+func (e *blindError) Unwrap() error { return e.error }
 
 // errSaved ends a run during which a file was saved.
 var errSaved = errors.New("a file was saved")

@@ -29,6 +29,11 @@ func Load(root string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Parse(root, data)
+}
+
+// Parse reads a list of labs by the schema of the checkout at root, for example the list of an earlier commit.
+func Parse(root string, data []byte) (*Manifest, error) {
 	schema, err := read(root, SchemaFile)
 	if err != nil {
 		return nil, err
@@ -221,6 +226,7 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 		}
 	}
 	l.checkParts(found, where, at)
+	l.checkSteps(found, where, at)
 	l.checkExtension(found, where, at)
 	if i, taken := index[OwnTestsID]; taken {
 		found.add(where, at("checks", i, "id"), "%s is the check of the student's own tests, which `tests` asks for; give this one another id", OwnTestsID)
@@ -265,6 +271,26 @@ func (l *Lab) checkParts(found *problems, where *positions, at func(...any) []st
 		}
 		if i+1 < len(l.Checks) && l.Checks[i+1].Part != check.Part {
 			ended[check.Part] = true
+		}
+	}
+}
+
+// checkSteps demands that a lab's steps can be done one after the other: each check has one, and none needs a check of a later one.
+func (l *Lab) checkSteps(found *problems, where *positions, at func(...any) []string) {
+	if l.Steps() == 0 {
+		return
+	}
+	for i, check := range l.Checks {
+		if check.Precondition() || check.Extension {
+			continue
+		}
+		if check.Step == 0 {
+			found.add(where, at("checks", i), "%s has no step, and other checks of lab %s have; give it the step that is done last before it can pass", check.ID, l.Name)
+		}
+		for _, need := range check.Needs {
+			if needed, err := l.Check(need); err == nil && needed.Step > check.Step {
+				found.add(where, at("checks", i, "step"), "%s is of step %d and needs %s of step %d; correct one of the steps", check.ID, check.Step, need, needed.Step)
+			}
 		}
 	}
 }

@@ -162,6 +162,8 @@ type Check struct {
 	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others, and for what is only asked
 	// of the whole.
 	Part string `json:"part,omitempty"`
+	// Step is the lab's step, from 1, that is done last before the check can pass; 0 in a lab without numbered steps.
+	Step int `json:"step,omitempty"`
 	// Extension is true of a check of the lab's extension.
 	Extension bool `json:"extension,omitempty"`
 	// Points of the lab's 100, or of its extension's; 0 for a precondition.
@@ -236,22 +238,49 @@ func (l *Lab) Limit(part string) (*Lab, error) {
 	case !slices.Contains(parts, part):
 		return nil, fmt.Errorf("lab %s has no part %q; its parts are %s", l.Name, part, english.WordSeries(parts, "and"))
 	}
-	limited := *l
+	limited := l.limitedTo(func(check Check) bool { return check.Part == part })
 	limited.Part, limited.Title = part, l.Title+", part "+part
+	return limited, nil
+}
+
+// UpTo is the lab with the checks of its steps from the first one to this one.
+func (l *Lab) UpTo(step int) (*Lab, error) {
+	switch last := l.Steps(); {
+	case last == 0:
+		return nil, fmt.Errorf("the checks of lab %s do not belong to numbered steps", l.Name)
+	case step < 1 || step > last:
+		return nil, fmt.Errorf("lab %s has no step %d: it has the steps 1 to %d", l.Name, step, last)
+	}
+	limited := l.limitedTo(func(check Check) bool { return check.Step > 0 && check.Step <= step })
+	limited.Part, limited.Title = fmt.Sprint(step), fmt.Sprintf("%s, steps 1 to %d", l.Title, step)
+	return limited, nil
+}
+
+// Steps is the number of the last step to which a check of the lab belongs; 0: there are no steps.
+func (l *Lab) Steps() (last int) {
+	for _, check := range l.Checks {
+		last = max(last, check.Step)
+	}
+	return last
+}
+
+// limitedTo is the lab with some checks, and its preconditions.
+func (l *Lab) limitedTo(of func(Check) bool) *Lab {
+	limited := *l
+	limited.Checks = nil
 	other := func(id string) bool {
 		check, err := l.Check(id)
-		return err != nil || check.Part != part
+		return err != nil || !of(*check)
 	}
-	limited.Checks = nil
 	for _, check := range l.Checks {
-		if check.Part != part && !check.Precondition() {
+		if !of(check) && !check.Precondition() {
 			continue
 		}
 		check.Needs = slices.DeleteFunc(slices.Clone(check.Needs), other)
 		check.Causes = slices.DeleteFunc(slices.Clone(check.Causes), other)
 		limited.Checks = append(limited.Checks, check)
 	}
-	return &limited, nil
+	return &limited
 }
 
 // AddonsOf are the add-ons of labs, each once, sorted.
@@ -326,6 +355,35 @@ func (l *Lab) MayExplain(id string, statuses map[string]report.Status) bool {
 	return slices.ContainsFunc(l.Checks, func(check Check) bool {
 		return statuses[check.ID] == report.Failed && slices.Contains(check.Causes, id)
 	})
+}
+
+// StartingWith returns the checks of the lab with one of them first, after the preconditions and the checks that it needs. The others keep
+// the order of the list. An ID that the lab does not have changes nothing, and neither does a check of the extension: what it changes, such
+// as the versions of a kind, is not what the other checks expect.
+func (l *Lab) StartingWith(id string) []Check {
+	if check, err := l.Check(id); err == nil && check.Extension {
+		return l.Checks
+	}
+	first := map[string]bool{id: true}
+	for _, check := range slices.Backward(l.Checks) {
+		switch {
+		case check.Precondition():
+			first[check.ID] = true
+		case first[check.ID]:
+			for _, need := range check.Needs {
+				first[need] = true
+			}
+		}
+	}
+	var before, after []Check
+	for _, check := range l.Checks {
+		if first[check.ID] {
+			before = append(before, check)
+		} else {
+			after = append(after, check)
+		}
+	}
+	return slices.Concat(before, after)
 }
 
 // Dependents are the ids of all checks that are skipped when this one fails, also those that need it only through others,

@@ -5,6 +5,7 @@ package manifest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -178,6 +179,33 @@ func TestDependents(t *testing.T) {
 	}
 }
 
+func TestOneCheckIsFirst(t *testing.T) {
+	t.Parallel()
+	lab := manifest.Lab{Checks: []manifest.Check{
+		{ID: "served"},
+		{ID: "sweet", Points: 1},
+		{ID: "baked", Points: 1},
+		{ID: "cold", Points: 1, Needs: []string{"sweet"}},
+		{ID: "sold", Points: 1, Needs: []string{"baked"}},
+		{ID: "eaten", Points: 1, Needs: []string{"sold"}},
+		{ID: "iced", Points: 1, Needs: []string{"sold"}, Extension: true},
+	}}
+	for first, want := range map[string]string{
+		"": "served sweet baked cold sold eaten iced", "unknown": "served sweet baked cold sold eaten iced",
+		"served": "served sweet baked cold sold eaten iced", "baked": "served baked sweet cold sold eaten iced",
+		"cold": "served sweet cold baked sold eaten iced", "eaten": "served baked sold eaten sweet cold iced",
+		"iced": "served sweet baked cold sold eaten iced",
+	} {
+		var ids []string
+		for _, check := range lab.StartingWith(first) {
+			ids = append(ids, check.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("with %q first the order is %s, want %s", first, got, want)
+		}
+	}
+}
+
 // Preconditions come first, have no points, and keep everything else from being tried.
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
@@ -235,6 +263,34 @@ func TestALabIsLimitedToAPart(t *testing.T) {
 	wantError(t, err, `lab 07-oven has no part "cool"; its parts are heat and bake$`)
 	_, err = (&manifest.Lab{Name: "01-pancake"}).Limit("heat")
 	wantError(t, err, `lab 01-pancake is not built in parts$`)
+}
+
+func TestALabIsLimitedToItsFirstSteps(t *testing.T) {
+	t.Parallel()
+	lab := &manifest.Lab{Name: "08-oven", Title: "The oven", Checks: []manifest.Check{
+		{ID: "served"},
+		{ID: "warm", Step: 1, Points: 30, Causes: []string{"closed", "crisp"}},
+		{ID: "crisp", Step: 3, Points: 45, Needs: []string{"warm"}, Causes: []string{"closed"}},
+		{ID: "closed", Step: 2, Points: 20, Needs: []string{"warm"}},
+	}}
+	limited, err := lab.UpTo(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []manifest.Check{
+		{ID: "served"},
+		{ID: "warm", Step: 1, Points: 30, Causes: []string{"closed"}},
+		{ID: "closed", Step: 2, Points: 20, Needs: []string{"warm"}},
+	}
+	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" || limited.Title != "The oven, steps 1 to 2" || limited.Part == "" {
+		t.Errorf("limited it is %+v, with the checks (-want +got):\n%s", limited, diff)
+	}
+	for _, step := range []int{0, -1, 4} {
+		_, err = lab.UpTo(step)
+		wantError(t, err, `lab 08-oven has no step -?[0-9]: it has the steps 1 to 3$`)
+	}
+	_, err = (&manifest.Lab{Name: "01-pancake"}).UpTo(1)
+	wantError(t, err, `the checks of lab 01-pancake do not belong to numbered steps$`)
 }
 
 func TestWhatIsAskedOfTests(t *testing.T) {
@@ -355,6 +411,27 @@ func TestLoadRefuses(t *testing.T) {
 			_, err := manifest.Load(root)
 			wantError(t, err, test.want)
 		})
+	}
+}
+
+func TestLoadRefusesStepsThatCanNotBeDoneOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		steps map[string]int
+		want  string
+	}{
+		{map[string]int{"flips": 2, "once": 2, "never-drops": 1, "cold-pan": 3}, `: labs\[1\].checks\[2\].step: never-drops is of step 1 and needs flips of step 2; correct one of the steps`},
+		{map[string]int{"flips": 1, "once": 2, "never-drops": 2}, `: labs\[1\].checks\[3\]: cold-pan has no step, and other checks of lab 02-pan-flipper have`},
+	} {
+		list := readFile(t, "testdata/repository/labs/labs.yaml")
+		for id, step := range test.steps {
+			list = strings.Replace(list, "id: "+id, fmt.Sprintf("id: %s\n    step: %d", id, step), 1)
+		}
+		root := t.TempDir()
+		writeFile(t, root, manifest.File, list)
+		writeFile(t, root, manifest.SchemaFile, readFile(t, filepath.Join(repositoryRoot, manifest.SchemaFile)))
+		_, err := manifest.Load(root)
+		wantError(t, err, test.want)
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+
+	"lva.io/operators/scripts/limited"
 )
 
 // Names of the files of a report.
@@ -40,7 +41,7 @@ func (r Report) JSON() ([]byte, error) {
 
 // Read reads and validates a report.json.
 func Read(file string) (*Report, error) {
-	data, err := os.ReadFile(file)
+	data, err := readFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no report %s: grade the lab first", file)
 	}
@@ -55,6 +56,15 @@ func Read(file string) (*Report, error) {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
 	return &r, nil
+}
+
+// readLimit is how large a report may be, in bytes. The largest have a timeline of some MB.
+const readLimit = 64 << 20
+
+// readFile reads a file in a folder of reports. A submission that ran there may have left a pipe or a device in its
+// place.
+func readFile(file string) ([]byte, error) {
+	return limited.ReadFile(filepath.Dir(file), filepath.Base(file), readLimit)
 }
 
 // WriteFile replaces a file as a whole, so that no reader sees half of it. A report is for whoever can read the folder.

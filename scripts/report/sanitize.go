@@ -58,18 +58,7 @@ func (r *Report) Sanitize() {
 	r.Checks = append([]Check{}, r.Checks...)
 	for i := range r.Checks {
 		check := &r.Checks[i]
-		lines(&check.ID, &check.Title, &check.Reason, &check.Lecture)
-		texts(&check.Expected, &check.Observed)
-		check.At, check.Seconds = seconds(check.At), seconds(check.Seconds)
-		check.Evidence = first(check.Evidence, MaxEvidence)
-		for j := range check.Evidence {
-			lines(&check.Evidence[j])
-		}
-		check.Measurements = measurements(check.Measurements)
-		check.Causes = slices.Clone(check.Causes)
-		for j := range check.Causes {
-			lines(&check.Causes[j])
-		}
+		check.Sanitize()
 		check.complete()
 	}
 	r.Forbidden = slices.Clone(r.Forbidden[:min(len(r.Forbidden), MaxItems)])
@@ -97,6 +86,22 @@ func (r *Report) Sanitize() {
 		lines(&r.OperatorLog[i])
 	}
 	r.Timeline = timeline(r.Timeline)
+}
+
+// Sanitize does for one check what the report's does for all.
+func (c *Check) Sanitize() {
+	lines(&c.ID, &c.Title, &c.Reason, &c.Lecture)
+	texts(&c.Expected, &c.Observed)
+	c.At, c.Seconds = seconds(c.At), seconds(c.Seconds)
+	c.Evidence = first(c.Evidence, MaxEvidence)
+	for i := range c.Evidence {
+		lines(&c.Evidence[i])
+	}
+	c.Measurements = measurements(c.Measurements)
+	c.Causes = slices.Clone(c.Causes)
+	for i := range c.Causes {
+		lines(&c.Causes[i])
+	}
 }
 
 // measurements drops what is no figure: JSON has no word for it.

@@ -6,7 +6,6 @@ package report
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -92,7 +91,7 @@ type TestedMutant struct {
 
 // ReadTests reads a report that was written before. Like Read it takes only what this version has written.
 func ReadTests(file string) (*Tests, error) {
-	content, err := os.ReadFile(file)
+	content, err := readFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the report about tests: %w", err)
 	}

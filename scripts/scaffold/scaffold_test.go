@@ -5,6 +5,7 @@ package scaffold
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -148,6 +149,14 @@ func TestNothingIsLeftOfWhatFails(t *testing.T) {
 			above := t.TempDir()
 			p, err := New(here(t).Root, webApp(filepath.Join(above, "webapp")))
 			if err != nil {
+				t.Fatal(err)
+			}
+			killed := exec.CommandContext(t.Context(), "true")
+			if err := killed.Run(); err != nil {
+				t.Fatal(err)
+			}
+			left := filepath.Join(above, fmt.Sprintf(".%s-new-%d-1", p.Name, killed.Process.Pid))
+			if err := os.Mkdir(left, 0o755); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := p.Create(t.Context(), test.controllerGen, test.prepare); err == nil {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"text/template"
 
+	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/command"
 )
 
@@ -45,7 +46,9 @@ func (p *Project) Create(ctx context.Context, controllerGen string, prepare func
 		return nil, fmt.Errorf("making the folder for the project: %w", err)
 	}
 	// Beside the project, so that it can be moved there.
-	draft, err := os.MkdirTemp(filepath.Dir(p.Dir), "."+p.Name+"-new-")
+	above, prefix := filepath.Dir(p.Dir), "."+p.Name+"-new-"
+	removal.Abandoned(above, prefix)
+	draft, err := os.MkdirTemp(above, removal.Temporary(prefix))
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for what is being written: %w", err)
 	}

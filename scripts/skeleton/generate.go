@@ -31,6 +31,8 @@ type Generator struct {
 	Root string
 	// ControllerGen is the controller-gen program: deep copies, CRDs and roles of a lab follow from its own types.
 	ControllerGen string
+	// Done makes labs in which the steps from the first one to this one are done. Default: none is.
+	Done int
 }
 
 // Generate makes the skeleton of a lab (the folder's name, such as 02-reconciler) from its solution, in a folder that is
@@ -67,7 +69,7 @@ func (g Generator) generate(ctx context.Context, runner *command.Runner, lab, in
 	if err := checkEmpty(into); err != nil {
 		return err
 	}
-	made, err := skeletonFiles(lab, files, sources)
+	made, err := g.skeletonFiles(lab, files, sources)
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func keeps(lab string, files []file) (func(name string) bool, error) {
 }
 
 // skeletonFiles are the files of the lab that come from the solution's.
-func skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file, error) {
+func (g Generator) skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file, error) {
 	keep, err := keeps(lab, files)
 	if err != nil {
 		return nil, err
@@ -182,7 +184,7 @@ func skeletonFiles(lab string, files []file, sources map[string]*Source) ([]file
 			continue
 		}
 		if source, text := sources[f.name]; text {
-			f.content = bytes.ReplaceAll(source.Skeleton(), []byte(solutionsPath), []byte(labsPath))
+			f.content = bytes.ReplaceAll(source.Skeleton(g.Done), []byte(solutionsPath), []byte(labsPath))
 		}
 		made = append(made, f)
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/command"
 )
 
@@ -207,7 +208,9 @@ func (g Generator) Reset(ctx context.Context, lab string) (kept string, err erro
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", fmt.Errorf("making the folder for the work to keep: %w", err)
 	}
-	fresh, err := os.MkdirTemp(out, ".fresh-"+lab+"-")
+	const prefix = ".fresh-"
+	removal.Abandoned(out, prefix)
+	fresh, err := os.MkdirTemp(out, removal.Temporary(prefix))
 	if err != nil {
 		return "", fmt.Errorf("making a folder for the new skeleton: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/parts"
 )
 
 // makeIn runs make as a student does, with nothing of the make or the go that this test runs under.
@@ -76,19 +77,23 @@ func TestLabsCompileWithTheFlagsOfTheGrader(t *testing.T) {
 func TestMakeTest(t *testing.T) {
 	t.Parallel()
 	skip := regexp.MustCompile(`_test\.go:\d+:\s+t\.Skip\("TODO\(lab\): (?:[a-c]?\d+\. )?remove this line when (?:you [^;"]+; then: make test|the server can do it)"\)`)
-	for _, dir := range slices.Concat(folders(t, "solutions/*"), folders(t, "labs/*")) {
+	nameOf := func(dir string) string {
 		name, err := filepath.Rel(root, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+		return filepath.ToSlash(name)
+	}
+	for _, dir := range parts.Rows(t, slices.Concat(folders(t, "solutions/*"), folders(t, "labs/*")), nameOf) {
+		name := nameOf(dir)
+		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait for API servers to start and to stop
 			output, err := makeIn(t, dir, "test")
 			if err != nil {
 				t.Errorf("make test in %s: %v\n%s", dir, err, output)
 			}
 			skips := 0
-			if strings.HasPrefix(filepath.ToSlash(name), "labs/") {
+			if strings.HasPrefix(name, "labs/") {
 				skips = skipsIn(t, dir)
 			}
 			if named := len(skip.FindAllString(output, -1)); named != skips {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +20,8 @@ type Region struct {
 	File string
 	// Begin, Else and End are the lines of the markers, from 1. Else is 0 if the lab gets nothing in the region's place.
 	Begin, Else, End int
+	// Step is the first number that the lab's part has as `TODO(lab): N.`; 0: it has none.
+	Step int
 }
 
 // Problem is a mistake in a file, and where it is.
@@ -37,6 +41,7 @@ type Source struct {
 	lines   []string
 	roles   []role
 	differs bool
+	alone   bool
 }
 
 // role is what a line is for.
@@ -50,8 +55,9 @@ const (
 )
 
 var (
+	stepNumber   = regexp.MustCompile(`TODO\(lab\): ([0-9]+)\.`)
 	regionName   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	spacedMarker = regexp.MustCompile(`^(//|#)\s+lab:(begin|else|end|differs)\b`)
+	spacedMarker = regexp.MustCompile(`^(//|#)\s+lab:(begin|else|end|differs|alone)\b`)
 )
 
 // CommentSign is what begins a comment, and so a marker, in files of this name. It is empty for files that have no
@@ -112,6 +118,9 @@ func (m *markers) line(i int, text string) {
 		m.problem(number, "a marker has no space after the comment sign: write %slab:", m.sign)
 	case m.open != nil && m.open.Else != 0:
 		m.source.roles[i] = replacement
+		if step := stepNumber.FindStringSubmatch(text); step != nil && m.open.Step == 0 {
+			m.open.Step, _ = strconv.Atoi(step[1]) // a number that is too large is none
+		}
 		if text != "" && !strings.HasPrefix(text, m.sign) {
 			m.problem(number, "a line between lab:else and lab:end must be a comment (%s): the solution would contain it", m.sign)
 		}
@@ -153,13 +162,21 @@ func (m *markers) marker(number int, text string) {
 			m.problem(number, "lab:differs needs the reason why this file is not that of the lab before")
 		}
 		m.source.differs = true
+	case "alone":
+		if rest == "" {
+			m.problem(number, "lab:alone needs the reason why no other lab has this file")
+		}
+		m.source.alone = true
 	default:
-		m.problem(number, "lab:%s is no marker: there are lab:begin, lab:else, lab:end and lab:differs", word)
+		m.problem(number, "lab:%s is no marker: there are lab:begin, lab:else, lab:end, lab:differs and lab:alone", word)
 	}
 }
 
 // Own reports whether the file belongs to this lab: it has a task in it, or says that it differs from the lab before.
 func (s *Source) Own() bool { return len(s.Regions) > 0 || s.differs }
+
+// Alone reports whether the file is no part of the labs that start from this one.
+func (s *Source) Alone() bool { return s.alone }
 
 // Solution is the file as the solution reads: without markers and what is for the lab only.
 func (s *Source) Solution() []byte {
@@ -182,20 +199,73 @@ func (s *Source) SolutionLines(from, to int) []string {
 	return text.end()
 }
 
-// Skeleton is the file as the lab gets it.
-func (s *Source) Skeleton() []byte {
+// Skeleton is the file as the lab gets it, with the steps done from the first one to this one. 0: none is.
+func (s *Source) Skeleton(done int) []byte {
+	ready := func(i int) bool {
+		at := slices.IndexFunc(s.Regions, func(r Region) bool { return r.Begin <= i+1 && i+1 <= r.End })
+		return at >= 0 && s.Regions[at].Step > 0 && s.Regions[at].Step <= done
+	}
 	var text assembly
 	for i, line := range s.lines {
-		switch s.roles[i] {
-		case plain:
+		switch role := s.roles[i]; {
+		case role == plain, role == taken && ready(i):
 			text.add(line)
-		case replacement:
+		case role == replacement && !ready(i):
 			text.add(uncomment(line, CommentSign(s.Name)))
-		case taken, marker:
+		default:
 			text.seam = true
 		}
 	}
 	return joinLines(text.end())
+}
+
+// untouched reports whether a file of a lab still has the lines with which the lab begins in a region's place, and around
+// them the lines of the solution: a student may leave the comment of a task and write the code below it.
+func (s *Source) untouched(r Region, content []byte) bool {
+	var place []string
+	open := false // whether the last line belongs to the place
+	for i, line := range s.lines {
+		inside := r.Else <= i && i < r.End-1
+		if s.roles[i] == replacement {
+			line = uncomment(line, CommentSign(s.Name))
+		}
+		if line = strings.TrimSpace(line); line == "" || s.roles[i] != replacement && s.roles[i] != plain {
+			continue
+		}
+		switch {
+		case inside:
+			place, open = append(place, line), true
+		case open && s.roles[i] == plain:
+			return contains(written(content), append(place, line))
+		case open:
+			return contains(written(content), place)
+		case s.roles[i] == plain:
+			place = []string{line}
+		default:
+			place = nil
+		}
+	}
+	return contains(written(content), place)
+}
+
+// written are the lines that are not empty, without their indentation.
+func written(content []byte) (lines []string) {
+	for line := range strings.Lines(string(content)) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// contains reports whether lines have others among them, one after the other.
+func contains(lines, others []string) bool {
+	for i := range len(lines) - len(others) + 1 {
+		if slices.Equal(lines[i:i+len(others)], others) {
+			return true
+		}
+	}
+	return false
 }
 
 // uncomment removes the comment sign and the one space after it, and keeps the indentation.

@@ -65,7 +65,7 @@ func TestSource(t *testing.T) {
 			if diff := cmp.Diff(test.solution, string(source.Solution())); diff != "" {
 				t.Errorf("solution (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.skeleton, string(source.Skeleton())); diff != "" {
+			if diff := cmp.Diff(test.skeleton, string(source.Skeleton(0))); diff != "" {
 				t.Errorf("skeleton (-want +got):\n%s", diff)
 			}
 		})
@@ -104,9 +104,10 @@ func TestMistakesInMarkers(t *testing.T) {
 		{"a space", "a.go", "// lab:begin x\n", `a.go:1: a marker has no space after the comment sign: write //lab:`},
 		{
 			"an unknown word", "a.go", "//lab:start x\n",
-			`a.go:1: lab:start is no marker: there are lab:begin, lab:else, lab:end and lab:differs`,
+			`a.go:1: lab:start is no marker: there are lab:begin, lab:else, lab:end, lab:differs and lab:alone`,
 		},
 		{"no reason", "a.go", "//lab:differs\n", `a.go:1: lab:differs needs the reason why this file is not that of the lab before`},
+		{"no reason to be alone", "a.sh", "#lab:alone\n", `a.sh:1: lab:alone needs the reason why no other lab has this file`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ package skeleton
 
 import (
 	"bytes"
+	"fmt"
 	"go/format"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/scripts/command"
+	"lva.io/operators/scripts/parts"
 )
 
 // root is the repository that this test is part of.
@@ -333,6 +335,22 @@ func TestResetOfALabThatIsGone(t *testing.T) {
 	}
 }
 
+func TestResetRemovesWhatAKilledOneLeft(t *testing.T) {
+	t.Parallel()
+	dir, _ := repository(t, "shop.txtar")
+	gone := exec.CommandContext(t.Context(), "true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "out", "kept", fmt.Sprintf(".fresh-%d-1", gone.Process.Pid), "main.go"), "generated")
+	if _, err := (Generator{Root: dir, ControllerGen: nothing}).Reset(t.Context(), "01-shop"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "out", "kept")); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
+	}
+}
+
 func TestResetOfABrokenSolutionTouchesNothing(t *testing.T) {
 	t.Parallel()
 	dir, _ := repository(t, "shop.txtar")
@@ -372,8 +390,9 @@ func TestSkeletonsCompileAndVet(t *testing.T) {
 		t.Fatalf("solutions %v, error %v", solutions, err)
 	}
 	generator := Generator{Root: root, ControllerGen: controllerGen(t)}
-	for _, solution := range solutions {
-		lab := filepath.Base(filepath.Dir(solution))
+	labOf := func(solution string) string { return filepath.Base(filepath.Dir(solution)) }
+	for _, solution := range parts.Rows(t, solutions, labOf) {
+		lab := labOf(solution)
 		t.Run(lab, func(t *testing.T) {
 			t.Parallel()
 			into := t.TempDir()

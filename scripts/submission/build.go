@@ -4,7 +4,6 @@
 package submission
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,6 +23,7 @@ import (
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/limited"
 	"lva.io/operators/scripts/report"
 )
 
@@ -193,7 +193,7 @@ func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, errTooLong)
 	defer cancel()
-	output := &limitedBuffer{limit: outputLimit}
+	output := limited.NewOutput(outputLimit)
 	stderr := io.Writer(output)
 	if t.stderr != nil {
 		stderr = io.MultiWriter(output, t.stderr)
@@ -272,21 +272,3 @@ func missingModule(output string) string {
 	}
 	return ""
 }
-
-// limitedBuffer keeps the beginning of what is written to it. (The buffer is no embedded field: io.Copy would write past the
-// limit by its ReadFrom.)
-type limitedBuffer struct {
-	limit   int
-	content bytes.Buffer
-}
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if room := b.limit - b.content.Len(); room > 0 {
-		b.content.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
-}
-
-func (b *limitedBuffer) full() bool { return b.content.Len() >= b.limit }
-
-func (b *limitedBuffer) String() string { return b.content.String() }

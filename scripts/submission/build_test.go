@@ -4,7 +4,6 @@
 package submission
 
 import (
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -114,20 +113,5 @@ func TestSeveralPrograms(t *testing.T) {
 				t.Errorf("it is %+v, %v", got, err)
 			}
 		})
-	}
-}
-
-// A program may print without end. What is kept of it is limited, also when it is copied by io.Copy, as package os/exec does.
-func TestOutputIsLimited(t *testing.T) {
-	t.Parallel()
-	output := &limitedBuffer{limit: 10}
-	for range 2 {
-		n, err := io.Copy(output, struct{ io.Reader }{strings.NewReader("vanilla, chocolate")})
-		if n != 18 || err != nil {
-			t.Errorf("a program can't go on printing: %d, %v", n, err)
-		}
-	}
-	if output.String() != "vanilla, c" || !output.full() {
-		t.Errorf("%q was kept", output)
 	}
 }

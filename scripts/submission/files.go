@@ -7,16 +7,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/scripts/limited"
 )
 
 const (
@@ -27,112 +28,32 @@ const (
 )
 
 // FileError says that a file of a submission is none that is read: it is no regular file, too large, or outside the folder.
-type FileError struct {
-	// Path is slash-separated, from the submission's folder.
-	Path string
-	// What it is instead: "a named pipe".
-	What string
-}
-
-func (e *FileError) Error() string {
-	return fmt.Sprintf("%s must be a regular file of the submission's folder, of at most %d MB, and is %s", e.Path, fileLimit>>20, e.What)
-}
+type FileError = limited.FileError
 
 // ReadFile reads a file of the submission. It is the only way by which we read one: a link that leads out of the folder, a
 // device, a pipe or a file of more than 1 MB is a *FileError, and is not read. The path is slash-separated, from the folder.
 func (s *Submission) ReadFile(name string) ([]byte, error) {
-	file, err := s.open(name, fileLimit)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, fileLimit+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	if len(content) > fileLimit { // it has grown
-		return nil, &FileError{name, "larger than that"}
-	}
-	return content, nil
+	return limited.ReadFile(s.Dir, name, fileLimit)
 }
 
-// open opens a regular file of at most so many bytes.
-func (s *Submission) open(name string, limit int64) (*os.File, error) {
-	root, err := os.OpenRoot(s.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("opening the submission: %w", err)
-	}
-	defer root.Close()
-	// Without O_NONBLOCK, opening a pipe would wait for a writer.
-	file, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fileError(name, err)
-	}
-	info, err := file.Stat()
-	if err == nil {
-		err = regular(name, info, limit)
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-// fileError tells a link that leads out of the folder from files that can't be opened for other reasons.
-func fileError(name string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("opening a file of the submission: %w", err)
-	case errors.Is(err, syscall.ENXIO):
-		return &FileError{name, "a socket"}
-	case errors.Is(err, syscall.ELOOP):
-		return &FileError{name, "a link that leads to itself"}
-	case !filepath.IsLocal(filepath.FromSlash(name)), strings.Contains(err.Error(), "path escapes"): // package os has no name for this error
-		return &FileError{name, "outside of the submission's folder"}
-	}
-	return fmt.Errorf("opening a file of the submission: %w", err)
-}
-
-func regular(name string, info fs.FileInfo, limit int64) error {
-	mode := info.Mode()
-	switch {
-	case mode.IsRegular() && info.Size() <= limit:
-		return nil
-	case mode.IsRegular():
-		return &FileError{name, "larger than that"}
-	case mode.IsDir():
-		return &FileError{name, "a folder"}
-	case mode&fs.ModeNamedPipe != 0:
-		return &FileError{name, "a named pipe"}
-	case mode&fs.ModeDevice != 0:
-		return &FileError{name, "a device"}
-	case mode&fs.ModeSocket != 0:
-		return &FileError{name, "a socket"}
-	}
-	return &FileError{name, "no regular file"}
-}
-
-// copyFolder copies the regular files below a folder of the submission to a folder of ours.
-func (s *Submission) copyFolder(from, to string) error {
+// walk visits the files and folders below a folder, that among them. It passes over folders that can't be opened or
+// whose name is not UTF-8.
+func (s *Submission) walk(from string, visit func(root *os.Root, name string, entry fs.DirEntry) error) error {
 	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return fmt.Errorf("opening the submission: %w", err)
 	}
 	defer root.Close()
 	return fs.WalkDir(root.FS(), from, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return fmt.Errorf("copying %s: %w", from, err)
+		switch {
+		case err != nil && entry != nil && entry.IsDir() && errors.Is(err, fs.ErrPermission):
+			return fs.SkipDir
+		case err != nil:
+			return fmt.Errorf("reading the submission's folder: %w", err)
+		case entry.IsDir() && !utf8.ValidString(entry.Name()):
+			return fs.SkipDir // it can be no package, and package io/fs refuses to open it
 		}
-		target := filepath.Join(to, filepath.FromSlash(strings.TrimPrefix(name, from)))
-		if entry.IsDir() {
-			return os.MkdirAll(target, 0o700)
-		}
-		content, err := s.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, content, 0o600)
+		return visit(root, name, entry)
 	})
 }
 
@@ -191,49 +112,32 @@ func (s sources) folders() []string {
 // survey finds the module's sources. Compiler and controller-gen would wait for a pipe, and read a device to its end, so
 // a source that is no regular file is a *FileError.
 func (s *Submission) survey() (sources, error) {
-	root, err := os.OpenRoot(s.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("opening the submission: %w", err)
-	}
-	defer root.Close()
 	found := sources{}
-	if info, err := root.Stat("go.sum"); err == nil {
-		if err := regular("go.sum", info, sourceLimit); err != nil {
-			return nil, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fileError("go.sum", err)
-	}
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	if err := s.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
 		switch {
-		case err != nil && entry != nil && entry.IsDir() && errors.Is(err, fs.ErrPermission):
-			return fs.SkipDir // the go command passes over it, too
-		case err != nil:
-			return err
-		case entry.IsDir() && name != "." && (ignored(entry.Name()) || isModule(root, name)):
+		case name == ".":
+			if err := limited.Check(root, "go.sum", sourceLimit); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil
+		case entry.IsDir() && (ignored(entry.Name()) || isModule(root, name)):
 			return fs.SkipDir
 		case entry.IsDir() || !isSource(entry.Name()):
 			return nil
 		}
-		info, err := root.Stat(filepath.FromSlash(name)) // of what a link leads to
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a link that leads nowhere is for the compiler to name
-		}
-		if err != nil {
-			return fileError(name, err)
-		}
-		if info.IsDir() {
+		if info, err := root.Stat(filepath.FromSlash(name)); err == nil && info.IsDir() {
 			return nil
 		}
-		if err := regular(name, info, sourceLimit); err != nil {
+		if err := limited.Check(root, name, sourceLimit); errors.Is(err, fs.ErrNotExist) {
+			return nil // a link that leads nowhere is for the compiler to name
+		} else if err != nil {
 			return err
 		}
 		if path.Ext(name) == ".go" {
 			found[path.Dir(name)] = append(found[path.Dir(name)], name)
 		}
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	return found, nil

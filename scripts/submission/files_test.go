@@ -151,6 +151,34 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
+// A folder's name may be in an old encoding. The go command looks into no such folder, and takes the rest.
+func TestAFolderWithANameThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	dir := samples.Lay(t, program+defaults+"resources: [map.yaml]\n-- config/default/map.yaml --\n"+configMap)
+	for _, folder := range []string{"", "cmd", "config", "config/default"} {
+		odd := filepath.Join(dir, filepath.FromSlash(folder), "Entw\xfcrfe")
+		if err := errors.Join(os.Mkdir(odd, 0o700), os.WriteFile(filepath.Join(odd, "notes.yaml"), []byte(configMap), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := workshop(t, dir)
+	if err := w.Build(t.Context()); err != nil {
+		t.Errorf("it builds: %v", err)
+	}
+	if _, err := w.Generate(t.Context()); err != nil {
+		t.Errorf("it has manifests: %v", err)
+	}
+	if err := w.layOut(filepath.Join(t.TempDir(), "deploy")); err != nil {
+		t.Errorf("it can be deployed: %v", err)
+	}
+	if err := w.Copy(filepath.Join(t.TempDir(), "copy")); err != nil {
+		t.Errorf("it can be copied: %v", err)
+	}
+	if found := w.elsewhere("in %s", "ConfigMap"); found != "in config/default/map.yaml" {
+		t.Errorf("its manifests are looked through: %q", found)
+	}
+}
+
 func TestReadFilePaths(t *testing.T) {
 	t.Parallel()
 	above := t.TempDir()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/limited"
 )
 
 // portFlags keep the program from listening on ports of this machine, where another one may be graded at the same time.
@@ -86,7 +87,7 @@ func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, helpTimeout, errTooLong)
 	defer cancel()
-	output := &limitedBuffer{limit: outputLimit}
+	output := limited.NewOutput(outputLimit)
 	p, err := w.Scope.Start(process.Spec{
 		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
 		// Not in the background, where it might get no time at all: without its flags, checks would say that it has none.

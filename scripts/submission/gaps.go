@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -56,17 +55,12 @@ const searched = 500
 
 // elsewhere is the text with the first YAML file of the submission that has an object of one of these kinds; empty: none has.
 func (w *Workshop) elsewhere(text string, kinds ...string) string {
-	root, err := os.OpenRoot(w.Dir)
-	if err != nil {
-		return ""
-	}
-	defer root.Close()
 	kind := regexp.MustCompile(`(?m)^kind: ["']?(` + strings.Join(kinds, "|") + `)["']?\s*$`)
 	found, read := "", 0
 	// What can't be read is not found.
-	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	_ = w.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
 		switch {
-		case err != nil || found != "" || read == searched:
+		case found != "" || read == searched:
 			return fs.SkipAll
 		case entry.IsDir() && name != "." && (ignored(entry.Name()) || isModule(root, name)):
 			return fs.SkipDir
@@ -74,7 +68,7 @@ func (w *Workshop) elsewhere(text string, kinds ...string) string {
 			return nil
 		}
 		read++
-		if content, err := w.ReadFile(filepath.ToSlash(name)); err == nil && kind.Match(content) {
+		if content, err := w.ReadFile(name); err == nil && kind.Match(content) {
 			found = fmt.Sprintf(text, name)
 		}
 		return nil

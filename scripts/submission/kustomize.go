@@ -18,24 +18,29 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/limited"
 )
 
-const kustomizeTimeout = time.Minute
+const (
+	kustomizeTimeout = time.Minute
+	// deployedLimit is how much config/default may come to, in bytes: as much as may be generated from the markers.
+	deployedLimit = generatedLimit
+)
 
 // Kustomize puts the submission's manifests together as `make deploy` does: config/default, by kustomize, with what Generate made from
 // the markers. kubectl is a program that is kubectl when its first argument says so. What can't be put together is a *Problem.
 func (w *Workshop) Kustomize(ctx context.Context, kubectl string) ([]*unstructured.Unstructured, error) {
 	dir := filepath.Join(w.Scope.Dir, "deploy")
-	if err := w.layOut(filepath.Join(dir, "config")); err != nil {
+	if err := w.layOut(dir); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, kustomizeTimeout, errTooLong)
 	defer cancel()
-	var output bytes.Buffer
-	mistakes := &limitedBuffer{limit: outputLimit}
+	output := limited.NewOutput(deployedLimit)
+	mistakes := limited.NewOutput(outputLimit)
 	p, err := w.Scope.Start(process.Spec{
 		Name: "kustomize", Path: kubectl, Args: []string{"kubectl", "kustomize", filepath.Join(dir, "config", "default")},
-		Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, Stdout: &output, Stderr: mistakes,
+		Dir: dir, Env: kustomizeEnvironment(dir), Stdout: output, Stderr: mistakes,
 	})
 	if err != nil {
 		return nil, err
@@ -46,24 +51,35 @@ func (w *Workshop) Kustomize(ctx context.Context, kubectl string) ([]*unstructur
 		fmt.Sprintf("kustomize took longer than %s", kustomizeTimeout)); err != nil {
 		return nil, err
 	}
-	objects, err := decodeYAML(&output)
+	if output.Full() {
+		return nil, &Problem{Reason: fmt.Sprintf("config/default comes to more than %d MB of manifests, so it can't be deployed", deployedLimit>>20)}
+	}
+	objects, err := decodeYAML(bytes.NewReader(output.Bytes()))
 	if err != nil {
 		return nil, fmt.Errorf("reading what kustomize made: %w", err)
 	}
 	return objects, nil
 }
 
-// layOut copies the submission's config, and puts what is generated from the markers over it.
-func (w *Workshop) layOut(config string) error {
-	if err := os.RemoveAll(config); err != nil {
+// kustomizeEnvironment keeps kustomize from the network: it finds no git to clone with, and no proxy that answers.
+// layOutKustomizations names what a kustomization would download, and this holds for what it can't see.
+func kustomizeEnvironment(home string) []string {
+	const nobody = "http://127.0.0.1:0"
+	return []string{"HOME=" + home, "HTTP_PROXY=" + nobody, "HTTPS_PROXY=" + nobody}
+}
+
+// layOut copies what kustomize reads of the submission, and puts what is generated from the markers over it.
+func (w *Workshop) layOut(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("laying out the manifests: %w", err)
 	}
 	if _, err := w.ReadFile("config/default/kustomization.yaml"); errors.Is(err, fs.ErrNotExist) {
 		return &Problem{Reason: "there is no config/default, so it can't be deployed: kubebuilder's layout has one"}
 	}
-	if err := w.copyFolder("config", config); err != nil {
+	if err := w.layOutKustomizations(dir); err != nil {
 		return err
 	}
+	config := filepath.Join(dir, "config")
 	files := map[string][]byte{}
 	for _, object := range w.generated {
 		content, err := yaml.Marshal(object.Object)

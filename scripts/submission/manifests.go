@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/limited"
 )
 
 const (
@@ -109,20 +110,20 @@ func (w *Workshop) generate(ctx context.Context, generators ...string) (generate
 		generated, err = w.taken(content)
 		return generated, "", err
 	}
-	content := &limitedBuffer{limit: generatedLimit}
+	content := limited.NewOutput(generatedLimit)
 	said, err := w.tool(ctx, tool{path: w.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
 	if err := problem(err, said, "no manifests can be generated from its markers",
 		fmt.Sprintf("generating manifests took longer than %s", generateTimeout)); err != nil {
 		return nil, firstLine(said), err
 	}
-	if content.full() {
+	if content.Full() {
 		tooMuch := fmt.Sprintf("its markers generate more than %d MB of manifests: leave out descriptions, with crd:maxDescLen=0 in its Makefile", generatedLimit>>20)
 		return nil, tooMuch, &Problem{Reason: tooMuch}
 	}
-	if generated, err = w.taken(content.content.Bytes()); err != nil {
+	if generated, err = w.taken(content.Bytes()); err != nil {
 		return nil, "", err
 	}
-	return generated, "", hindrance(keepManifests(kept, content.content.Bytes()))
+	return generated, "", hindrance(keepManifests(kept, content.Bytes()))
 }
 
 // taken are the manifests that controller-gen has printed.

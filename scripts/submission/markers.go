@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/agnivade/levenshtein"
+
+	"lva.io/operators/scripts/limited"
 )
 
 // markersTimeout is for asking controller-gen which markers it knows: it takes some hundredths of a second.
@@ -83,7 +85,7 @@ func looksLikeMarker(comment string) bool {
 type knownMarkers map[string]bool
 
 func (w *Workshop) knownMarkers(ctx context.Context) (knownMarkers, error) {
-	content := &limitedBuffer{limit: outputLimit}
+	content := limited.NewOutput(outputLimit)
 	said, err := w.tool(ctx, tool{
 		path: w.ControllerGen, args: []string{"rbac:roleName=" + defaultRole, "crd", "webhook", "object", "-wwww"},
 		environment: offline(), timeout: markersTimeout, stdout: content,
@@ -99,7 +101,7 @@ func (w *Workshop) knownMarkers(ctx context.Context) (knownMarkers, error) {
 			} `json:"fields"`
 		} `json:"markers"`
 	}
-	if err := json.Unmarshal([]byte(content.String()), &categories); err != nil {
+	if err := json.Unmarshal(content.Bytes(), &categories); err != nil {
 		return nil, fmt.Errorf("reading controller-gen's markers: %w", err)
 	}
 	known := knownMarkers{}

@@ -40,7 +40,7 @@ func (s *Submission) Origin() (string, error) {
 		}
 	}
 	// Whatever is there, the go command takes it.
-	if _, err := s.open("vendor/modules.txt", sourceLimit); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.ReadFile("vendor/modules.txt"); !errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	for _, folder := range s.sources.folders() {

@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+
+	"lva.io/operators/scripts/limited"
 )
 
 // Submission is a module of kubebuilder's layout.
@@ -179,7 +181,7 @@ func (s *Submission) buildContext() build.Context {
 		if err != nil {
 			return nil, err
 		}
-		return s.open(filepath.ToSlash(name), sourceLimit)
+		return limited.Open(s.Dir, filepath.ToSlash(name), sourceLimit)
 	}
 	return context
 }

@@ -4,7 +4,6 @@
 package submission
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/limited"
 )
 
 // CompileTests compiles the tests of a package, which is slash-separated from the module's root, into a program. edit lets the go command
@@ -41,9 +41,9 @@ func TestEnvironment(assets, home string) []string {
 
 // TestDependencies are the packages that the tests of a package are made of, the package itself among them.
 func (w *Workshop) TestDependencies(ctx context.Context, folder string) ([]string, error) {
-	var packages bytes.Buffer
+	packages := limited.NewOutput(outputLimit)
 	args := []string{"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder)}
-	output, err := w.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: &packages})
+	output, err := w.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: packages})
 	if err := problem(err, output, "the packages that the tests import can't be listed", "listing the packages of the tests took too long"); err != nil {
 		return nil, err
 	}

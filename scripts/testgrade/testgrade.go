@@ -23,6 +23,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/limited"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/report"
@@ -227,8 +228,9 @@ func (g *grading) takeKnown() (own bool, err error) {
 func (g *grading) copied(s *submission.Submission, name, main string) (*submission.Submission, error) {
 	to := filepath.Join(g.scope.Dir, name)
 	if err := s.Copy(to); err != nil {
-		if wrong, ok := errors.AsType[*submission.FileError](err); ok {
-			return nil, &submission.Problem{Reason: wrong.Error()}
+		_, wrong := errors.AsType[*submission.FileError](err)
+		if _, tooMuch := errors.AsType[*limited.TooMuchError](err); wrong || tooMuch {
+			return nil, &submission.Problem{Reason: err.Error()}
 		}
 		return nil, err
 	}

@@ -321,7 +321,7 @@ func ofOneLab(name string) bool {
 }
 
 // sharedFile returns a file as a lab has it and as the lab it starts from gives it. want is nil where the lab's own
-// version is right: the lab has a task in it, or says that it differs.
+// version is right: the lab has a task in it or says that it differs, or the file is about the earlier lab alone.
 func (r *Repository) sharedFile(lab manifest.Lab, name string) (have, want []byte, err error) {
 	parse := func(lab string) (content []byte, source *skeleton.Source, err error) {
 		file := path.Join("solutions", lab, name)
@@ -338,6 +338,9 @@ func (r *Repository) sharedFile(lab manifest.Lab, name string) (have, want []byt
 	_, origin, err := parse(lab.StartsFrom)
 	if err != nil {
 		return nil, nil, err
+	}
+	if origin.Alone() {
+		return have, nil, nil
 	}
 	want = bytes.ReplaceAll(origin.Solution(), []byte("solutions/"+lab.StartsFrom), []byte("solutions/"+lab.Name))
 	if want == nil {

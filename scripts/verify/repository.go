@@ -53,7 +53,7 @@ func (r *Repository) modules() ([]module, error) {
 			switch base := entry.Name(); {
 			case name == r.Root:
 				return nil
-			case base == "testdata", base == "bin", base == "out", strings.HasPrefix(base, "."):
+			case base == "testdata", base == "bin", base == "out", base == "node_modules", strings.HasPrefix(base, "."):
 				return filepath.SkipDir
 			}
 			return nil

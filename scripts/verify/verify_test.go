@@ -5,6 +5,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,8 +23,8 @@ import (
 
 // quick are the checks that the small repository can go through within a test.
 var quick = []string{
-	"files", "labs-list", "mutants", "format", "shared-files", "go-version", "module-versions", "tidy", "generated", "pages",
-	"skeletons", "lint",
+	"files", "labs-list", "mutants", "format", "prose", "shared-files", "go-version", "module-versions", "tidy",
+	"generated", "pages", "skeletons", "lint",
 }
 
 // nothing stands for programs that find nothing, and generate nothing.
@@ -269,6 +270,11 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 			check: "pages", want: "README.md:3: docs/lecture.md#closed is a dead link", byHand: true,
 		},
 		{
+			name:  "a sentence without a subject",
+			spoil: func(s scene) { s.edit("README.md", "See", "Somebody opens the shop. See") },
+			check: "prose", want: `README.md:3: has "Somebody": name the subject`, byHand: true,
+		},
+		{
 			name: "a check whose lecture is gone",
 			spoil: func(s scene) {
 				s.edit("docs/lecture.md", "# Open", "# Closed")
@@ -314,9 +320,9 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 		{
 			name: "a path of a machine",
 			spoil: func(s scene) {
-				s.edit("README.md", "See", "In /"+"home/somebody/labs/ see")
+				s.edit("README.md", "See", "In /"+"home/anna/labs/ see")
 			},
-			check: "files", want: "README.md:3: names /" + "home/somebody/", byHand: true,
+			check: "files", want: "README.md:3: names /" + "home/anna/", byHand: true,
 		},
 		{
 			name: "the path of this repository",
@@ -466,6 +472,20 @@ func TestAFileThatSaysSoMayDiffer(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "solutions/02-sale/PROJECT"))
 	if err != nil || !strings.Contains(string(content), "other") {
 		t.Errorf("PROJECT of lab 2 is %q, error %v; want it untouched", content, err)
+	}
+}
+
+func TestAFileOfOneLabAloneIsNotCopied(t *testing.T) {
+	t.Parallel()
+	root := inOrder(t)
+	write(t, root, "solutions/01-shop/answers.yaml", "#lab:alone lab 2 does not ask this\nanswer: yes\n")
+	for _, run := range []func(*testing.T, string, ...string) (string, error){verify, fix} {
+		if out, err := run(t, root, "shared-files"); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	if content, err := os.ReadFile(filepath.Join(root, "solutions/02-sale/answers.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("lab 2 has %q, error %v; want no such file", content, err)
 	}
 }
 

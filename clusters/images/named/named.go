@@ -38,8 +38,11 @@ type Image struct {
 	Layers []Blob `json:"layers"`
 }
 
-// folder is that of the references in a store.
-const folder = "references"
+// folder is that of the references in a store, and work that of files that are being written.
+const (
+	folder = "references"
+	work   = "work"
+)
 
 // ErrUnknown says that the store has no image of that name.
 var ErrUnknown = errors.New("there is no such image")
@@ -89,14 +92,17 @@ func Write(store string, image Image) error {
 		return err
 	}
 	dir := filepath.Join(store, folder)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("naming an image: %w", err)
+	for _, needed := range []string{dir, filepath.Join(store, work)} {
+		if err := os.MkdirAll(needed, 0o755); err != nil {
+			return fmt.Errorf("naming an image: %w", err)
+		}
 	}
 	file := filepath.Join(dir, url.PathEscape(name))
 	if old, err := os.ReadFile(file); err == nil && string(old) == string(text)+"\n" {
 		return nil
 	}
-	unfinished := fmt.Sprintf("%s.%d.%d", file, os.Getpid(), writes.Add(1))
+	// In the work folder, where the store removes what killed commands have left. Beside the others List would read it.
+	unfinished := filepath.Join(store, work, fmt.Sprintf("%d-%d.name", os.Getpid(), writes.Add(1)))
 	err = os.WriteFile(unfinished, append(text, '\n'), 0o644)
 	if err == nil {
 		err = os.Rename(unfinished, file)

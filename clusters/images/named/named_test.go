@@ -67,3 +67,33 @@ func TestTheLastImageOfANameCounts(t *testing.T) {
 		t.Errorf("the error of a damaged store is %v", err)
 	}
 }
+
+// A file that is being written has no name yet, and neither has one whose writer was killed.
+func TestWhoListsSeesNothingUnfinished(t *testing.T) {
+	t.Parallel()
+	store := t.TempDir()
+	written := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; err == nil && i < 100; i++ {
+			err = Write(store, Image{Reference: "web", Layers: make([]Blob, 3000)})
+			if err == nil { // to list nothing is quick, so the list is often made while a file is written
+				err = os.RemoveAll(filepath.Join(store, folder))
+			}
+		}
+		written <- err
+	}()
+	for {
+		if images, err := List(store); err != nil || len(images) > 1 {
+			t.Fatalf("the images are %d, %v", len(images), err)
+		}
+		select {
+		case err := <-written:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
+	}
+}

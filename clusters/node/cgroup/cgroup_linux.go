@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/filelock"
 )
 
 // controllers are those that a node has a use for.
@@ -64,6 +66,8 @@ type Group struct {
 	Dir string
 	// Controllers are those that it passes on: "cpu", "memory", "pids". The limits of the others do not hold.
 	Controllers []string
+
+	held *os.File // locked from the group's creation, so that no other maker removes it before a process is in it
 }
 
 // Limits says whether limits of a controller hold in the group. In none (nil), none do.
@@ -76,15 +80,46 @@ func (g *Group) Programs() string { return filepath.Join(g.Dir, "node") }
 
 // Make makes the group of root's node, which passes these controllers on, and gives it to the user and group who are root there.
 func Make(base, name string, controllers []string, user, group int) (*Group, error) {
-	sweep(base)
 	g := &Group{Dir: filepath.Join(base, prefix+name), Controllers: controllers}
-	if err := os.Mkdir(g.Dir, 0o755); err != nil {
+	if err := g.make(base); err != nil {
 		return nil, fmt.Errorf("making a control group: %w", err)
 	}
 	if err := g.prepare(user, group); err != nil {
 		return nil, errors.Join(fmt.Errorf("making a control group: %w", err), g.Remove())
 	}
 	return g, nil
+}
+
+// sweepPatience is how long the maker of a group waits for others that sweep, which takes milliseconds. Any user can
+// take the lock, and must not keep root's nodes from starting.
+const sweepPatience = 2 * time.Second
+
+// make makes the folder and holds it. No other maker sweeps meanwhile.
+func (g *Group) make(base string) error {
+	all, err := os.Open(base)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	giveUp := time.Now().Add(sweepPatience)
+	err = filelock.TryAlone(all)
+	for errors.Is(err, filelock.ErrHeld) && time.Now().Before(giveUp) {
+		<-time.After(10 * time.Millisecond)
+		err = filelock.TryAlone(all)
+	}
+	switch {
+	case err == nil:
+		sweep(base)
+	case !errors.Is(err, filelock.ErrHeld):
+		return err
+	}
+	if err := os.Mkdir(g.Dir, 0o755); err != nil {
+		return err
+	}
+	if g.held, err = os.Open(g.Dir); err != nil {
+		return err
+	}
+	return filelock.Alone(g.held)
 }
 
 func (g *Group) prepare(user, group int) error {
@@ -158,8 +193,18 @@ func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, prefix+"*"))
 	for _, dir := range left {
 		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
-		if err == nil && strings.Contains(string(events), "populated 0") {
-			_ = removeTree(dir) // somebody may have begun to use it
+		if err == nil && strings.Contains(string(events), "populated 0") && !held(dir) {
+			_ = removeTree(dir)
 		}
 	}
+}
+
+// held reports whether the maker of a group still holds it.
+func held(dir string) bool {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer folder.Close()
+	return errors.Is(filelock.TryAlone(folder), filelock.ErrHeld)
 }

@@ -4,6 +4,7 @@
 package cgroup
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/filelock"
 )
 
 // hierarchy is one of version 2 in which we may make groups, with or without controllers.
@@ -23,6 +26,9 @@ func hierarchy(t *testing.T) string {
 		if unix.Statfs(dir, &system) == nil && system.Type == unix.CGROUP2_SUPER_MAGIC && unix.Access(dir, unix.W_OK) == nil {
 			return dir
 		}
+	}
+	if os.Getuid() == 0 && os.Getenv("OPERATOR_LABS_CGROUPS") == "required" { // as in package nodetest
+		t.Fatal("OPERATOR_LABS_CGROUPS=required, and there are no control groups of version 2 that root may change")
 	}
 	t.Skip("there are no control groups of version 2 that we may change")
 	return ""
@@ -56,9 +62,34 @@ func TestAProcessIsBornInTheGroupOfTheNodesPrograms(t *testing.T) {
 	}
 }
 
+// Every user may open the folder of all groups, and lock it.
+func TestAGroupIsMadeWhileAnotherUserHoldsTheLock(t *testing.T) {
+	base := hierarchy(t)
+	all, err := os.Open(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	if err := filelock.Alone(all); err != nil {
+		t.Fatal(err)
+	}
+	g, err := Make(base, "test-locked", nil, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestGroupsThatWereLeftAreRemovedByTheNext(t *testing.T) {
 	base := hierarchy(t)
 	left, err := Make(base, "test-left", nil, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.held.Close() // as by the end of its maker
+	unused, err := Make(base, "test-unused", nil, os.Getuid(), os.Getgid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +104,7 @@ func TestGroupsThatWereLeftAreRemovedByTheNext(t *testing.T) {
 	defer func() {
 		_ = sleeper.Process.Kill()
 		_ = sleeper.Wait()
-		if err := used.Remove(); err != nil {
+		if err := errors.Join(used.Remove(), unused.Remove()); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -92,7 +123,9 @@ func TestGroupsThatWereLeftAreRemovedByTheNext(t *testing.T) {
 	if _, err := os.Stat(left.Dir); !os.IsNotExist(err) {
 		t.Errorf("the one that was left is still there: %v", err)
 	}
-	if _, err := os.Stat(used.Programs()); err != nil {
-		t.Errorf("the one that is used is gone: %v", err)
+	for name, g := range map[string]*Group{"is used": used, "is about to be used": unused} {
+		if _, err := os.Stat(g.Programs()); err != nil {
+			t.Errorf("the one that %s is gone: %v", name, err)
+		}
 	}
 }

@@ -203,6 +203,16 @@ func TestTheFilterRefusesAdministration(t *testing.T) {
 	says(t, shell(t, script), "allowed")
 }
 
+func TestOrdinaryProgramsRunUnderTheFilter(t *testing.T) {
+	spec := shell(t, `(echo one; echo two) | sort -r | tail -n 1; sleep 0 & wait
+		umask 022; touch /file && stat -c %a /file; id -u; exec date +%%`)
+	spec.Seccomp, spec.NoNewPrivileges = true, true
+	says(t, spec, "one\n644\n0\n%")
+	spec.User, spec.Group, spec.Dir = 1234, 5678, "/dev/shm"
+	spec.Args = []string{"/bin/sh", "-c", `echo hello > file && cat file; id -u`}
+	says(t, spec, "hello\n1234")
+}
+
 func TestAVolumeIsSeenAndCanBeReadOnly(t *testing.T) {
 	volume := t.TempDir()
 	if err := os.WriteFile(filepath.Join(volume, "file"), []byte("content"), 0o644); err != nil {

@@ -4,68 +4,211 @@
 package container
 
 import (
+	"errors"
 	"fmt"
-	"runtime"
+	"math"
 	"unsafe"
 
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"github.com/moby/profiles/seccomp"
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
-// administrators are the system calls of those who run a machine: Docker's default profile refuses them, too. A container that
-// has the capability for them in its user namespace would reach code of the kernel that few others do.
-var administrators = []uint32{
-	unix.SYS_ACCT, unix.SYS_ADD_KEY, unix.SYS_BPF, unix.SYS_CLOCK_ADJTIME, unix.SYS_CLOCK_SETTIME, unix.SYS_DELETE_MODULE,
-	unix.SYS_FANOTIFY_INIT, unix.SYS_FINIT_MODULE, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSOPEN, unix.SYS_FSPICK,
-	unix.SYS_INIT_MODULE, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_IO_URING_SETUP, unix.SYS_KEXEC_LOAD,
-	unix.SYS_KEYCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_MOVE_MOUNT, unix.SYS_NAME_TO_HANDLE_AT,
-	unix.SYS_NFSSERVCTL, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_OPEN_TREE, unix.SYS_PERF_EVENT_OPEN, unix.SYS_PIVOT_ROOT,
-	unix.SYS_QUOTACTL, unix.SYS_REBOOT, unix.SYS_REQUEST_KEY, unix.SYS_SETNS, unix.SYS_SETTIMEOFDAY, unix.SYS_SWAPOFF, unix.SYS_SWAPON,
-	unix.SYS_SYSLOG, unix.SYS_UMOUNT2, unix.SYS_UNSHARE, unix.SYS_USERFAULTFD, unix.SYS_VHANGUP,
+// RuntimeDefault allows this thread, and all that it executes, only the system calls of Docker's default profile. Some of
+// them depend on the capabilities that the container has. Other calls fail with EPERM, and those of a later kernel with
+// ENOSYS, for which programs are prepared. A call of another architecture (int 0x80) ends the program: its number means
+// another call.
+func RuntimeDefault(capabilities []string) error {
+	bounding := make([]string, len(capabilities))
+	for i, name := range capabilities {
+		bounding[i] = "CAP_" + name
+	}
+	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: bounding}}
+	profile, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
+	if err != nil {
+		return fmt.Errorf("reading the default profile of system calls: %w", err)
+	}
+	f, err := newFilter(unix.SECCOMP_RET_KILL_PROCESS)
+	if err != nil {
+		return err
+	}
+	// The calls of x32 have numbers above all others, too.
+	f.add(jump(unix.BPF_JGT, f.last(profile.Syscalls), 0, 1), result(refusal(unix.ENOSYS)))
+	for _, rule := range profile.Syscalls {
+		if err := f.rule(rule); err != nil {
+			return err
+		}
+	}
+	return f.load(refusal(unix.EPERM))
 }
 
-// changeOwner are the system calls that give a file or a process to another user. identities_*.go adds those that only older
-// processors have.
-var changeOwner = append([]uint32{
-	unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETGROUPS, unix.SYS_SETRESUID,
-	unix.SYS_SETRESGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETFSUID, unix.SYS_SETFSGID,
-}, olderChangeOwner...)
+// changeOwner are the system calls that give a file or a process to another user. Some of them only older architectures
+// have.
+var changeOwner = []string{
+	"chown", "fchown", "fchownat", "lchown", "setfsgid", "setfsuid", "setgid", "setgroups", "setregid", "setresgid",
+	"setresuid", "setreuid", "setuid",
+}
 
-// processors are those for which a filter can be made, with their numbers in linux/audit.h.
-var processors = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+// PretendOwners has chown and setuid succeed and do nothing, in this thread and all that it executes. It is for a user
+// namespace with a single id: there is no other user to give a file to, and images and the kubelet take it for granted that
+// there is. It refuses nothing, so it lets calls of another architecture pass.
+func PretendOwners() error {
+	f, err := newFilter(unix.SECCOMP_RET_ALLOW)
+	if err != nil {
+		return err
+	}
+	success := uint(0)
+	if err := f.rule(specs.LinuxSyscall{Names: changeOwner, Action: specs.ActErrno, ErrnoRet: &success}); err != nil {
+		return err
+	}
+	return f.load(unix.SECCOMP_RET_ALLOW)
+}
 
-// RefuseAdministration has the calls of administrators fail with EPERM, in this thread and all that it executes.
-func RefuseAdministration() error { return filter(administrators, unix.EPERM) }
+// filter is a program of the classic Berkeley Packet Filter over struct seccomp_data (seccomp(2)).
+type filter struct {
+	native  *arch.Info
+	program []unix.SockFilter
+}
 
-// PretendOwners has chown and setuid succeed and do nothing, in this thread and all that it executes. It is for a user namespace
-// with a single id: there is nobody to give a file to, and images and the kubelet take it for granted that there is.
-func PretendOwners() error { return filter(changeOwner, 0) }
+// These are offsets in struct seccomp_data. Arguments have 64 bits, and the filter's words 32: the lower half of an
+// argument comes first.
+const (
+	callAt, architectureAt, argumentsAt = 0, 4, 16
+	half                                = 4
+)
 
-// filter has system calls end with an error number, where 0 is success (seccomp(2)).
-func filter(calls []uint32, number unix.Errno) error {
-	processor, known := processors[runtime.GOARCH]
-	if !known {
-		return nil
+// newFilter begins a filter with an action for system calls of another architecture. Rules find the number of the call
+// loaded.
+func newFilter(foreign uint32) (*filter, error) {
+	native, err := arch.GetInfo("")
+	if err != nil {
+		return nil, fmt.Errorf("filtering system calls: %w", err)
 	}
-	// A program of the classic Berkeley Packet Filter over struct seccomp_data, whose first words are the number of the call and
-	// the processor's.
-	const callAt, processorAt = 0, 4
-	load := func(at uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+	f := &filter{native: native}
+	f.add(load(architectureAt), jump(unix.BPF_JEQ, uint32(native.ID), 1, 0), result(foreign), load(callAt))
+	return f, nil
+}
+
+func (f *filter) add(instructions ...unix.SockFilter) { f.program = append(f.program, instructions...) }
+
+// last is the highest number of a system call that rules know.
+func (f *filter) last(rules []specs.LinuxSyscall) uint32 {
+	highest := 0
+	for _, rule := range rules {
+		for _, name := range rule.Names {
+			highest = max(highest, f.native.SyscallNames[name])
+		}
 	}
-	equal := func(to uint32, yes, no int) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: to, Jt: uint8(yes), Jf: uint8(no)}
+	return uint32(highest)
+}
+
+// rule adds a rule for those of its system calls that this architecture has. The first rule that fits a call decides.
+func (f *filter) rule(rule specs.LinuxSyscall) error {
+	action, err := actionOf(rule)
+	if err != nil {
+		return err
 	}
-	answer := func(action uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
+	var body []unix.SockFilter
+	for _, argument := range rule.Args {
+		test, err := condition(argument)
+		if err != nil {
+			return fmt.Errorf("the rule for %v: %w", rule.Names, err)
+		}
+		body = append(body, test...)
 	}
-	n := len(calls)
-	program := []unix.SockFilter{load(processorAt), equal(processor, 0, n+1), load(callAt)}
-	for i, call := range calls {
-		program = append(program, equal(call, n-i, 0))
+	body = append(body, result(action))
+	if len(rule.Args) > 0 {
+		body = append(body, load(callAt)) // for the rules that come after it
 	}
-	program = append(program, answer(unix.SECCOMP_RET_ALLOW), answer(unix.SECCOMP_RET_ERRNO|uint32(number)))
-	loaded := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	if _, _, err := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&loaded))); err != 0 {
+	for i := range body {
+		for _, skip := range []*uint8{&body[i].Jt, &body[i].Jf} {
+			if *skip == toEnd {
+				*skip = uint8(len(body) - 2 - i)
+			}
+		}
+	}
+	for _, name := range rule.Names {
+		if number, known := f.native.SyscallNames[name]; known {
+			f.add(jump(unix.BPF_JEQ, uint32(number), 0, uint8(len(body))))
+			f.add(body...)
+		}
+	}
+	return nil
+}
+
+// toEnd stands for a jump to the last instruction of a rule, until it is known how far that is.
+const toEnd = math.MaxUint8
+
+// condition jumps to the rule's end unless an argument is as the rule wants it.
+func condition(argument specs.LinuxSeccompArg) ([]unix.SockFilter, error) {
+	low := uint32(argumentsAt + 2*half*argument.Index)
+	high := low + half
+	switch argument.Op {
+	case specs.OpEqualTo:
+		return []unix.SockFilter{
+			load(high), jump(unix.BPF_JEQ, uint32(argument.Value>>32), 0, toEnd),
+			load(low), jump(unix.BPF_JEQ, uint32(argument.Value), 0, toEnd),
+		}, nil
+	case specs.OpMaskedEqual:
+		return []unix.SockFilter{
+			load(high), and(uint32(argument.Value >> 32)), jump(unix.BPF_JEQ, uint32(argument.ValueTwo>>32), 0, toEnd),
+			load(low), and(uint32(argument.Value)), jump(unix.BPF_JEQ, uint32(argument.ValueTwo), 0, toEnd),
+		}, nil
+	case specs.OpLessThan:
+		if argument.Value <= math.MaxUint32 {
+			return []unix.SockFilter{
+				load(high), jump(unix.BPF_JEQ, 0, 0, toEnd),
+				load(low), jump(unix.BPF_JGE, uint32(argument.Value), toEnd, 0),
+			}, nil
+		}
+	default:
+	}
+	return nil, fmt.Errorf("no filter is known for the comparison %s with %d", argument.Op, argument.Value)
+}
+
+func actionOf(rule specs.LinuxSyscall) (uint32, error) {
+	switch rule.Action {
+	case specs.ActAllow:
+		return unix.SECCOMP_RET_ALLOW, nil
+	case specs.ActErrno:
+		if rule.ErrnoRet == nil {
+			return refusal(unix.EPERM), nil
+		}
+		return refusal(unix.Errno(*rule.ErrnoRet)), nil
+	default:
+		return 0, fmt.Errorf("the rule for %v: no filter is known for the action %s", rule.Names, rule.Action)
+	}
+}
+
+// refusal has a system call end with an error number, where 0 is success.
+func refusal(number unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(number) }
+
+func load(at uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+}
+
+func and(mask uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mask}
+}
+
+func jump(test uint16, with uint32, yes, no uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, K: with, Jt: yes, Jf: no}
+}
+
+func result(action uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
+}
+
+// load has the kernel use the filter, with an action for the calls that no rule fits.
+func (f *filter) load(otherwise uint32) error {
+	f.add(result(otherwise))
+	if len(f.program) > unix.BPF_MAXINSNS {
+		return errors.New("filtering system calls: the filter is too long for the kernel")
+	}
+	loaded := unix.SockFprog{Len: uint16(len(f.program)), Filter: &f.program[0]}
+	_, _, err := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&loaded)))
+	if err != 0 {
 		return fmt.Errorf("filtering system calls: %w", err)
 	}
 	return nil

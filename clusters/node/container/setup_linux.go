@@ -616,7 +616,7 @@ func (s *Spec) filter(single bool) error {
 		}
 	}
 	if s.Seccomp {
-		if err := RefuseAdministration(); err != nil {
+		if err := RuntimeDefault(s.Capabilities); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ type Spec struct {
 	Capabilities []string
 	// NoNewPrivileges lets no program that it starts gain any (PR_SET_NO_NEW_PRIVS).
 	NoNewPrivileges bool
-	// Seccomp refuses the system calls that only administrators of a machine need.
+	// Seccomp allows only the system calls that container runtimes allow by default, as RuntimeDefault says.
 	Seccomp bool
 	// OOMScoreAdjust makes the kernel end it sooner (up to 1000) or later when memory is short.
 	OOMScoreAdjust int

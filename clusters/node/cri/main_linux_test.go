@@ -50,7 +50,7 @@ var shared = sync.OnceValues(func() (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() { _ = keeper.New().Serve(listener) }()
+	go keeper.New().Serve(listener)
 	pods, err := podnet.Open()
 	return &parts{&keeper.Client{Socket: socket}, pods}, err
 })

@@ -39,15 +39,7 @@ func serveEgress(h plan.Host, inside *namespace.Crossing) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go lead(h, inside, connection)
-		}
-	}()
+	go relay.Each(listener.Accept, func(connection net.Conn) { go lead(h, inside, connection) })
 	return nil
 }
 

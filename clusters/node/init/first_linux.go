@@ -84,7 +84,7 @@ func run(status *os.File) error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = k.Serve(listener) }()
+	go k.Serve(listener)
 	ends := make(chan error, 1)
 	go func() {
 		// When who started us ends, so do we, though the kernel should have seen to that.

@@ -317,7 +317,8 @@ func files(h plan.Host, mapping namespace.Mapping, groups *cgroup.Group) (root n
 		tree, err := namespace.Detach(mount.Source)
 		if err != nil {
 			closeFiles(trees)
-			return root, nil, fmt.Errorf("showing the node its files: %w", err)
+			// Copying a mount takes the right that making a namespace takes, and a container's filter of system calls refuses both.
+			return root, nil, namespace.Explain(fmt.Errorf("showing the node its files: %w", err))
 		}
 		root.Mounts[i].Tree = firstTree + len(trees)
 		trees = append(trees, tree)
@@ -342,9 +343,7 @@ func serve(h plan.Host, inside *namespace.Crossing) error {
 		if err != nil {
 			return err
 		}
-		go func() {
-			_ = forward(listener, func() (net.Conn, error) { return net.Dial("tcp", h.API) })
-		}()
+		go forward(listener, func() (net.Conn, error) { return net.Dial("tcp", h.API) })
 	}
 	if h.Runtime != "" {
 		if err := serveRuntime(h.Runtime, inside); err != nil {
@@ -366,19 +365,15 @@ func serveRuntime(path string, inside *namespace.Crossing) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		_ = forward(listener, func() (net.Conn, error) { return inside.DialContext(context.Background(), "unix", plan.CRISocket) })
-	}()
+	go forward(listener, func() (net.Conn, error) {
+		return inside.DialContext(context.Background(), "unix", plan.CRISocket)
+	})
 	return nil
 }
 
-// forward carries each connection to another one.
-func forward(listener net.Listener, dial func() (net.Conn, error)) error {
-	for {
-		connection, err := listener.Accept()
-		if err != nil {
-			return err
-		}
+// forward carries each connection to another one, until the listener is closed.
+func forward(listener net.Listener, dial func() (net.Conn, error)) {
+	relay.Each(listener.Accept, func(connection net.Conn) {
 		go func() {
 			other, err := dial()
 			if err != nil {
@@ -387,5 +382,5 @@ func forward(listener net.Listener, dial func() (net.Conn, error)) error {
 			}
 			relay.Join(context.Background(), connection, other)
 		}()
-	}
+	})
 }

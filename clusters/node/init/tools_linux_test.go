@@ -19,11 +19,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"unsafe"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/node/container"
 	"lva.io/operators/clusters/node/namespace"
 	"lva.io/operators/clusters/node/plan"
 )
@@ -114,6 +115,55 @@ func TestWhoServesLocallyIsAskedFirst(t *testing.T) {
 	if local(t.Context(), path, "10.96.0.2:443") != nil || local(t.Context(), path+".not", "10.96.0.1:443") != nil || local(t.Context(), "", "x:1") != nil {
 		t.Error("somebody was found who serves nothing")
 	}
+}
+
+func TestForwardingOutlivesAnError(t *testing.T) {
+	t.Parallel()
+	listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if err := listener.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan struct{})
+	go forward(&announcing{TCPListener: listener, failed: failed}, func() (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			_, _ = io.WriteString(theirs, "hello")
+			theirs.Close()
+		}()
+		return ours, nil
+	})
+	<-failed
+	if err := listener.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.Dial("tcp4", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_ = client.SetDeadline(time.Now().Add(5 * time.Second))
+	if said, err := io.ReadAll(client); err != nil || string(said) != "hello" {
+		t.Errorf("after the error it says %q, %v", said, err)
+	}
+}
+
+// announcing closes a channel when it has failed to accept a connection.
+type announcing struct {
+	*net.TCPListener
+	once   sync.Once
+	failed chan struct{}
+}
+
+func (a *announcing) Accept() (net.Conn, error) {
+	connection, err := a.TCPListener.Accept()
+	if err != nil {
+		a.once.Do(func() { close(a.failed) })
+	}
+	return connection, err
 }
 
 func TestARefusalSaysOnceWhatTheAPIServerDoesNotSay(t *testing.T) {
@@ -218,37 +268,13 @@ func init() {
 	}
 }
 
-// contain has system calls refused as Docker's default profile does for a container without privileges: clone is looked at, and clone3,
-// into whose arguments no filter sees, is said not to exist (moby/profiles, seccomp/default.json).
+// contain has system calls refused as for a container without privileges.
 func contain() error {
-	const (
-		callAt, flagsAt = 0, 16
-		namespaces      = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	)
-	load := func(at uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
-	}
-	equal := func(to uint32, yes, no uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: to, Jt: yes, Jf: no}
-	}
-	answer := func(what uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: what} }
-	filter := []unix.SockFilter{
-		load(callAt),
-		equal(unix.SYS_CLONE3, 8, 0), equal(unix.SYS_UNSHARE, 6, 0), equal(unix.SYS_MOUNT, 5, 0), equal(unix.SYS_SETNS, 4, 0),
-		equal(unix.SYS_CLONE, 0, 2),
-		load(flagsAt),
-		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: namespaces, Jt: 1, Jf: 0},
-		answer(unix.SECCOMP_RET_ALLOW), answer(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)), answer(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)),
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if _, _, err := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); err != 0 {
-		return err
-	}
-	return nil
+	return container.RuntimeDefault(nil)
 }
 
 func TestInAContainerWithoutPrivilegesThatIsSaid(t *testing.T) {

@@ -7,12 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/node/container"
+	"lva.io/operators/clusters/node/relay"
 )
 
 // Keeper keeps containers. All methods are safe for concurrent use.
@@ -28,11 +26,14 @@ type Keeper struct {
 
 	mutex      sync.Mutex
 	containers map[string]*kept
+	// starting are the names of those that are being started.
+	starting map[string]bool
 }
 
 // kept is a container.
 type kept struct {
 	spec      container.Spec
+	program   program
 	log       *containerLog
 	input     *os.File // what is written there, it reads. nil: it reads nothing
 	terminal  *os.File
@@ -45,20 +46,13 @@ type kept struct {
 
 // New is a keeper without containers. This process must be the first of its process namespace, and nobody else in it may wait for
 // children (wait(2)): Supervise starts those that are not containers.
-func New() *Keeper { return &Keeper{reaper: newReaper(), containers: map[string]*kept{}} }
+func New() *Keeper {
+	return &Keeper{reaper: newReaper(), containers: map[string]*kept{}, starting: map[string]bool{}}
+}
 
 // Serve answers until the listener is closed.
-func (k *Keeper) Serve(listener *net.UnixListener) error {
-	for {
-		connection, err := listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("waiting for requests about containers: %w", err)
-		}
-		go k.serve(connection)
-	}
+func (k *Keeper) Serve(listener *net.UnixListener) {
+	relay.Each(listener.AcceptUnix, func(connection *net.UnixConn) { go k.serve(connection) })
 }
 
 func (k *Keeper) serve(connection *net.UnixConn) {
@@ -112,9 +106,9 @@ func (k *Keeper) about(connection *net.UnixConn, r request) (*State, error) {
 	}
 	switch r.Ask {
 	case askSignal:
-		err = k.reaper.signal(c.snapshot().PID, unix.Signal(r.Signal))
+		err = signal(c.program.process, unix.Signal(r.Signal))
 	case askKill:
-		err = k.kill(c)
+		err = signal(c.program.process, unix.SIGKILL) // with its end, all its others end
 	case askWait:
 		if !waitFor(connection, c.ended) {
 			return nil, errors.New("nobody waits any more")
@@ -174,25 +168,41 @@ func (k *Keeper) joined(r request, files []*os.File) (j container.Joined, rest [
 		if err != nil {
 			return j, nil, fmt.Errorf("sharing the processes of %s: %w", r.Processes, err)
 		}
-		descriptor, err := unix.PidfdOpen(first.snapshot().PID, 0)
-		if err != nil {
+		if j.Processes, err = handle(first.program.process); err != nil {
 			return j, nil, fmt.Errorf("sharing the processes of %s: %w", r.Processes, err)
 		}
-		j.Processes = os.NewFile(uintptr(descriptor), "processes")
 	}
 	return j, files[len(r.Namespaces):], nil
 }
 
+// reserve keeps a name for a container that is being started: a client that asks again, since the answer is late, must not
+// start another one.
+func (k *Keeper) reserve(id string) (release func(), err error) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if k.containers[id] != nil || k.starting[id] {
+		return nil, fmt.Errorf("there is a container %s already", id)
+	}
+	k.starting[id] = true
+	return func() {
+		k.mutex.Lock()
+		defer k.mutex.Unlock()
+		delete(k.starting, id)
+	}, nil
+}
+
 // start starts a container.
 func (k *Keeper) start(r request, files []*os.File) (*State, error) {
+	release, err := k.reserve(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	joined, _, err := k.joined(r, files)
 	if err != nil {
 		return nil, err
 	}
 	defer joined.Processes.Close()
-	if _, err := k.find(r.ID); err == nil {
-		return nil, fmt.Errorf("there is a container %s already", r.ID)
-	}
 	c := &kept{spec: *r.Spec, stdinOnce: r.StdinOnce, ended: make(chan struct{})}
 	over := make(chan struct{})
 	if c.log, err = newLog(r.Log, over); err != nil {
@@ -203,47 +213,60 @@ func (k *Keeper) start(r request, files []*os.File) (*State, error) {
 		c.log.close()
 		return nil, err
 	}
-	pid, ended, err := k.fork(*r.Spec, joined, streams.theirs)
+	c.program, err = k.fork(*r.Spec, joined, streams.theirs)
 	closeStreams(streams.theirs)
 	if err != nil {
 		closeAll(streams.ours)
 		c.log.close()
 		return nil, err
 	}
-	c.state = State{ID: r.ID, PID: pid, Started: time.Now()}
+	c.state = State{ID: r.ID, PID: c.program.process.Pid, Started: time.Now()}
 	k.mutex.Lock()
 	k.containers[r.ID] = c
 	k.mutex.Unlock()
-	go c.follow(ended, over, streams.copies)
+	go c.follow(over, streams.copies)
 	state := c.snapshot()
 	return &state, nil
 }
 
+// program is a program in a container.
+type program struct {
+	process *os.Process
+	ended   <-chan unix.WaitStatus
+	// members, if not nil, finds the processes of a container that does not end with its first one.
+	members *members
+}
+
 // fork starts a program in a container and returns when it has begun.
-func (k *Keeper) fork(spec container.Spec, joined container.Joined, streams container.Streams) (int, <-chan unix.WaitStatus, error) {
+func (k *Keeper) fork(spec container.Spec, joined container.Joined, streams container.Streams) (p program, err error) {
 	var starting *container.Starting
-	pid, ended, err := k.reaper.start(func() (process *os.Process, err error) {
+	p.process, p.ended, err = k.reaper.start(func() (process *os.Process, err error) {
 		if starting, err = container.Fork(spec, joined, streams); err != nil {
 			return nil, err
 		}
 		return starting.Process, nil
 	})
 	if err != nil {
-		return 0, nil, err
+		return p, err
 	}
-	if err := starting.Await(); err != nil {
-		_ = k.reaper.signal(pid, unix.SIGKILL)
-		<-ended
-		return 0, nil, err
+	if !spec.Enter && (spec.NodeProcesses || joined.Processes != nil) {
+		p.members, err = membersOf(p.process.Pid, spec.Cgroup) // it waits for Await, and so it is there
 	}
-	return pid, ended, nil
+	if err = errors.Join(err, starting.Await()); err != nil {
+		_ = signal(p.process, unix.SIGKILL)
+		<-p.ended
+		p.members.end()
+		return p, err
+	}
+	return p, nil
 }
 
 // follow notes the end of a container. Its log is complete by then: who reads it when the container has ended must find all.
-func (c *kept) follow(ended <-chan unix.WaitStatus, over chan<- struct{}, copies *sync.WaitGroup) {
-	status := <-ended
+func (c *kept) follow(over chan<- struct{}, copies *sync.WaitGroup) {
+	status := <-c.program.ended
+	c.program.members.end()
 	close(over)
-	// Its processes are gone with the first, and so are the writers of its streams, unless it shares processes with others.
+	// Its processes are gone, and so are the writers of its streams, unless the kernel can't end one.
 	complete := make(chan struct{})
 	go func() {
 		copies.Wait()
@@ -292,69 +315,21 @@ func outOfMemory(cgroup string) bool {
 	return false
 }
 
-// kill ends a container at once: with the first process of a namespace the kernel ends all. Where it shares its namespace,
-// those that descend from it are ended.
-func (k *Keeper) kill(c *kept) error {
-	pid := c.snapshot().PID
-	if !c.snapshot().Running() {
-		return nil
-	}
-	for _, child := range descendants(pid) {
-		_ = unix.Kill(child, unix.SIGKILL)
-	}
-	return k.reaper.signal(pid, unix.SIGKILL)
-}
-
-// descendants are the processes below one, as far as they have not been left by their parents.
-func descendants(ancestor int) []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	children := map[int][]int{}
-	for _, entry := range entries {
-		if pid, err := strconv.Atoi(entry.Name()); err == nil {
-			if parent, err := parentOf(pid); err == nil {
-				children[parent] = append(children[parent], pid)
-			}
-		}
-	}
-	below := slices.Clone(children[ancestor])
-	for i := 0; i < len(below); i++ {
-		below = append(below, children[below[i]]...)
-	}
-	return below
-}
-
-// parentOf reads /proc/PID/stat (proc(5)): the program's name, in parentheses, may hold anything.
-func parentOf(pid int) (int, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 2 {
-		return 0, fs.ErrInvalid
-	}
-	return strconv.Atoi(fields[1])
-}
-
 // run starts a program in a container, and tells how it ended. If who asked goes, it is killed.
 func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) error {
 	c, err := k.find(r.ID)
 	if err != nil {
 		return err
 	}
-	within := c.snapshot()
-	if !within.Running() {
+	if !c.snapshot().Running() {
 		return errors.New("the container does not run")
 	}
-	processes, err := unix.PidfdOpen(within.PID, 0)
+	processes, err := handle(c.program.process)
 	if err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}
-	joined := container.Joined{Processes: os.NewFile(uintptr(processes), "processes")}
-	defer joined.Processes.Close()
+	defer processes.Close()
+	joined := container.Joined{Processes: processes}
 	spec := *r.Spec
 	spec.Enter, spec.Cgroup = true, c.spec.Cgroup
 	var streams container.Streams
@@ -363,26 +338,24 @@ func (k *Keeper) run(connection *net.UnixConn, r request, files []*os.File) erro
 			*target, files = files[0], files[1:]
 		}
 	}
-	pid, ended, err := k.fork(spec, joined, streams)
+	p, err := k.fork(spec, joined, streams)
 	if err != nil {
 		return err
 	}
 	closeStreams(streams) // the program has its own; who reads from it must see its end
-	started := State{ID: r.ID, PID: pid, Started: time.Now()}
+	started := State{ID: r.ID, PID: p.process.Pid, Started: time.Now()}
 	if err := send(connection, answer{State: &started}); err != nil {
-		_ = k.reaper.signal(pid, unix.SIGKILL)
+		endTree(p.process)
 		return nil
 	}
 	done := make(chan struct{})
 	var status unix.WaitStatus
 	go func() {
-		status = <-ended
+		status = <-p.ended
 		close(done)
 	}()
 	if !waitFor(connection, done) {
-		for _, child := range append(descendants(pid), pid) {
-			_ = unix.Kill(child, unix.SIGKILL)
-		}
+		endTree(p.process)
 		<-done
 		return nil
 	}

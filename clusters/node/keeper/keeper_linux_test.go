@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ var shared = sync.OnceValues(func() (*keeper.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() { _ = keeper.New().Serve(listener) }()
+	go keeper.New().Serve(listener)
 	return &keeper.Client{Socket: socket}, nil
 })
 
@@ -273,6 +274,151 @@ func TestASignalReachesTheProgramAndKillEndsAll(t *testing.T) {
 	}
 }
 
+func TestAContainerIsStartedOnce(t *testing.T) {
+	c, ctx := client(t)
+	const callers = 8
+	results := make(chan error, callers)
+	s := keeper.Start{ID: t.Name(), Spec: shell(t, `exec sleep 779`), Log: filepath.Join(t.TempDir(), "log")}
+	for range callers {
+		go func() {
+			_, err := c.Start(ctx, s)
+			results <- err
+		}()
+	}
+	started := 0
+	for range callers {
+		if err := <-results; err == nil {
+			started++
+		} else if !strings.Contains(err.Error(), "already") {
+			t.Error(err)
+		}
+	}
+	await(ctx, t, "the program", func() bool { return running("sleep", "779") > 0 })
+	if found := running("sleep", "779"); started != 1 || found != 1 {
+		t.Errorf("%d of %d calls have started it, and %d processes run", started, callers, found)
+	}
+	if err := c.Kill(ctx, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	wait(ctx, t, c, s.ID)
+	if err := c.Forget(ctx, s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingOfAContainerIsLeftWhereProcessesAreShared(t *testing.T) {
+	c, ctx := client(t)
+	first, _ := start(ctx, t, c, `exec sleep 780`, func(s *keeper.Start) { s.ID += "-first" })
+	other, log := start(ctx, t, c, `(setsid sleep 781 &); echo ready; exec sleep 782`, func(s *keeper.Start) {
+		s.ID, s.Processes = s.ID+"-other", first
+	})
+	await(ctx, t, "the other container", func() bool { return contains(log, "ready") && running("sleep", "781") == 1 })
+	for name, test := range map[string]struct {
+		last   string
+		kill   bool
+		shares func(*keeper.Start)
+	}{
+		"killed":   {"exec sleep 784", true, func(s *keeper.Start) { s.Processes = first }},
+		"ended":    {"sleep 0.1; exit 3", false, func(s *keeper.Start) { s.Processes = first }},
+		"the node": {"exec sleep 784", true, func(s *keeper.Start) { s.Spec.NodeProcesses = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The daemon's parent is the first process of the namespace, that of another container.
+			script := `(setsid sleep 783 > /dev/null 2>&1 &); echo ready; ` + test.last
+			id, log := start(ctx, t, c, script, test.shares)
+			await(ctx, t, "the container", func() bool { return contains(log, "ready") })
+			if test.kill {
+				await(ctx, t, "the daemon", func() bool { return running("sleep", "783") == 1 })
+				if err := c.Kill(ctx, id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wait(ctx, t, c, id)
+			if left := running("sleep", "783"); left != 0 {
+				t.Errorf("%d processes of it are left", left)
+			}
+		})
+	}
+	for _, id := range []string{first, other} {
+		states, err := c.List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(states, func(s keeper.State) bool { return s.ID == id && s.Running() }) {
+			t.Errorf("%s does not run any more", id)
+		}
+	}
+	if found := running("sleep", "781"); found != 1 {
+		t.Errorf("%d processes of another container's daemon run", found)
+	}
+}
+
+// Here a process has left all by which it could be found but the control group: its parent, and the container's
+// processes and mounts.
+func TestNothingIsLeftInAControlGroup(t *testing.T) {
+	group := nodetest.Group(t)
+	c, ctx := client(t)
+	first, _ := start(ctx, t, c, `exec sleep 786`, func(s *keeper.Start) { s.ID += "-first" })
+	id, log := start(ctx, t, c, `unshare --mount setsid sleep 787 & echo ready; exec sleep 788`, func(s *keeper.Start) {
+		s.Processes, s.Spec.Cgroup = first, group
+		s.Spec.Capabilities = append(slices.Clone(container.Unprivileged), "SYS_ADMIN")
+	})
+	await(ctx, t, "the container", func() bool { return contains(log, "ready") && running("sleep", "787") == 1 })
+	if err := c.Kill(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	wait(ctx, t, c, id)
+	await(ctx, t, "the end of what has left the container", func() bool { return running("sleep", "787") == 0 })
+	if found := running("sleep", "786"); found != 1 {
+		t.Errorf("%d processes of another container run", found)
+	}
+}
+
+func TestASignalReachesNoOtherProcessOfTheSameNumber(t *testing.T) {
+	c, ctx := client(t)
+	id, _ := start(ctx, t, c, `exit 0`)
+	before := wait(ctx, t, c, id)
+	for attempt := 0; ; attempt++ {
+		// The kernel gives the next number to the next process or thread. (proc_sys_kernel(5))
+		last := strconv.Itoa(before.PID - 1)
+		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(last), 0); err != nil {
+			t.Fatal(err)
+		}
+		other := fmt.Sprint(t.Name(), "-", attempt)
+		start(ctx, t, c, `exec sleep 785`, func(s *keeper.Start) { s.ID = other })
+		states, err := c.List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(states, func(s keeper.State) bool { return s.ID == other })
+		if states[at].PID != before.PID {
+			continue
+		}
+		for _, end := range []func() error{
+			func() error { return c.Signal(ctx, id, unix.SIGKILL) }, func() error { return c.Kill(ctx, id) },
+		} {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := c.Run(ctx, other, shell(t, `kill -0 1`), container.Streams{}); err != nil {
+			t.Errorf("the other container was reached: %v", err)
+		}
+		return
+	}
+}
+
+// running counts the processes with these arguments.
+func running(arguments ...string) (count int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		if line, err := os.ReadFile(file); err == nil && string(line) == strings.Join(arguments, "\x00")+"\x00" {
+			count++
+		}
+	}
+	return count
+}
+
 func TestOrphansAreBuried(t *testing.T) {
 	c, ctx := client(t)
 	// A Pod whose containers share processes: what one leaves behind has nobody but the first process.
@@ -329,22 +475,12 @@ func TestAProgramEndsWithWhoAskedForIt(t *testing.T) {
 		_, err := c.Run(short, id, shell(t, `sleep 777 & sleep 777`), container.Streams{})
 		ended <- err
 	}()
-	sleepers := func() int {
-		count := 0
-		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-		for _, file := range files {
-			if line, err := os.ReadFile(file); err == nil && string(line) == "sleep\x00777\x00" {
-				count++
-			}
-		}
-		return count
-	}
-	await(ctx, t, "the programs", func() bool { return sleepers() == 2 })
+	await(ctx, t, "the programs", func() bool { return running("sleep", "777") == 2 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	await(ctx, t, "the end of the programs", func() bool { return sleepers() == 0 })
+	await(ctx, t, "the end of the programs", func() bool { return running("sleep", "777") == 0 })
 }
 
 func TestWhoIsAttachedHearsAndIsHeard(t *testing.T) {

@@ -9,4 +9,4 @@ import (
 	"lva.io/operators/clusters/node/nodetest"
 )
 
-func TestMain(m *testing.M) { nodetest.Inside(m) }
+func TestMain(m *testing.M) { nodetest.InsideGroup(m) }

@@ -6,7 +6,7 @@ package keeper
 import (
 	"errors"
 	"os"
-	"os/signal"
+	ossignal "os/signal"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +22,7 @@ type reaper struct {
 func newReaper() *reaper {
 	r := &reaper{ended: map[int]chan<- unix.WaitStatus{}}
 	died := make(chan os.Signal, 1)
-	signal.Notify(died, unix.SIGCHLD)
+	ossignal.Notify(died, unix.SIGCHLD)
 	go func() {
 		for range died {
 			r.bury()
@@ -31,19 +31,18 @@ func newReaper() *reaper {
 	return r
 }
 
-// start starts a child. Its end is told once. Nobody is buried meanwhile, so that it is not missed.
-func (r *reaper) start(start func() (*os.Process, error)) (pid int, ended <-chan unix.WaitStatus, err error) {
+// start starts a child. Its end is told once. Nobody is buried meanwhile, so that it is not missed. Of the process, only its
+// handle may be used (Signal, WithHandle): its number may be another's once it has ended.
+func (r *reaper) start(start func() (*os.Process, error)) (*os.Process, <-chan unix.WaitStatus, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	process, err := start()
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
-	pid = process.Pid
-	_ = process.Release()
 	status := make(chan unix.WaitStatus, 1)
-	r.ended[pid] = status
-	return pid, status, nil
+	r.ended[process.Pid] = status
+	return process, status, nil
 }
 
 // bury waits for all who have ended. One signal may stand for several.
@@ -65,12 +64,10 @@ func (r *reaper) bury() {
 	}
 }
 
-// signal sends a signal to a child, unless it has been buried: its number may be another's.
-func (r *reaper) signal(pid int, signal unix.Signal) error {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if _, alive := r.ended[pid]; !alive {
-		return nil
+// signal sends a signal to a process unless it has ended.
+func signal(process *os.Process, number unix.Signal) error {
+	if err := process.Signal(number); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
 	}
-	return unix.Kill(pid, signal)
+	return nil
 }

@@ -34,7 +34,7 @@ const patience = 500 * time.Millisecond
 func (k *Keeper) Supervise(ctx context.Context, p Program) error {
 	for ctx.Err() == nil {
 		started := time.Now()
-		pid, ended, err := k.reaper.start(func() (*os.Process, error) {
+		process, ended, err := k.reaper.start(func() (*os.Process, error) {
 			cmd := &exec.Cmd{
 				Path: p.Path, Args: p.Args, Env: p.Env, Dir: "/", Stdout: p.Log, Stderr: p.Log, ExtraFiles: p.Files,
 				SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
@@ -49,7 +49,7 @@ func (k *Keeper) Supervise(ctx context.Context, p Program) error {
 		case status := <-ended:
 			fmt.Fprintf(p.Log, "%s: %s has ended (%s) and is started again\n", time.Now().UTC().Format(time.RFC3339), p.Name, words(status))
 		case <-ctx.Done():
-			_ = k.reaper.signal(pid, syscall.SIGKILL)
+			_ = signal(process, unix.SIGKILL)
 			<-ended
 			return nil
 		}

@@ -191,14 +191,7 @@ var dialer = net.Dialer{Timeout: 10 * time.Second}
 const quiet = 120 * time.Second
 
 func (p *Ports) accept(listener net.Listener, inside string) {
-	for {
-		connection, err := listener.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			continue // one that went away before we got to it
-		}
+	relay.Each(listener.Accept, func(connection net.Conn) {
 		p.work.Go(func() {
 			pod, err := dialer.DialContext(p.ctx, "tcp4", inside)
 			if err != nil {
@@ -207,7 +200,7 @@ func (p *Ports) accept(listener net.Listener, inside string) {
 			}
 			relay.Join(p.ctx, connection, pod)
 		})
-	}
+	})
 }
 
 // String lists the ports that are open.

@@ -23,26 +23,35 @@ import (
 
 // Inside is to be called by TestMain, and does not return. The tests run in namespaces as a node has them, as its first process: as
 // root with many ids, and as an ordinary user with one. They see the machine's files, and have a /tmp of their own.
-func Inside(m *testing.M) {
+func Inside(m *testing.M) { enterAndRun(m, false) }
+
+// InsideGroup is Inside, and root's tests may have control groups (Group).
+func InsideGroup(m *testing.M) { enterAndRun(m, true) }
+
+func enterAndRun(m *testing.M, inGroup bool) {
 	container.Main()
 	if os.Getenv(inside) != "" {
 		os.Exit(runInside(m))
 	}
-	if err := enter(); err != nil {
+	if err := enter(inGroup); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func enter() error {
+func enter(inGroup bool) error {
 	// Who may not make namespaces has no node, which other tests are about.
 	if os.Getuid() != 0 {
 		fmt.Println("# as an ordinary user with one id")
 		return first(namespace.Choose().Alone())
 	}
 	fmt.Println("# as root")
-	if err := first(namespace.Choose()); err != nil {
+	run := first
+	if inGroup {
+		run = firstInGroup
+	}
+	if err := run(namespace.Choose()); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "nodetest-")
@@ -56,10 +65,27 @@ func enter() error {
 	return again(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, "TMPDIR="+dir, "HOME="+dir)
 }
 
-func first(mapping namespace.Mapping) error {
-	cmd, err := namespace.Start(namespace.Command{
-		Path: "/proc/self/exe", Args: arguments(), Env: append(os.Environ(), inside+"=yes"), Mapping: mapping, Stdout: os.Stdout, Stderr: os.Stderr,
-	})
+func first(mapping namespace.Mapping) error { return start(namespace.Command{Mapping: mapping}) }
+
+func firstInGroup(mapping namespace.Mapping) (err error) {
+	group, err := makeGroup(mapping)
+	if group == nil || err != nil {
+		return errors.Join(err, first(mapping))
+	}
+	defer func() { err = errors.Join(err, group.Remove()) }()
+	folder, err := os.Open(group.Programs())
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return start(namespace.Command{Mapping: mapping, Cgroup: folder, Env: []string{groupVariable + "=" + group.Dir}})
+}
+
+// start runs the tests as the first process of namespaces. The command has what is not the same for all.
+func start(c namespace.Command) error {
+	c.Path, c.Args, c.Stdout, c.Stderr = "/proc/self/exe", arguments(), os.Stdout, os.Stderr
+	c.Env = append(append(os.Environ(), inside+"=yes"), c.Env...)
+	cmd, err := namespace.Start(c)
 	if err != nil {
 		return err
 	}

@@ -111,26 +111,29 @@ func (n *names) serve(ctx context.Context, machine Machine) {
 	work.Go(func() { n.connections(ctx, machine) })
 	free := make(chan struct{}, mostQuestions)
 	packet := make([]byte, 1<<16)
-	for {
-		size, from, err := n.packets.ReadFrom(packet)
-		if errors.Is(err, net.ErrClosed) {
+	type datagram struct {
+		from net.Addr
+		size int
+	}
+	relay.Each(func() (d datagram, err error) {
+		d.size, d.from, err = n.packets.ReadFrom(packet)
+		return d, err
+	}, func(d datagram) {
+		if d.size < headerSize {
 			return
 		}
-		if err != nil || size < headerSize {
-			continue
-		}
-		question := bytes.Clone(packet[:size])
+		question := bytes.Clone(packet[:d.size])
 		select {
 		case free <- struct{}{}:
 		default:
-			_, _ = n.packets.WriteTo(failure(question), from)
-			continue
+			_, _ = n.packets.WriteTo(failure(question), d.from)
+			return
 		}
 		work.Go(func() {
 			defer func() { <-free }()
-			_, _ = n.packets.WriteTo(ask(ctx, machine, question), from)
+			_, _ = n.packets.WriteTo(ask(ctx, machine, question), d.from)
 		})
-	}
+	})
 }
 
 // ask asks the machine's name servers, one after the other.
@@ -172,14 +175,7 @@ func askOne(ctx context.Context, server net.Conn, question []byte) ([]byte, erro
 func (n *names) connections(ctx context.Context, machine Machine) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	for {
-		connection, err := n.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue
-		}
+	relay.Each(n.listener.Accept, func(connection net.Conn) {
 		work.Go(func() {
 			for i := range mostServers {
 				if server, err := machine.DialContext(ctx, "tcp", Resolver+":"+strconv.Itoa(i)); err == nil {
@@ -189,7 +185,7 @@ func (n *names) connections(ctx context.Context, machine Machine) {
 			}
 			relay.Refuse(connection)
 		})
-	}
+	})
 }
 
 // headerSize is the size of the header of a message of DNS (RFC 1035, 4.1.1): its number, flags, and how many entries of each kind follow.

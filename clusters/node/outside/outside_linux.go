@@ -99,16 +99,9 @@ type way struct {
 
 func (w *way) connections(ctx context.Context, listener net.Listener) {
 	defer w.work.Wait()
-	for {
-		connection, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // one that went away before we got to it
-		}
+	relay.Each(listener.Accept, func(connection net.Conn) {
 		w.work.Go(func() { w.connect(ctx, connection) })
-	}
+	})
 }
 
 // connect carries a connection. Its own address is the one that the Pod wanted.
@@ -136,17 +129,17 @@ func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	packet, control := make([]byte, 1<<16), make([]byte, 256)
-	for {
-		n, controlled, _, from, err := socket.ReadMsgUDPAddrPort(packet, control)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue
-		}
-		f := flow{from, meant(control[:controlled])}
+	type datagram struct {
+		from             netip.AddrPort
+		size, controlled int
+	}
+	relay.Each(func() (d datagram, err error) {
+		d.size, d.controlled, _, d.from, err = socket.ReadMsgUDPAddrPort(packet, control)
+		return d, err
+	}, func(d datagram) {
+		f := flow{d.from, meant(control[:d.controlled])}
 		if isInside(f.to.Addr()) {
-			continue
+			return
 		}
 		w.mutex.Lock()
 		begun, known := w.flows[f]
@@ -162,10 +155,10 @@ func (w *way) datagrams(ctx context.Context, socket *net.UDPConn) {
 		}
 		w.mutex.Unlock()
 		select {
-		case begun <- append([]byte(nil), packet[:n]...):
+		case begun <- append([]byte(nil), packet[:d.size]...):
 		default: // too many of them: datagrams may be lost
 		}
-	}
+	})
 }
 
 // mostFlows bounds how many sockets Pods can make the agent have.

@@ -6,7 +6,6 @@ package relay
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -64,17 +63,11 @@ func JoinPackets(ctx context.Context, one, other net.Conn, quiet time.Duration) 
 
 func carryPackets(to, from net.Conn, over *time.Timer, quiet time.Duration) {
 	packet := make([]byte, largest)
-	for {
-		n, err := from.Read(packet)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // the peer says that nobody listens there: somebody may, later
-		}
+	// The peer may say that no program listens there: one may, later.
+	Each(func() (int, error) { return from.Read(packet) }, func(n int) {
 		over.Reset(quiet)
 		_, _ = to.Write(packet[:n]) // a datagram may be lost
-	}
+	})
 }
 
 // Packets carries what comes to a socket to others, one for each peer that it comes from, and what they answer back. It returns when the
@@ -88,19 +81,19 @@ func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, di
 	var mutex sync.Mutex
 	peers := map[string]*peer{}
 	packet := make([]byte, largest)
-	for {
-		n, from, err := socket.ReadFrom(packet)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // a peer does not listen for the answer
-		}
-		name := from.String()
+	type datagram struct {
+		from net.Addr
+		size int
+	}
+	Each(func() (d datagram, err error) {
+		d.size, d.from, err = socket.ReadFrom(packet)
+		return d, err
+	}, func(d datagram) {
+		name := d.from.String()
 		mutex.Lock()
 		known := peers[name]
 		if known == nil && len(peers) < mostPeers {
-			known = &peer{PacketConn: socket, address: from, heard: make(chan []byte, 16), closed: make(chan struct{})}
+			known = &peer{PacketConn: socket, address: d.from, heard: make(chan []byte, 16), closed: make(chan struct{})}
 			peers[name] = known
 			work.Go(func() {
 				if other, err := dial(ctx); err == nil {
@@ -113,9 +106,9 @@ func Packets(ctx context.Context, socket net.PacketConn, quiet time.Duration, di
 		}
 		mutex.Unlock()
 		if known != nil {
-			known.hear(bytes.Clone(packet[:n]))
+			known.hear(bytes.Clone(packet[:d.size]))
 		}
-	}
+	})
 }
 
 // mostPeers bounds how many conversations there are at once at one socket.

@@ -187,3 +187,57 @@ func TestPackets(t *testing.T) {
 	socket.Close()
 	await(t, over)
 }
+
+// failing counts how often a socket is asked that fails at once. Its deadline has passed.
+type failing struct {
+	net.PacketConn
+	asked atomic.Int64
+}
+
+func (f *failing) ReadFrom(into []byte) (int, net.Addr, error) {
+	f.asked.Add(1)
+	return f.PacketConn.ReadFrom(into)
+}
+
+func TestALastingErrorKeepsNoProcessorBusy(t *testing.T) {
+	t.Parallel()
+	address, _ := echo(t)
+	packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := &failing{PacketConn: packets}
+	if err := socket.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		Packets(t.Context(), socket, patience, func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "udp4", address)
+		})
+	}()
+	const span, most = 200 * time.Millisecond, 50
+	<-time.After(span)
+	if asked := socket.asked.Load(); asked == 0 || asked > most {
+		t.Errorf("in %s it was tried %d times", span, asked)
+	}
+	if err := socket.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.Dial("udp4", socket.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_ = client.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(client, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 10)
+	if n, err := client.Read(answer); err != nil || string(answer[:n]) != "hello" {
+		t.Errorf("after the error the answer is %q, %v", answer[:n], err)
+	}
+	socket.Close()
+	await(t, over)
+}

@@ -41,10 +41,11 @@ func New(images, layers, containers string) (*Store, error) {
 	return s, err
 }
 
-// overlays tries overlayfs.
+// overlays tries overlayfs. An agent that was killed may have left its folder.
 func (s *Store) overlays() (can bool, err error) {
-	dir, err := os.MkdirTemp(s.Containers, ".try-")
-	if err != nil {
+	dir := filepath.Join(s.Containers, ".try")
+	_ = unix.Unmount(filepath.Join(dir, "merged"), unix.MNT_DETACH)
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
 		return false, fmt.Errorf("trying overlayfs: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

@@ -147,6 +147,47 @@ func TestAnUpperLayerCoversAndRemoves(t *testing.T) {
 	})
 }
 
+func TestALinkOfALowerLayerLeadsNowhere(t *testing.T) {
+	ways(t, func(t *testing.T, s *Store) {
+		t.Helper()
+		outside := t.TempDir()
+		if err := os.Chmod(outside, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(outside, "victim"), []byte("safe"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		link := func(name string) tar.Header {
+			return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: outside}
+		}
+		i := image(t, s, `{}`,
+			layer(t, link("written"), link("removed"), link("replaced"), link("hidden"), link("folder")),
+			layer(t, file("written/new", "x"), file("removed/.wh.victim", ""), file("replaced/victim", "x"), file("hidden/.wh..wh..opq", ""),
+				tar.Header{Typeflag: tar.TypeDir, Name: "folder/", Mode: 0o700}))
+		root, err := s.Prepare("c", i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(t, root, func(dir string) {
+			for _, name := range []string{"written", "removed", "replaced", "hidden", "folder"} {
+				if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || !info.IsDir() {
+					t.Errorf("%s of the upper layer is no folder: %v, %v", name, info, err)
+				}
+			}
+		})
+		entries, err := os.ReadDir(outside)
+		if err != nil || len(entries) != 1 {
+			t.Errorf("outside of the container there are %v, %v", entries, err)
+		}
+		if content, err := os.ReadFile(filepath.Join(outside, "victim")); err != nil || string(content) != "safe" {
+			t.Errorf("the file outside is %q, %v", content, err)
+		}
+		if info, err := os.Stat(outside); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("the folder outside has the mode %v, %v", info.Mode(), err)
+		}
+	})
+}
+
 func TestWhatAContainerWritesIsItsOwn(t *testing.T) {
 	ways(t, func(t *testing.T, s *Store) {
 		t.Helper()
@@ -308,6 +349,28 @@ func TestADamagedStoreSaysSo(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(s.Layers, "*[0-9a-f]")); len(left) > 0 {
 			t.Errorf("%s: there is %v", name, left)
 		}
+	}
+}
+
+func TestTheNextAgentTriesOverlaysAgain(t *testing.T) {
+	s := newStore(t)
+	try := filepath.Join(s.Containers, ".try")
+	if err := os.MkdirAll(filepath.Join(try, "merged"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The agent was killed while the filesystem was mounted. Any filesystem keeps its folder from being removed.
+	if err := unix.Mount("tmpfs", filepath.Join(try, "merged"), "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	next, err := New(s.Images, s.Layers, s.Containers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Copies() != s.Copies() {
+		t.Errorf("that containers have copies is %v, and was %v", next.Copies(), s.Copies())
+	}
+	if left, err := os.ReadDir(s.Containers); err != nil || len(left) > 0 {
+		t.Errorf("there is %v, %v", left, err)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -238,13 +237,20 @@ func (u *unpacker) finish() error {
 	return nil
 }
 
-// copyLayer lays a copy of an unpacked layer over a folder.
+// copyLayer lays a copy of an unpacked layer over a folder. Like overlayfs, it replaces whatever a lower layer has in the place of a
+// folder: a link there leads wherever its image says.
 func copyLayer(layer, target string) error {
-	return filepath.WalkDir(layer, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		below, err := filepath.Rel(layer, name)
+	from, err := os.OpenRoot(layer)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenRoot(target)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return fs.WalkDir(from.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -252,64 +258,86 @@ func copyLayer(layer, target string) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(target, below)
-		stat, _ := info.Sys().(*syscall.Stat_t)
-		if !entry.IsDir() {
-			if err := os.RemoveAll(to); err != nil {
-				return err
-			}
+		if err := cover(from, to, name, info); err != nil {
+			return err
 		}
 		switch {
 		case entry.IsDir():
-			if err := clearOpaque(name, to); err != nil {
-				return err
-			}
-			if err := os.MkdirAll(to, 0o755); err != nil {
-				return err
-			}
+			err = to.MkdirAll(name, 0o755)
 		case info.Mode()&fs.ModeSymlink != 0:
-			link, err := os.Readlink(name)
-			if err != nil {
-				return err
-			}
-			if err := os.Symlink(link, to); err != nil {
-				return err
+			var link string
+			if link, err = from.Readlink(name); err == nil {
+				err = to.Symlink(link, name)
 			}
 		case info.Mode().IsRegular():
-			if err := copyFile(name, to, info.Mode()); err != nil {
-				return err
-			}
+			err = copyFile(from, to, name, info.Mode())
 		default:
 			return nil // a mark that something is gone, and it is
 		}
-		if stat != nil {
-			if err := os.Lchown(to, int(stat.Uid), int(stat.Gid)); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EPERM) {
+		if err != nil {
+			return err
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			err := to.Lchown(name, int(stat.Uid), int(stat.Gid))
+			if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EPERM) {
 				return err
 			}
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			return nil
 		}
-		return os.Chmod(to, info.Mode())
+		return to.Chmod(name, info.Mode())
 	})
 }
 
-// clearOpaque removes what lower layers have in a folder that hides it.
-func clearOpaque(layer, target string) error {
-	value := make([]byte, 1)
-	if n, err := unix.Getxattr(layer, "user.overlay.opaque", value); err != nil || n != 1 || value[0] != 'y' {
-		return nil //nolint:nilerr // it has no such mark
+// cover removes what lower layers have at a name, unless both they and this layer have a folder there. One that is marked hides what is
+// in theirs.
+func cover(from, to *os.Root, name string, info fs.FileInfo) error {
+	there, err := to.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return os.RemoveAll(target)
+	if err != nil {
+		return err
+	}
+	if !there.IsDir() || !info.IsDir() {
+		return to.RemoveAll(name)
+	}
+	opaque, err := isOpaque(from, name)
+	if err != nil || !opaque {
+		return err
+	}
+	entries, err := fs.ReadDir(to.FS(), name)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := to.RemoveAll(path.Join(name, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func copyFile(from, to string, mode fs.FileMode) error {
-	source, err := os.Open(from)
+// isOpaque reports whether a folder hides those of lower layers.
+func isOpaque(layer *os.Root, name string) (bool, error) {
+	folder, err := layer.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer folder.Close()
+	value := make([]byte, 1)
+	n, err := unix.Fgetxattr(int(folder.Fd()), "user.overlay.opaque", value)
+	return err == nil && n == 1 && value[0] == 'y', nil // an error: it has no such mark
+}
+
+func copyFile(from, to *os.Root, name string, mode fs.FileMode) error {
+	source, err := from.Open(name)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode.Perm()|0o200)
+	target, err := to.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode.Perm()|0o200)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+
+	"lva.io/operators/clusters/process/pid"
 )
 
 // From linux/prctl.h, as in golang.org/x/sys/unix, which would have us wait for reflection.
@@ -42,7 +44,7 @@ func init() {
 type supervisor struct {
 	mode    Mode
 	owner   int // the descriptor of the connection to it
-	program int // its number
+	program pid.Handle
 	ending  sync.Once
 }
 
@@ -57,11 +59,12 @@ func (s *supervisor) run(program Program) {
 		}
 	}
 	descriptor := -1
-	var err error
-	if s.program, err = s.start(program, &descriptor); err != nil {
+	started, err := s.start(program, &descriptor)
+	if err != nil {
 		s.tell(Message{Failed, number(err)}, nil)
 		return
 	}
+	s.program, _ = pid.Open(started) // before we wait for it, after which its number may be another's
 	var rights []byte
 	if descriptor >= 0 {
 		rights = syscall.UnixRights(descriptor)
@@ -75,7 +78,7 @@ func (s *supervisor) run(program Program) {
 		case err == syscall.EINTR:
 		case err != nil: // no child is left, so no descendant is: an orphan would be our child
 			return
-		case ended == s.program:
+		case ended == started:
 			s.tell(Message{Ended, uint32(status)}, nil)
 			s.end()
 		}
@@ -132,7 +135,7 @@ func (s *supervisor) obey(signals <-chan os.Signal) {
 	for number := range signals {
 		switch number {
 		case syscall.SIGTERM:
-			_ = syscall.Kill(-s.program, syscall.SIGTERM)
+			s.program.SignalGroup(syscall.SIGTERM)
 		case End:
 			s.end()
 		}

@@ -25,7 +25,6 @@ import (
 	"lva.io/operators/labs/10-informer/internal/generated/clientset/versioned"
 	"lva.io/operators/labs/10-informer/internal/generated/clientset/versioned/scheme"
 	"lva.io/operators/labs/10-informer/internal/generated/informers/externalversions"
-	"lva.io/operators/labs/10-informer/internal/keyfile"
 )
 
 // options are the flags.
@@ -33,13 +32,18 @@ type options struct {
 	kubeconfig string
 	file       string
 	resync     time.Duration
+	status     bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "file that leads to the cluster; empty: the account of the Pod")
-	flag.StringVar(&o.file, "authorized-keys", "authorized_keys", "file that is kept right; its folder must be there")
-	flag.DurationVar(&o.resync, "resync", time.Minute, "how often the file is looked at although no object has changed")
+	flag.StringVar(&o.file, "authorized-keys", "authorized_keys",
+		"file that is kept right; its folder must be there; empty: none")
+	flag.DurationVar(&o.resync, "resync", time.Minute,
+		"how often the file is looked at although no object has changed; 0: never")
+	flag.BoolVar(&o.status, "write-status", true,
+		"write the status of AuthorizedKeys; one program of a cluster is enough for that")
 	klog.InitFlags(nil)
 	flag.Parse()
 	// Kubernetes asks a program to end with SIGTERM, and Ctrl-C does with SIGINT.
@@ -66,13 +70,19 @@ func run(ctx context.Context, o options) error {
 	}
 	defer end()
 
-	// TODO(lab): 11. How often does the informer tell its handlers of all objects again? 0 is never.
-	factory := externalversions.NewSharedInformerFactory(client, 0)
-	path, err := filepath.Abs(o.file) // so that the log says which file it is
-	if err != nil {
-		return fmt.Errorf("find the file of the authorized keys: %w", err)
+	options := controller.Options{Resync: o.resync, WriteStatus: o.status}
+	if o.file != "" {
+		if options.File.Path, err = filepath.Abs(o.file); err != nil { // so that the log says which file it is
+			return fmt.Errorf("find the file of the authorized keys: %w", err)
+		}
+		if err := options.File.RemoveLeftovers(); err != nil {
+			return err
+		}
 	}
-	c, err := controller.New(client, factory.Node().V1alpha1().AuthorizedKeys(), recorder, keyfile.File{Path: path})
+	// The factory has one informer for each kind, however many ask for it. 0: it does not tell of all objects again and
+	// again. The controller looks at the file by itself.
+	factory := externalversions.NewSharedInformerFactory(client, 0)
+	c, err := controller.New(client, factory.Node().V1alpha1().AuthorizedKeys(), recorder, options)
 	if err != nil {
 		return err
 	}
@@ -82,7 +92,8 @@ func run(ctx context.Context, o options) error {
 	// Shutdown waits for the informers, and those for the end of the context: whatever ends Run, also a panic, ends them first.
 	defer factory.Shutdown()
 	defer cancel()
-	return c.Run(ctx)
+	c.Run(ctx)
+	return nil
 }
 
 // record is the way to record Events of AuthorizedKeys.

@@ -20,7 +20,7 @@ import (
 
 func restart() types.Feature {
 	return features.New("right after a restart").
-		Assess("what changed while it was away is mended", check.Assess(assess(func(v visit) {
+		Assess("what changed while it was away is corrected", check.Assess(assess(func(v visit) {
 			for _, name := range []string{"pear-1", "pear-2", "pear-3"} {
 				v.Make(name, "pear")
 			}

@@ -127,6 +127,7 @@ func backsOff() types.Feature {
 const (
 	settled            = "Settled"
 	freezerUnavailable = "FreezerUnavailable"
+	freezerRefused     = "FreezerRefused"
 )
 
 func condition() types.Feature {
@@ -135,7 +136,7 @@ func condition() types.Feature {
 		v.settled(patience, "when the ingredients of jasmine are taken", o, metav1.ConditionTrue)
 		v.arm(whole(faults.Unavailable)...)
 		v.change(o, `{"spec":{"topping":["cream","nuts"]}}`)
-		v.settled(patience, "while nuts can't be taken, since the freezer answers 503", o, metav1.ConditionFalse)
+		v.settled(patience, "while nuts can't be taken, since the freezer answers 503", o, metav1.ConditionFalse, freezerUnavailable)
 		v.disarm()
 		v.settled(outagePatience, "when the freezer is back and nuts are taken", o, metav1.ConditionTrue)
 		if out := v.account(o).Out(); !slices.Contains(out, "topping nuts") {
@@ -145,7 +146,7 @@ func condition() types.Feature {
 		// An icecream that does not go is one that somebody looks at.
 		v.arm(whole(faults.Unavailable)...)
 		v.delete(o)
-		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503", o, metav1.ConditionFalse)
+		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503", o, metav1.ConditionFalse, freezerUnavailable)
 		v.disarm()
 	})
 }
@@ -159,7 +160,7 @@ func (v visit) scarce(o order) {
 		v.move(fmt.Sprintf("banquet-%d", n), freezer.Out, truffle)
 	}
 	v.change(o, `{"spec":{"topping":["cream","nuts","truffle"]}}`)
-	v.settled(patience, "while no truffle can be taken, since the freezer has none left", o, metav1.ConditionFalse)
+	v.settled(patience, "while no truffle can be taken, since the freezer has none left", o, metav1.ConditionFalse, freezerRefused)
 	v.move("banquet-leftover", freezer.In, truffle)
 	v.has("when somebody has returned a truffle, it is taken", outagePatience, o, "flavour "+o.name, "topping cream", "topping nuts",
 		"topping truffle")
@@ -173,19 +174,19 @@ func (v visit) move(id, direction string, what freezer.Ingredient) {
 	v.OK(v.t, "asking the freezer for "+story.Say(what), err)
 }
 
-// settled waits until the condition has this status, about the spec as it is now.
-func (v visit) settled(patience time.Duration, when string, o order, status metav1.ConditionStatus) {
+// settled waits until the condition has this status, about the spec as it is now, and the reason, if one is given.
+func (v visit) settled(patience time.Duration, when string, o order, status metav1.ConditionStatus, reason ...string) {
 	v.t.Helper()
 	object, err := v.Client.Get(v.ctx, o.name, metav1.GetOptions{}) // our own watch may not know the generation yet
 	v.OK(v.t, "reading an icecream", err)
 	place := fmt.Sprintf("in the condition Settled of %s, ", o.name)
-	expected := when + ": " + place + settledIs(status, view(object)).Expected()
+	expected := when + ": " + place + settledIs(status, view(object), reason...).Expected()
 	v.until(expected, patience, func() (string, bool) {
 		now, there := v.find(o)
 		if !there {
 			return o.name + " is gone", false
 		}
-		fields := settledIs(status, now)
+		fields := settledIs(status, now, reason...)
 		if meta.FindStatusCondition(now.conditions, settled) == nil {
 			return o.name + " has no condition of the type Settled", false
 		}
@@ -193,8 +194,8 @@ func (v visit) settled(patience time.Duration, when string, o order, status meta
 	})
 }
 
-// settledIs compares the condition of an icecream, as it is now, with how it should be.
-func settledIs(status metav1.ConditionStatus, now order) compare.Fields {
+// settledIs compares the condition of an icecream, as it is now, with how it should be. There is a reason if it is False.
+func settledIs(status metav1.ConditionStatus, now order, reason ...string) compare.Fields {
 	c := meta.FindStatusCondition(now.conditions, settled)
 	if c == nil {
 		c = &metav1.Condition{}
@@ -204,8 +205,8 @@ func settledIs(status metav1.ConditionStatus, now order) compare.Fields {
 		observed = &c.ObservedGeneration
 	}
 	fields := compare.Fields{compare.Is("status", status, &c.Status), compare.Is("observedGeneration", now.generation, observed)}
-	if status == metav1.ConditionFalse {
-		fields = append(fields, compare.Is("reason", freezerUnavailable, &c.Reason), compare.Given("message", c.Message))
+	for _, reason := range reason {
+		fields = append(fields, compare.Is("reason", reason, &c.Reason), compare.Given("message", c.Message))
 	}
 	return fields
 }

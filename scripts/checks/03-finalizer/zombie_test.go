@@ -106,7 +106,10 @@ func (v visit) rescue(name, finalizer, expected string, good func(exit int, left
 	if errors.Is(err, fs.ErrNotExist) {
 		v.Fail(v.t, expected, "there is no such file in the submission", "none")
 	}
-	v.OK(v.t, "running "+rescueFile, err)
+	hindered, is := errors.AsType[*check.ScriptError](err)
+	if !is {
+		v.OK(v.t, "running "+rescueFile, err)
+	}
 	writes := v.Audit.Since(began, v.Audit.By(rescuer).And(audit.Writes, func(e audit.Event) bool { return e.Code < 300 }))
 	var evidence []string
 	for _, e := range writes {
@@ -114,6 +117,9 @@ func (v visit) rescue(name, finalizer, expected string, good func(exit int, left
 	}
 	for line := range strings.Lines(strings.TrimSpace(output)) {
 		evidence = append(evidence, "it printed: "+strings.TrimSpace(line))
+	}
+	if hindered != nil {
+		v.Fail(v.t, expected, hindered.Observed, evidence...)
 	}
 	evidence = append(evidence, fmt.Sprintf("its exit code was %d", exit))
 

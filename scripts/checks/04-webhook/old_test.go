@@ -52,6 +52,22 @@ func oldObjects() types.Feature {
 			v.want(what+" can be written", admission.Accepted, what,
 				v.ask(change(dry, "old-matcha", `{"status":{"soldOut":false,"toppingsCount":1}}`, "status")))
 		}))).
+		Assess("what they lack is not filled in when something else changes", check.Assess(assess(func(v visit) {
+			for _, kept := range old {
+				for what, patch := range map[string]string{
+					"a label on":     `{"metadata":{"labels":{"table":"4"}}}`,
+					"a finalizer on": `{"metadata":{"finalizers":["example.com/keep"]}}`,
+				} {
+					expected := what + " an icecream from before the webhooks leaves its spec as it is"
+					asked := fmt.Sprintf("%s %s, an icecream %s", what, kept.Name, kept.Spec.Words())
+					answer := v.ask(change(dry, kept.Name, patch))
+					v.want(expected, admission.Accepted, asked, answer)
+					if is, was := answer.Object.Object["spec"], any(kept.Spec.Object()); !reflect.DeepEqual(is, was) {
+						v.fail(expected, fmt.Sprintf("%s: its spec becomes %s", asked, written(is)))
+					}
+				}
+			}
+		}))).
 		Assess("those that are being deleted are left alone", check.Assess(assess(func(v visit) {
 			const what = "a label on an icecream that is being deleted and has no topping"
 			const expected = "an icecream that is being deleted gets no topping any more"

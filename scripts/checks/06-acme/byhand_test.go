@@ -5,6 +5,7 @@ package acme_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 
@@ -41,6 +42,42 @@ func keyAuthorizations(v visit) {
 			v.Fail(v.t, expected, got.String(), v.evidence()...)
 		}
 	}
+	v.answersNoOthers()
+}
+
+// answersNoOthers asks both names for tokens that nobody has ordered. The page is as good an answer as 404.
+func (v visit) answersNoOthers() {
+	v.t.Helper()
+	thumbprint, err := v.account.KeyAuthorization("")
+	v.OK(v.t, "computing a key authorization", err)
+	random := rand.New(rand.NewPCG(uint64(v.Seed), 6)) //nolint:gosec // a seed must draw the same each time
+	for _, c := range v.order.Challenges {
+		for _, token := range strangers(random, c.Token) {
+			other := c
+			other.Token = token
+			url := "http://" + c.Name + other.Path()
+			if got := v.ask(v.ctx, url); strings.Contains(got.body, strings.TrimPrefix(thumbprint, ".")) {
+				v.Fail(v.t, c.Name+" answers the token of its challenge with a key authorization, and no other token",
+					fmt.Sprintf("for %s a key authorization is the answer, and nobody has ordered that token", url),
+					"the token of its challenge is "+c.Token)
+			}
+		}
+	}
+}
+
+// strangers are tokens unlike one that was ordered: its beginning, it and one more letter, another of the same length,
+// and it in capital letters.
+func strangers(random *rand.Rand, token string) []string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	another := make([]byte, len(token))
+	for i := range another {
+		another[i] = letters[random.IntN(len(letters))]
+	}
+	all := []string{token[:1+random.IntN(len(token)-1)], token + string(another[0]), string(another)}
+	if turned := strings.ToUpper(token); turned != token {
+		all = append(all, turned)
+	}
+	return all
 }
 
 func authorized(v visit) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lva.io/operators/scripts/checks/byhand"
+	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
 )
 
@@ -134,10 +135,18 @@ func (v visit) said(f *finding, expected string) map[string]string {
 	if errors.Is(f.err, fs.ErrNotExist) {
 		v.Fail(v.t, expected, "there is no such file in the submission", "none")
 	}
+	if wrong, ok := errors.AsType[*check.ScriptError](f.err); ok {
+		v.Fail(v.t, expected, wrong.Observed, f.evidence()...)
+	}
 	v.OK(v.t, "running "+f.script, f.err)
 	fields, err := fieldsOf(f.output)
-	if err != nil || f.exit != 0 {
-		v.Fail(v.t, expected, fmt.Sprintf("what it printed is no YAML with texts, or its exit code %d says that it failed", f.exit), f.evidence()...)
+	switch {
+	case f.exit < 0:
+		v.Fail(v.t, expected, "the script was killed by a signal, and has not ended by itself", f.evidence()...)
+	case f.exit > 0:
+		v.Fail(v.t, expected, fmt.Sprintf("its exit code %d says that it failed", f.exit), f.evidence()...)
+	case err != nil:
+		v.Fail(v.t, expected, "what it printed is no YAML with texts: "+err.Error(), f.evidence()...)
 	}
 	return fields
 }

@@ -28,7 +28,10 @@ func (f *finding) evidence() []string {
 	for line := range strings.Lines(strings.TrimSpace(f.output)) {
 		lines = append(lines, strings.TrimRight(line, "\n"))
 	}
-	return append(lines, fmt.Sprintf("its exit code was %d", f.exit))
+	if f.exit >= 0 { // otherwise it was killed
+		lines = append(lines, fmt.Sprintf("its exit code was %d", f.exit))
+	}
+	return lines
 }
 
 // judge compares fields with what is right: one of several texts. It says what is wrong, and not what is right.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/limited"
 )
 
 const (
@@ -96,9 +96,19 @@ func sendBy(ctx context.Context, client *http.Client, host, method, path string,
 		return a
 	}
 	defer response.Body.Close()
-	a.code, a.header = response.StatusCode, response.Header
-	a.body, a.err = io.ReadAll(response.Body)
+	a.read(response)
 	return a
+}
+
+// answerLimit is how large an answer may be, in bytes. The largest is OpenAPI's, with some hundred kB.
+const answerLimit = 8 << 20
+
+// read reads an answer, which comes from the submission.
+func (a *answer) read(response *http.Response) {
+	a.code, a.header = response.StatusCode, response.Header
+	if a.body, a.err = limited.ReadAll(response.Body, answerLimit); a.err != nil {
+		a.err = fmt.Errorf("reading the answer: %w", a.err)
+	}
 }
 
 func newRequest(ctx context.Context, host, method, path string, body any, headers ...string) (*http.Request, error) {
@@ -394,6 +404,8 @@ func (v visit) kubectl(stdin string, args ...string) (output string, ok bool, er
 	command := exec.CommandContext(ctx, v.Kubectl, arguments...)
 	command.Stdin = strings.NewReader(stdin)
 	command.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
-	content, err := command.CombinedOutput()
-	return string(content), true, err
+	said := limited.NewOutput(answerLimit)
+	command.Stdout, command.Stderr = said, said
+	err = command.Run()
+	return said.String(), true, err
 }

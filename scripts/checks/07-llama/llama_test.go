@@ -8,6 +8,7 @@ package llama_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"testing"
 
@@ -20,6 +21,7 @@ import (
 
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/limited"
 )
 
 func TestLlama(t *testing.T) {
@@ -41,6 +43,7 @@ func TestLlama(t *testing.T) {
 		"patch":          patch(),
 		"delete":         remove(),
 		"dry-run":        dryRun(),
+		"namespaces":     namespaces(),
 		"selectors":      selectors(),
 		"paging":         paging(),
 		"watch":          watched(),
@@ -86,7 +89,7 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	dynamicClient, err := dynamic.NewForConfig(suite.Config)
+	dynamicClient, err := dynamic.NewForConfig(bounded(suite.Config))
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -101,6 +104,28 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 		}
 	}
 	return context.WithValue(ctx, clientsKey{}, clients{http: client, host: suite.Config.Host, dynamic: dynamicClient, typed: typed}), nil
+}
+
+// bounded is a configuration of clients that read whatever they are answered: an answer about llamas comes from the
+// submission.
+func bounded(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return answers{inner} })
+	return config
+}
+
+// answers are of at most eventsLimit bytes each.
+type answers struct{ http.RoundTripper }
+
+func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := a.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{limited.Reader(response.Body, eventsLimit), response.Body}
+	}
+	return response, err
 }
 
 // ours describes an object that goes with all that a run has made, also in a cluster of others.

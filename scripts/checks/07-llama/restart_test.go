@@ -4,6 +4,7 @@
 package llama_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -30,7 +31,7 @@ func restart() types.Feature {
 			v.drop(here, "r-gone")
 			delete(stored, "r-gone")
 			// The herd of a new farm does not come back either.
-			herd := v.send(v.ctx, http.MethodDelete, llama(pedro.namespace, pedro.name), nil)
+			herd := v.send(v.ctx, http.MethodDelete, llama(carla.namespace, carla.name), nil)
 			stored["r-changed"] = v.change(here, "r-changed", `{"spec":{"weight":55.5}}`)
 			stored["r-last"] = v.make(here, newLlama("r-last", 100, 1.5))
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
@@ -53,8 +54,8 @@ func restart() types.Feature {
 				}
 			}
 			if herd.code == http.StatusOK {
-				if a := v.send(v.ctx, http.MethodGet, llama(pedro.namespace, pedro.name), nil); a.code != http.StatusNotFound {
-					v.fail(a, "pedro, who was deleted, does not come back with a restart", "pedro is there")
+				if a := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil); a.code != http.StatusNotFound {
+					v.fail(a, "carla was deleted and does not come back with a restart", "carla is there")
 				}
 			}
 			before := versionOf(stored["r-last"])
@@ -63,7 +64,16 @@ func restart() types.Feature {
 					fmt.Sprintf("it is %q, and was %q before", versionOf(after), before))
 			}
 		}))).
-		Teardown(check.Teardown(ensureStarted)).Feature()
+		Teardown(check.Teardown(returnHerd)).Feature()
+}
+
+// returnHerd creates the llama that restart deleted, since checks that may run after it expect the herd of a new farm.
+func returnHerd(ctx context.Context, c *check.Check) error {
+	if err := ensureStarted(ctx, c); err != nil {
+		return err
+	}
+	clientsOf(ctx).send(ctx, http.MethodPost, llamas(carla.namespace), newLlama(carla.name, carla.weight, carla.height))
+	return nil // a farm that cannot create carla fails the check of that
 }
 
 // informerPatience is for an informer to come back: client-go waits longer after each failure. A Pod is away for longer than a process:

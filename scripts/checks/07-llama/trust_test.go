@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -191,6 +192,21 @@ func (f *flood) Read(into []byte) (int, error) {
 	return len(into), nil
 }
 
+// copiedSize is how much the copies of a JSON patch add to a llama. A server without a limit has several times as
+// much in memory.
+const copiedSize = 32 << 20
+
+// doublingPatch makes a value of 512 KB twice as long, again and again, and removes it in the end. So the llama is
+// valid and unchanged where nothing limits the copies.
+func doublingPatch() string {
+	const size = 512 << 10
+	patch := fmt.Sprintf(`[{"op":"add","path":"/wool","value":["%s"]}`, strings.Repeat("x", size))
+	for copied := size; copied <= copiedSize; copied *= 2 {
+		patch += `,{"op":"copy","from":"/wool","path":"/wool/-"}`
+	}
+	return patch + `,{"op":"remove","path":"/wool"}]`
+}
+
 func limits() types.Feature {
 	return features.New("limits").
 		Assess("1 GB", check.Assess(step(func(v visit) {
@@ -217,6 +233,14 @@ func limits() types.Feature {
 			if err == nil {
 				v.Fail(v.t, "a body of 1 GB is refused with 413", fmt.Sprintf("the answer is %d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 			}
+		}))).
+		Assess("a JSON patch of copies", check.Assess(step(func(v visit) {
+			v.make(here, newLlama("woolly", 100, 1.5))
+			jsonPatch := string(apitypes.JSONPatchType)
+			a := v.send(v.ctx, http.MethodPatch, llama(here, "woolly"), doublingPatch(), "Content-Type", jsonPatch)
+			const expected = "a JSON patch with copies of %d MB is refused (422, 413 or 400), or no JSON patch is served (415)"
+			v.want(a, fmt.Sprintf(expected, copiedSize>>20), http.StatusUnprocessableEntity,
+				http.StatusRequestEntityTooLarge, http.StatusBadRequest, http.StatusUnsupportedMediaType)
 		}))).
 		Assess("10,000 watches", check.Assess(step(func(v visit) {
 			p, ok := v.proxy()

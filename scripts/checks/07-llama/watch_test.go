@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/limited"
 )
 
 // event is one of a watch.
@@ -75,15 +76,14 @@ func followBy(ctx context.Context, client *http.Client, host, path, query string
 	}
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
-		a.code, a.header = response.StatusCode, response.Header
-		a.body, a.err = io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		a.read(response)
 		w.refused = &a
 		return w
 	}
 	go func() {
 		defer response.Body.Close()
 		defer close(w.events)
-		decoder := json.NewDecoder(response.Body)
+		decoder := json.NewDecoder(limited.Reader(response.Body, eventsLimit))
 		for {
 			var e event
 			if err := decoder.Decode(&e); err != nil {
@@ -98,6 +98,10 @@ func followBy(ctx context.Context, client *http.Client, host, path, query string
 	}()
 	return w
 }
+
+// eventsLimit is how much a watch may send, in bytes: an event could be without end. Some hundred events are the most
+// that a check waits for.
+const eventsLimit = 16 << 20
 
 // eventPatience is for an event to come.
 const eventPatience = 3 * time.Second
@@ -224,13 +228,18 @@ func bookmarks() types.Feature {
 		Assess("before the end", check.Assess(step(func(v visit) {
 			var seen []event
 			// A server may need more than a second for it.
-			for _, seconds := range []string{"1", "4"} {
-				w := v.follow(llamas(here), "&allowWatchBookmarks=true&resourceVersion="+v.now(here)+"&timeoutSeconds="+seconds)
+			for _, seconds := range []int{1, 4} {
+				w := v.follow(llamas(here),
+					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
 				v.begun(w)
-				for e := range w.events {
-					seen = append(seen, e)
-				}
+				sent, ended := until(w, time.Duration(seconds)*time.Second+watchEndPatience)
+				seen = append(seen, sent...)
 				w.cancel()
+				if !ended {
+					v.Fail(v.t, "a watch ends by itself when its timeoutSeconds are over",
+						fmt.Sprintf("one with timeoutSeconds=%d still went on %s later; it had sent %s",
+							seconds, watchEndPatience, english.Plural(len(sent), "event", "")))
+				}
 				for _, e := range seen {
 					if e.Type != "BOOKMARK" {
 						continue
@@ -244,6 +253,25 @@ func bookmarks() types.Feature {
 			v.Fail(v.t, "a watch with allowWatchBookmarks=true sends a BOOKMARK before its timeoutSeconds end",
 				fmt.Sprintf("watches of 1 and 4 seconds sent %s and no BOOKMARK", english.Plural(len(seen), "event", "")))
 		}))).Feature()
+}
+
+// watchEndPatience is how much later than its timeoutSeconds a watch may end.
+const watchEndPatience = 10 * time.Second
+
+// until are the events of a watch until it ends by itself. After a while it is not waited for any longer.
+func until(w watch, limit time.Duration) (events []event, ended bool) {
+	over := time.After(limit)
+	for {
+		select {
+		case e, ok := <-w.events:
+			if !ok {
+				return events, true
+			}
+			events = append(events, e)
+		case <-over:
+			return events, false
+		}
+	}
 }
 
 func initialEvents() types.Feature {

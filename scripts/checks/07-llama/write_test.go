@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -179,7 +181,10 @@ func remove() types.Feature {
 		Assess("one that a finalizer holds", check.Assess(step(func(v visit) {
 			held := newLlama("held", 100, 1.5)
 			held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
-			if made := v.make(here, held); numberOf(made, "metadata", "finalizers") == nil {
+			made := v.want(v.send(v.ctx, http.MethodPost, llamas(here), held),
+				"a create with finalizers answers 201, or 422 where none are accepted",
+				http.StatusCreated, http.StatusUnprocessableEntity)
+			if made.code == http.StatusUnprocessableEntity || numberOf(made.object(), "metadata", "finalizers") == nil {
 				return // they are not accepted here
 			}
 			release := func(ctx context.Context) answer {
@@ -236,10 +241,12 @@ func dryRun() types.Feature {
 			if !a.isStatus("AlreadyExists") {
 				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
 			}
-			v.want(v.send(v.ctx, http.MethodPatch, llama(here, "unchanged")+rehearse, `{"spec":{"weight":1}}`, "Content-Type", string(apitypes.MergePatchType)), "a dry run of a patch answers 200", http.StatusOK)
+			a = v.want(v.send(v.ctx, http.MethodPatch, llama(here, "unchanged")+rehearse, `{"spec":{"weight":1}}`, "Content-Type", string(apitypes.MergePatchType)), "a dry run of a patch answers 200", http.StatusOK)
+			v.weighs(a, "a patch", 1)
 			replaced := runtimeCopy(first)
 			v.OK(v.t, "setting the weight", unstructured.SetNestedField(replaced, 2.0, "spec", "weight"))
-			v.want(v.send(v.ctx, http.MethodPut, llama(here, "unchanged")+rehearse, replaced), "a dry run of a replace answers 200", http.StatusOK)
+			a = v.want(v.send(v.ctx, http.MethodPut, llama(here, "unchanged")+rehearse, replaced), "a dry run of a replace answers 200", http.StatusOK)
+			v.weighs(a, "a replace", 2)
 			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged")+rehearse, nil), "a dry run of a delete answers 200", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+rehearse, nil), "a dry run of a deletecollection answers 200", http.StatusOK)
 			a = v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "after dry runs the llama is still there", http.StatusOK)
@@ -249,6 +256,65 @@ func dryRun() types.Feature {
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("light", -1, 1.5)), "a dry run is validated: a negative weight answers 422", http.StatusUnprocessableEntity)
 		}))).Feature()
 }
+
+// weighs fails if the answer of a dry run is not the llama with the new weight.
+func (v visit) weighs(a answer, request string, want float64) {
+	v.t.Helper()
+	if got := numberOf(a.object(), "spec", "weight"); fmt.Sprint(got) != fmt.Sprint(want) {
+		v.fail(a, fmt.Sprintf("a dry run of %s answers as the request would, with the weight %v", request, want), fmt.Sprintf("the weight is %v", got))
+	}
+}
+
+func namespaces() types.Feature {
+	return features.New("namespaces").
+		Assess("one that does not exist", check.Assess(step(func(v visit) {
+			a := v.want(v.send(v.ctx, http.MethodPost, llamas("llama-checks-nowhere"), newLlama("homeless", 100, 1.5)),
+				"a create in a namespace that does not exist answers 404", http.StatusNotFound)
+			if !a.isStatus("NotFound") {
+				v.fail(a, "the answer is a Status with the reason NotFound", "the answer is "+a.told())
+			}
+		}))).
+		Assess("one that is being deleted", check.Assess(step(func(v visit) {
+			all := v.typed.CoreV1().Namespaces()
+			leaving := ours("")
+			leaving.GenerateName, leaving.Finalizers = "llama-checks-leaving-", []string{"labs.lva.io/holds"}
+			namespace, err := all.Create(v.ctx, &corev1.Namespace{ObjectMeta: leaving}, metav1.CreateOptions{})
+			v.OK(v.t, "creating a namespace", err)
+			v.t.Cleanup(func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), requestTimeout)
+				defer cancel()
+				release := []byte(`{"metadata":{"finalizers":null}}`)
+				_, err := all.Patch(ctx, namespace.Name, apitypes.MergePatchType, release, metav1.PatchOptions{})
+				v.OK(v.t, "letting the namespace go", err)
+			})
+			// Also a server that watches namespaces must know one that is new.
+			v.make(namespace.Name, newLlama("early", 100, 1.5))
+			v.OK(v.t, "deleting a namespace", all.Delete(v.ctx, namespace.Name, metav1.DeleteOptions{}))
+			// A server that watches namespaces may take a moment to see that one is being deleted.
+			var a answer
+			for attempt, began := 0, time.Now(); ; attempt++ {
+				late := newLlama(fmt.Sprintf("late-%d", attempt), 100, 1.5)
+				a = v.send(v.ctx, http.MethodPost, llamas(namespace.Name), late)
+				if a.code != http.StatusCreated || time.Since(began) > namespaceLag {
+					break
+				}
+				v.Pause(v.ctx, v.t, lookAgain)
+			}
+			const expected = "a create in a namespace that is being deleted answers 403 with the reason Forbidden"
+			v.want(a, expected, http.StatusForbidden)
+			causes, _, _ := unstructured.NestedSlice(a.object(), "details", "causes")
+			if !a.isStatus("Forbidden") || !slices.ContainsFunc(causes, func(cause any) bool {
+				object, _ := cause.(map[string]any)
+				return textOf(object, "reason") == string(corev1.NamespaceTerminatingCause)
+			}) {
+				v.fail(a, expected+", and a cause with the reason NamespaceTerminating in its details",
+					fmt.Sprintf("the answer is %s, with the causes %v", a.told(), causes))
+			}
+		}))).Feature()
+}
+
+// namespaceLag is how late a server may see that a namespace is being deleted.
+const namespaceLag = time.Second
 
 func selectors() types.Feature {
 	return features.New("selectors").

@@ -152,8 +152,31 @@ func collected() types.Feature {
 				v.Fail(v.t, expected, c.Name+" has gone; "+kept)
 			}
 			v.collect(c)
-			v.staysGone(c)
+			// With a finalizer of somebody else it is there for a while after it was deleted, and its children may go before it.
+			d := v.penned()
+			v.keep(d)
+			defer v.release(d)
+			v.OK(v.t, "removing the children of "+d.Name, v.herd.Collect(v.ctx, d.object))
+			v.staysGone(c, d)
 		}))).Feature()
+}
+
+// keep deletes a Lolcow that a finalizer keeps, until it is released.
+func (v visit) keep(c *cow) {
+	v.t.Helper()
+	_, err := v.herd.Patch(v.ctx, c.NamespacedName, `{"metadata":{"finalizers":["example.com/keep-it"]}}`)
+	v.OK(v.t, "adding a finalizer", err)
+	v.remove(c)
+	v.EventuallyWithin(v.ctx, v.t, c.Name+" is being deleted", gonePatience, v.herd.Changed, func() (string, bool) {
+		object, there := v.herd.Get(c.NamespacedName)
+		return "it is not", there && object.GetDeletionTimestamp() != nil
+	})
+}
+
+func (v visit) release(c *cow) {
+	v.t.Helper()
+	_, err := v.herd.Patch(v.ctx, c.NamespacedName, `{"metadata":{"finalizers":null}}`)
+	v.OK(v.t, "removing the finalizer", workload.IgnoreGone(err))
 }
 
 // gonePatience is how long a Lolcow that is deleted may take to go.
@@ -179,25 +202,34 @@ func (v visit) gone(c *cow) {
 func (h *herd) left(c *cow) (string, bool) {
 	deployments := len(workload.Children[appsv1.Deployment](h.Owners, workload.Deployments, c.object))
 	services := len(workload.Children[corev1.Service](h.Owners, workload.Services, c.object))
-	return fmt.Sprintf("%s has gone; there is %s, and there is %s", c.Name, workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")), deployments+services == 0
+	return fmt.Sprintf("there is %s, and there is %s", workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")), deployments+services == 0
 }
 
-// staysGone fails if the operator goes on making children for Lolcows that are gone. That it has made one when its cache was behind is nobody's
+// staysGone fails if the operator goes on making children for Lolcows that are gone, or are being deleted. That it has made one when its cache was behind is nobody's
 // fault: the garbage collector finds that, too.
 func (v visit) staysGone(cows ...*cow) {
 	v.t.Helper()
 	const most = 2
-	for _, c := range cows {
-		for n := 0; ; n++ {
-			v.Settle(v.ctx, v.t)
+	for n := 0; ; n++ {
+		v.Settle(v.ctx, v.t)
+		all := true
+		for _, c := range cows {
 			left, none := v.herd.left(c)
 			if none {
-				break
+				continue
 			}
 			if n == most {
-				v.Fail(v.t, fmt.Sprintf("nothing is made for %s, which is gone", c.Name), left)
+				how := "has gone"
+				if _, there := v.herd.Get(c.NamespacedName); there {
+					how = "is being deleted"
+				}
+				v.Fail(v.t, fmt.Sprintf("nothing is made for %s, which %s", c.Name, how), left)
 			}
-			v.collect(c)
+			all = false
+			v.OK(v.t, "removing the children of "+c.Name, v.herd.Collect(v.ctx, c.object))
+		}
+		if all {
+			return
 		}
 	}
 }
@@ -529,6 +561,8 @@ func twoLolcows() types.Feature {
 			v.Settle(v.ctx, v.t)
 			// The children of the one before are the garbage collector's. Then there is room for others.
 			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
+			// Whether the operator notices that by itself is for deleted-child.
+			v.say(again, v.herd.drawGreeting())
 			v.asSpecifiedWithin(healPatience, again)
 		}))).Feature()
 }

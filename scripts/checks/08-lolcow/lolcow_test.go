@@ -43,6 +43,7 @@ func TestLolcow(t *testing.T) {
 		"degraded-crash":  degradedCrash(),
 		"quota":           quota(),
 		"port-range":      portRange(),
+		"error-reported":  errorReported(),
 		"port-taken":      portTaken(),
 		"events":          events(),
 		"settles":         settles(),

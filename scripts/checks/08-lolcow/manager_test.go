@@ -40,6 +40,7 @@ import (
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/checks/reach"
 	"lva.io/operators/scripts/checks/workload"
+	"lva.io/operators/scripts/limited"
 )
 
 // What the checks of this file make. Its label lets it be found and removed.
@@ -210,12 +211,14 @@ func scrape(ctx context.Context, address, token string) (code int, body string, 
 		return 0, "", err
 	}
 	defer answer.Body.Close()
-	content, err := io.ReadAll(answer.Body)
+	content, err := limited.ReadAll(answer.Body, metricsLimit)
 	return answer.StatusCode, string(content), err
 }
 
 const (
 	askTimeout = 5 * time.Second
+	// metricsLimit is how large the page of the metrics may be, in bytes. Those of controller-runtime have 100 kB.
+	metricsLimit = 8 << 20
 	// gaugeName is the metric of the task.
 	gaugeName = "lolcow_objects"
 	// metricsPatience is how long the server of the metrics may take to listen, and the gauge to follow.
@@ -356,7 +359,7 @@ func leader() types.Feature {
 			c := v.make(v.herd.draw(paddock))
 			v.Pause(v.ctx, v.t, idle)
 			if left, none := v.herd.left(c); !none {
-				v.Fail(v.t, fmt.Sprintf("while another operator holds the Lease nothing is made for %s", c.Name), strings.TrimPrefix(left, c.Name+" has gone; "))
+				v.Fail(v.t, fmt.Sprintf("while another operator holds the Lease nothing is made for %s", c.Name), left)
 			}
 			v.hold(leases.Get, leases.Update, name, "")
 			v.asSpecifiedWithin(leasePatience, c)
@@ -387,9 +390,13 @@ func (v visit) hold(
 // namespacedFolder is what is applied to run the operator for one namespace.
 const namespacedFolder = "config/namespaced"
 
-// lay copies a kustomization of the submission, with all that it is made of, into a folder.
+// lay copies a kustomization of the submission, with all that it is made of, into a folder. One that leads back to
+// itself is copied once.
 func (v visit) lay(from, into string) {
 	v.t.Helper()
+	if _, err := os.Stat(filepath.Join(into, filepath.FromSlash(from), "kustomization.yaml")); err == nil {
+		return
+	}
 	expected := namespacedFolder + " can be put together by kustomize, from files of the submission"
 	copied := func(file string) []byte {
 		v.t.Helper()
@@ -428,8 +435,20 @@ func (v visit) lay(from, into string) {
 	}
 }
 
-// kustomizeTimeout is for what takes a tenth of a second.
-const kustomizeTimeout = 20 * time.Second
+const (
+	// kustomizeTimeout is for what takes a tenth of a second.
+	kustomizeTimeout = 20 * time.Second
+	// renderedLimit is how much the manifests may come to, and mistakesLimit how much may be said of them, in bytes.
+	renderedLimit = 16 << 20
+	mistakesLimit = 64 << 10
+)
+
+// noNetwork is an environment in which kustomize downloads nothing that a submission names: it finds no git, and no
+// proxy that answers.
+func noNetwork(home string) []string {
+	const nobody = "http://127.0.0.1:0"
+	return []string{"HOME=" + home, "HTTP_PROXY=" + nobody, "HTTPS_PROXY=" + nobody}
+}
 
 // rendered puts together what is applied to run the operator for one namespace.
 func (v visit) rendered() (all []*unstructured.Unstructured) {
@@ -442,14 +461,17 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 	ctx, cancel := context.WithTimeoutCause(v.ctx, kustomizeTimeout, fmt.Errorf("kustomize took longer than %s", kustomizeTimeout))
 	defer cancel()
 	command := exec.CommandContext(ctx, v.Kubectl, "kubectl", "kustomize", filepath.Join(folder, filepath.FromSlash(namespacedFolder)))
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder}
-	var mistakes bytes.Buffer
-	command.Stderr = &mistakes
-	output, err := command.Output()
-	if err != nil {
+	command.Env = noNetwork(folder)
+	output, mistakes := limited.NewOutput(renderedLimit), limited.NewOutput(mistakesLimit)
+	command.Stdout, command.Stderr = output, mistakes
+	if err := command.Run(); err != nil {
 		v.Fail(v.t, namespacedFolder+" can be put together by kustomize", strings.ReplaceAll(strings.TrimSpace(mistakes.String()), folder+"/", "")+": "+err.Error())
 	}
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(output), 4096); ; {
+	if output.Full() {
+		v.Fail(v.t, namespacedFolder+" can be put together by kustomize",
+			fmt.Sprintf("it comes to more than %d MB of manifests", renderedLimit>>20))
+	}
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(output.Bytes()), 4096); ; {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
 			return all

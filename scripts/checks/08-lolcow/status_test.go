@@ -172,6 +172,37 @@ func portRange() types.Feature {
 		}))).Feature()
 }
 
+// errorReported lets the API server answer with an error whenever a Service is created.
+func errorReported() types.Feature {
+	return features.New("an error of the API server is reported").
+		Assess("while it lasts", check.Assess(assess(func(v visit) {
+			isUp, err := v.herd.WebhookDown(v.ctx, stable)
+			v.OK(v.t, "registering a webhook that is down", err)
+			defer isUp()
+			c := v.make(v.herd.draw(stable))
+			v.conditions(c, "the API server answers with an error when the Service is created, since a webhook is down", statusPatience,
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}},
+				workload.Wanted{Of: availableType, Status: "False"})
+			isUp()
+			v.asSpecifiedWithin(healPatience, c)
+			v.overcomes(c, workload.DownName)
+		}))).Feature()
+}
+
+// overcomes waits until Degraded of a cow no longer mentions an error. It stays True, because a quota lets no Pod in.
+func (v visit) overcomes(c *cow, failure string) {
+	v.t.Helper()
+	expected := fmt.Sprintf("the API server answers again: Degraded of %s no longer mentions its error", c.Name)
+	v.EventuallyWithin(v.ctx, v.t, expected, statusPatience, v.herd.Changed, func() (string, bool) {
+		object, there := v.herd.Get(c.NamespacedName)
+		if !there {
+			return "the Lolcow is gone", false
+		}
+		is, _ := workload.ConditionOf(object, degradedType)
+		return fmt.Sprintf("it is %s: %s", is.Status, is.Message), !strings.Contains(is.Message, failure)
+	})
+}
+
 // occupation is a Lolcow whose node port another Service has for a while.
 type occupation struct {
 	*workload.Occupation

@@ -90,16 +90,17 @@ const (
 	shrinkTime  = 12 * time.Second
 )
 
-// drawStory draws a story. Each deed of it is possible when its turn comes, and none is about what the operator may not have made yet. In no
-// phase two change the node port of one Lolcow: an API server that gets two such writes at once keeps the port of the one that it refuses, and
-// then it is nobody's for minutes (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update: it commits the port before the write).
+// drawStory draws a story. Each deed of it is possible when its turn comes, and none is about what the operator may not have made yet. No
+// phase writes the node port of one Lolcow twice, and none deletes a Service whose port it writes: an API server that gets both at once keeps
+// the port of the write that it refuses, and no Service can have it for minutes (k8s.io/apiserver/pkg/registry/generic/registry, Store.Update
+// commits the port before the write).
 func (h *herd) drawStory(seed uint32) (phases []phase) {
 	random := rand.New(rand.NewPCG(uint64(seed), 88)) //nolint:gosec // a seed must draw the same each time
 	var live []string
 	made := 0
 	for n := range storyPhases {
 		p := phase{away: n > 0 && random.IntN(3) == 0}
-		ported := map[string]bool{}   // whose node port changes in this phase
+		ported := map[string]bool{}   // whose node port, or Service, changes in this phase
 		settled := slices.Clone(live) // their children are there
 		for range 1 + random.IntN(phaseDeeds) {
 			d := deed{greeting: h.drawGreeting(), port: h.ports.Draw()}
@@ -119,7 +120,7 @@ func (h *herd) drawStory(seed uint32) (phases []phase) {
 				d.do = []string{deleteService, deleteDeployment, driftGreeting, driftPort, scale}[random.IntN(5)]
 				settled = slices.DeleteFunc(settled, func(name string) bool { return name == d.name }) // one of these a phase
 			}
-			if d.do == move || d.do == driftPort {
+			if d.do == move || d.do == driftPort || d.do == deleteService {
 				if ported[d.name] {
 					d.do = label
 				}

@@ -358,6 +358,24 @@ func portRange() frameworktypes.Feature {
 		}))).Feature()
 }
 
+// errorReported lets the API server answer with an error whenever a Service is created.
+func errorReported() frameworktypes.Feature {
+	return features.New("an error of the API server is reported").
+		Assess("while it lasts", check.Assess(assess(func(v visit) {
+			a := v.town.draw(plans)
+			isUp, err := v.town.WebhookDown(v.ctx, plans)
+			v.OK(v.t, "registering a webhook that is down", err)
+			defer isUp()
+			v.create(a)
+			v.conditions(a, "the API server answers with an error when the Service is created, since a webhook is down",
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}},
+				workload.Wanted{Of: availableType, Status: "False"})
+			isUp()
+			v.asSpecifiedWithin(healPatience, a)
+			v.conditions(a, "the API server answers again", workload.Wanted{Of: degradedType, Status: "False"})
+		}))).Feature()
+}
+
 // scenario is the lab in one story. What is somebody else's is not touched on a bad day either.
 func scenario(v visit) {
 	const patience = 10 * time.Second

@@ -199,10 +199,12 @@ func available() frameworktypes.Feature {
 				v.Fail(v.t, fmt.Sprintf("the image of %s has changed, and it is not Available for the new generation before its Pods run the new image", a.Name),
 					"for a moment it was: the Deployment's status was still that of its generation before (status.observedGeneration)")
 			}
+			v.halfRolledOut(a, film)
 			v.rollOut(a)
 			v.conditions(a, "both Pods run the new image and are ready", isAvailable, fine)
 			v.setReplicas(a, 0)
 			v.asSpecified(a)
+			isAvailable.Reason = "ScaledToZero"
 			v.conditions(a, "0 Pods are asked for, and there are 0", isAvailable, fine)
 		}))).Feature()
 }
@@ -219,6 +221,32 @@ func (v visit) pods(a *app, want int) []corev1.Pod {
 		if why := wait.Over(v.ctx); why != "" {
 			v.Fail(v.t, fmt.Sprintf("%s has %s", a.Name, workload.Counted(want, "Pod")), fmt.Sprintf("it has %s (%s)", workload.Counted(len(pods), "Pod"), why))
 		}
+	}
+}
+
+// halfRolledOut lets the new Pods that there are be ready. Unless the Deployment replaces all at once, it then makes more
+// of them, and keeps Pods of before until these are ready, too: as many Pods are ready as asked for, and not all of them
+// run the new image.
+func (v visit) halfRolledOut(a *app, film *film) {
+	v.t.Helper()
+	deployment, _ := v.town.deployment(a)
+	v.getReady(v.podsOf(&deployment)...)
+	expected := fmt.Sprintf("the Deployment of %s has %s of the new image", a.Name, workload.Counted(int(a.replicas), "Pod"))
+	v.eventually(statusPatience, expected, func() string {
+		deployment, wrong := v.town.deployment(a)
+		is := deployment.Status
+		if wrong == "" && (is.ObservedGeneration < deployment.Generation || is.UpdatedReplicas < a.replicas) {
+			return fmt.Sprintf("it has %d", is.UpdatedReplicas)
+		}
+		return wrong
+	})
+	v.Settle(v.ctx, v.t)
+	claimed := film.hasClaimed(a.generation())
+	deployment, _ = v.town.deployment(a)
+	if is := deployment.Status; claimed && is.Replicas > a.replicas {
+		v.Fail(v.t, fmt.Sprintf("Available of %s is False until all Pods run the new image and are ready", a.Name),
+			fmt.Sprintf("it is True, and of %d Pods that are ready %d have the image of before",
+				is.ReadyReplicas, is.Replicas-is.UpdatedReplicas))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -64,8 +65,16 @@ func (v visit) read(version schema.GroupVersionResource, name types.NamespacedNa
 // edit reads a WebApp in a version, changes it, and writes it in that version, until nobody is faster. change is told the object as read.
 func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedName, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	v.t.Helper()
-	var written *unstructured.Unstructured
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	written, err := v.tryEdit(version, name, change)
+	v.OK(v.t, fmt.Sprintf("reading %s in %s, changing it and writing it", name.Name, version.Version), err)
+	return written
+}
+
+// tryEdit is edit that may be refused.
+func (v visit) tryEdit(
+	version schema.GroupVersionResource, name types.NamespacedName, change func(*unstructured.Unstructured),
+) (written *unstructured.Unstructured, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		object, err := v.get(version, name)
 		if err != nil {
 			return err
@@ -74,8 +83,7 @@ func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedNa
 		written, err = v.town.Dynamic.Resource(version).Namespace(name.Namespace).Update(v.ctx, object, metav1.UpdateOptions{})
 		return err
 	})
-	v.OK(v.t, fmt.Sprintf("reading %s in %s, changing it and writing it", name.Name, version.Version), err)
-	return written
+	return written, err
 }
 
 // spec is what a WebApp says in a version, in words.
@@ -315,6 +323,7 @@ func roundTrip() frameworktypes.Feature {
 				}
 			}
 		}))).
+		Assess("nor an annotation of a user", check.Assess(assess(usersAnnotations))).
 		Assess("nor is the status", check.Assess(assess(func(v visit) {
 			a := v.createNewer("")
 			v.eventually(statusPatience, "the status of a WebApp has its conditions, and is the same in both versions", func() string {
@@ -330,6 +339,75 @@ func roundTrip() frameworktypes.Feature {
 				return ""
 			})
 		}))).Feature()
+}
+
+// usersAnnotations is about the annotations by which a conversion brings what v1alpha1 has no field for through that
+// version. A user may have written one of that name, in either version. To refuse it is right as well.
+func usersAnnotations(v visit) {
+	const expected = "what is written in v1beta1 is the same after it was read and written in v1alpha1, " +
+		"also an annotation that has the name of one of the conversion"
+	const description, another, mine = "The shop at the corner", "The shop in the park", "a note of a user"
+	a := v.createNewer(description)
+	carriers := v.read(webapps, a.NamespacedName).GetAnnotations() // it had none of its own
+	isRefused := func(err error) bool {
+		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(carriers)) {
+		for _, users := range []string{carriers[name], mine} {
+			for _, said := range []string{"", another} {
+				what := fmt.Sprintf("a WebApp with the description %q and an annotation of a user, %s: %q", said, name, users)
+				_, err := v.tryEdit(newer, a.NamespacedName, func(object *unstructured.Unstructured) {
+					object.SetAnnotations(map[string]string{name: users})
+					object.Object["spec"].(map[string]any)["description"] = said
+				})
+				if isRefused(err) {
+					continue
+				}
+				v.OK(v.t, "writing "+what, err)
+				v.edit(webapps, a.NamespacedName, func(object *unstructured.Unstructured) {
+					object.SetLabels(map[string]string{"visited": fmt.Sprint(object.GetResourceVersion())})
+				})
+				back := v.read(newer, a.NamespacedName)
+				written := drawing{annotations: map[string]string{name: users}}
+				if wrong := either(differs(back, map[string]any{"description": said}), written.lost(back, false)); wrong != "" {
+					v.Fail(v.t, expected, fmt.Sprintf("%s; it was %s", wrong, what))
+				}
+			}
+		}
+		most := v.longestDescription()
+		long := strings.ReplaceAll(carriers[name], description, strings.Repeat("x", most+1))
+		if most == 0 || long == carriers[name] {
+			continue
+		}
+		_, err := v.tryEdit(webapps, a.NamespacedName, func(object *unstructured.Unstructured) {
+			object.SetAnnotations(map[string]string{name: long})
+		})
+		if isRefused(err) {
+			continue
+		}
+		v.OK(v.t, "writing an annotation in v1alpha1", err)
+		back, _, _ := unstructured.NestedString(v.read(newer, a.NamespacedName).Object, "spec", "description")
+		if is := utf8.RuneCountInString(back); is > most {
+			v.Fail(v.t, fmt.Sprintf("a description has at most %d characters, as the CRD says, "+
+				"whatever a client of v1alpha1 writes into the annotation %s", most, name), fmt.Sprintf("it has %d", is))
+		}
+	}
+}
+
+// longestDescription is the maxLength of the description in the CRD; 0: it has none.
+func (v visit) longestDescription() int {
+	v.t.Helper()
+	definition, err := v.town.Dynamic.Resource(definitions).Get(v.ctx, definitionName, metav1.GetOptions{})
+	v.OK(v.t, "reading the CRD", err)
+	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, one := range all {
+		if one, _ := one.(map[string]any); one["name"] == newer.Version {
+			most, _, _ := unstructured.NestedInt64(one,
+				"schema", "openAPIV3Schema", "properties", "spec", "properties", "description", "maxLength")
+			return int(most)
+		}
+	}
+	return 0
 }
 
 func either(one, other string) string {

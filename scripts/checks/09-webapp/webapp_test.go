@@ -35,6 +35,7 @@ func TestWebApp(t *testing.T) {
 		"foreign-deployment": foreignDeployment(),
 		"port-taken":         portTaken(),
 		"port-range":         portRange(),
+		"error-reported":     errorReported(),
 		"two-webapps":        twoWebApps(),
 		"deleted-child":      deletedChild(),
 		"drift":              drift(),

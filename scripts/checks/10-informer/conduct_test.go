@@ -5,6 +5,7 @@ package informer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,8 +74,31 @@ func status() types.Feature {
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
 			v.set(ada, v.drawKey())
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
-		}))).Feature()
+		}))).
+		Assess("and is written once in a cluster", check.Assess(assess(func(v *visit) {
+			const flag = "--write-status=false"
+			v.removeAll()
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			err := v.node.start(v.ctx, never, flag)
+			if errors.Is(err, check.ErrNoSuchFlag) {
+				v.Fail(v.t, "the program has the flag --write-status", err.Error())
+			}
+			v.OK(v.t, "starting the operator", err)
+			began := v.Audit.Now()
+			v.create(v.drawName("mallory"), "hello")
+			v.add("ada")
+			v.holds("an AuthorizedKey was created, and the controller was started with " + flag)
+			v.Settle(v.ctx, v.t)
+			if writes := v.Audit.Since(began, v.ByOperator().And(audit.Writes)); len(writes) > 0 {
+				v.Fail(v.t, "the controller was started with "+flag+", as on each node, and writes no status and no Event",
+					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
+			}
+		}))).
+		Teardown(check.Teardown(stopped)).Feature()
 }
+
+// stopped ends an operator that was started otherwise than usual.
+func stopped(ctx context.Context, c *check.Check) error { return c.Operator.Stop(ctx) }
 
 func invalidKey() types.Feature {
 	return features.New("an invalid key is refused").
@@ -165,24 +189,26 @@ func resync() types.Feature {
 			v.holds("two AuthorizedKeys were created")
 			// What the controller still has to do would repair the file as well.
 			v.Idle(v.ctx, v.t)
-			lineOf := func(name, key string) string { return key + " " + mark + name + "\n" }
 			v.foreign = "# I was here\n"
-			v.write(v.foreign + lineOf(ada, v.drawKey()) + `command="/bin/sh" ` + lineOf(ada, v.keys[ada]) + lineOf("ghost", v.drawKey()))
+			v.write(v.foreign + lineOf(ada, v.drawKey()) + "\n" + `command="/bin/sh" ` + lineOf(ada, v.keys[ada]) + "\n" +
+				lineOf("ghost", v.drawKey()) + "\n")
 			v.holdsWithin("somebody has changed the line of "+ada+", put an option before another one, removed that of "+grace+" and added one of nobody", resyncPatience)
 			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o666))
-			v.EventuallyWithin(v.ctx, v.t, "somebody has made the file writable for all, and a resync repairs it: its mode is 0600 (-rw-------)", resyncPatience, v.node.Changed, func() (string, bool) {
+			const repaired = "somebody has made the file writable for all, and a resync repairs it: its mode is 0644 (-rw-r--r--)"
+			v.EventuallyWithin(v.ctx, v.t, repaired, resyncPatience, v.node.Changed, func() (string, bool) {
 				info, err := os.Lstat(v.node.path())
 				if err != nil {
 					return err.Error(), false
 				}
-				return "it is " + info.Mode().String(), info.Mode() == 0o600
+				return "it is " + info.Mode().String(), info.Mode() == fileMode
 			})
+			v.removeAll()
+			v.holds("all AuthorizedKeys were deleted")
 			v.Settle(v.ctx, v.t) // what it writes now, it has read before
-			v.OK(v.t, "removing the file", os.Remove(v.node.path()))
-			v.foreign = ""
-			v.holdsWithin("somebody has removed the file", resyncPatience)
+			v.write(v.foreign + lineOf("ghost", v.drawKey()) + "\n")
+			v.holdsWithin("there is no AuthorizedKey, and somebody has added a line of one", resyncPatience)
 		}))).
-		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Stop(ctx) })).Feature()
+		Teardown(check.Teardown(stopped)).Feature()
 }
 
 // How long the API server does not answer the list with which a cache begins: until the operator has waited for it for emptyFor, and listHeld
@@ -203,6 +229,24 @@ func (v *visit) asksForList(since time.Time) bool {
 	})
 }
 
+// holdList has the API server hold its first answers, and returns the time from when on.
+func (v *visit) holdList() time.Time {
+	v.t.Helper()
+	began := time.Now()
+	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+		{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: listHeld}},
+	}}))
+	return began
+}
+
+// awaitList waits until the operator has asked for the AuthorizedKeys, for a while.
+func (v *visit) awaitList(since time.Time) {
+	v.t.Helper()
+	for time.Since(since) < listHeld/2 && !v.asksForList(since) {
+		v.Pause(v.ctx, v.t, listLook)
+	}
+}
+
 func cachesFirst() types.Feature {
 	return features.New("no work before the cache is full").
 		Assess("after a start", check.Assess(assess(func(v *visit) {
@@ -213,15 +257,10 @@ func cachesFirst() types.Feature {
 			var first int
 			var began time.Time
 			v.restart(never, func() {
-				began = time.Now()
 				_, first = v.node.since(0)
-				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
-					{Kind: faults.Slow, Class: faults.Read, Service: faults.API, For: metav1.Duration{Duration: listHeld}},
-				}}))
+				began = v.holdList()
 			})
-			for time.Since(began) < listHeld/2 && !v.asksForList(began) {
-				v.Pause(v.ctx, v.t, listLook)
-			}
+			v.awaitList(began)
 			v.Pause(v.ctx, v.t, emptyFor)
 			if now := v.content(); now != before {
 				v.Fail(v.t, "while the API server has not answered its first list, the controller leaves the file alone", "it has written it: "+v.node.wrong(v.keys, v.foreign))
@@ -239,7 +278,8 @@ func cachesFirst() types.Feature {
 			}
 			if replaced > 1 {
 				v.Fail(v.t, "after a restart only what has changed since is written: of three AuthorizedKeys one is new, so the file is replaced once",
-					fmt.Sprintf("it was replaced %d times", replaced))
+					fmt.Sprintf("it was replaced %d times: line by line, or by several workers, each of which had read it before "+
+						"another one replaced it", replaced))
 			}
 		}))).Feature()
 }
@@ -266,8 +306,9 @@ const (
 	leastWait  = 400 * time.Millisecond
 )
 
-// refusals are how often the status of an object was tried to be written since then, and the longest wait between two of these.
-func (v *visit) refusals(name string, since time.Time) (tries int, longest time.Duration) {
+// refusals are how often the status of an object was tried to be written since then, the time since the first try, 0 if there was none, and
+// the longest wait between two of them.
+func (v *visit) refusals(name string, since time.Time) (tries int, took, longest time.Duration) {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
 	v.OK(v.t, "reading the log of requests", err)
@@ -277,7 +318,10 @@ func (v *visit) refusals(name string, since time.Time) (tries int, longest time.
 			longest = max(longest, e.Time.Sub(refused[i-1].Time))
 		}
 	}
-	return check.Tries(refused), longest
+	if len(refused) > 0 {
+		took = time.Since(refused[0].Time)
+	}
+	return check.Tries(refused), took, longest
 }
 
 func retries() types.Feature {
@@ -287,17 +331,19 @@ func retries() types.Feature {
 			began := time.Now()
 			ada := v.add("ada")
 			var tries int
-			var longest time.Duration
-			for time.Since(began) < refuseFor && longest < leastWait {
+			var took, longest time.Duration
+			// On a busy machine the first try may come late.
+			for took < refuseFor && longest < leastWait && (tries > 0 || time.Since(began) < filePatience) {
 				v.Pause(v.ctx, v.t, refuseLook)
-				tries, longest = v.refusals(ada, began)
+				tries, took, longest = v.refusals(ada, began)
 			}
 			const expected = "while the API server refuses the status of an AuthorizedKey, it is written again, and less and less often"
 			if tries < 2 {
-				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times", refuseFor, tries))
+				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times", time.Since(began).Round(time.Second/10), tries))
 			}
 			if longest < leastWait || tries > mostTries {
-				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times, and the longest wait between two of them was %s", refuseFor, tries, longest.Round(time.Millisecond)))
+				v.Fail(v.t, expected, fmt.Sprintf("within %s it was tried %d times, and the longest wait between two of them was %s",
+					took.Round(time.Second/10), tries, longest.Round(time.Millisecond)))
 			}
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 			// Most operators look at a change at once. The next try may be 1.3 s away.
@@ -341,13 +387,30 @@ func shutdown() types.Feature {
 				}
 				return "it does not", false
 			})
-			began = time.Now()
-			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-			if took := time.Since(began); took > endsWithin {
-				v.Fail(v.t, fmt.Sprintf("the controller ends within %s after SIGTERM, also while the API server does not answer a request", endsWithin),
-					fmt.Sprintf("after %s it had to be killed", took.Round(100*time.Millisecond)))
-			}
+			v.ends("does not answer a request")
+		}))).
+		Assess("also while the cache fills", check.Assess(assess(func(v *visit) {
+			var began time.Time
+			v.restart(never, func() { began = v.holdList() })
+			v.awaitList(began)
+			v.ends("has not answered its first list")
 		}))).Feature()
+}
+
+// ends fails the check unless the operator ends when it is asked to, and calls that no failure.
+func (v *visit) ends(meanwhile string) {
+	v.t.Helper()
+	began := time.Now()
+	failure, err := v.Operator.End(v.ctx)
+	v.OK(v.t, "stopping the operator", err)
+	expected := fmt.Sprintf("the controller ends within %s after SIGTERM, with exit code 0, also while the API server %s",
+		endsWithin, meanwhile)
+	if took := time.Since(began); took > endsWithin {
+		v.Fail(v.t, expected, fmt.Sprintf("after %s it had to be killed", took.Round(100*time.Millisecond)))
+	}
+	if failure != "" {
+		v.Fail(v.t, expected, "it ended with "+failure)
+	}
 }
 
 // untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.

@@ -6,8 +6,11 @@ package informer_test
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/limited"
 )
 
 func added() types.Feature {
@@ -37,11 +41,36 @@ const others = "# The keys of the night shift.\n\nssh-ed25519 AAAAC3NzaC1lZDI1NT
 	"  from=\"192.0.2.0/24\",no-pty ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHpcLs6KEyjS1L0yzR4UsBSfvsFjMJ5Bv8YJJJkHqZ3h " + mark + " is no mark here\n" +
 	"# " + mark + "nobody\n\t\nwhatever this is"
 
+// scannerLimit is how long a line may be for a bufio.Scanner, in bytes. sshd takes longer ones.
+const scannerLimit = 64 << 10
+
+// drawOthers is a file of lines of others: one of each kind, in an order of this run, and no line break at the end.
+func (v *visit) drawOthers() string {
+	lines := append(strings.Split(others, "\n"),
+		"# "+strings.Repeat("x", scannerLimit+v.random.IntN(scannerLimit)),
+		strings.Repeat(" ", v.random.IntN(3))+"\t# "+mark+"nobody",
+		" # ssh-ed25519 AAAA "+mark+v.drawName("nobody"),
+		"# written on Windows\r",
+		"# caf\xe9", // in Latin-1, which is not valid in UTF-8
+	)
+	v.random.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+	if last := len(lines) - 1; lines[last] == "" {
+		lines[0], lines[last] = lines[last], lines[0]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// with is a file with one more line, somewhere before its last one.
+func (v *visit) with(content, line string) string {
+	lines := strings.Split(content, "\n")
+	return strings.Join(slices.Insert(lines, v.random.IntN(len(lines)), line), "\n")
+}
+
 func foreignLines() types.Feature {
 	return features.New("lines of others stay").
 		Assess("byte for byte", check.Assess(assess(func(v *visit) {
-			v.restart(never, func() { v.write(others) })
-			v.foreign = others
+			v.foreign = v.drawOthers()
+			v.restart(never, func() { v.write(v.with(v.foreign, lineOf("ghost", v.drawKey()))) })
 			ada := v.add("ada")
 			v.holds("a file with lines of others, the last one without a line break")
 			v.keys[ada] = v.drawKey()
@@ -85,8 +114,6 @@ func deleted() types.Feature {
 // tombstone: the operator's watch is broken off, and before it lists again an object goes. It finds that it is not there any more, and nobody
 // tells it how that came.
 func tombstone() types.Feature {
-	// attempts is how often it is tried: on a very busy machine we may come too late.
-	const attempts = 3
 	return features.New("a key that is deleted while the watch is away").
 		Assess("leaves the file", check.Assess(assess(func(v *visit) {
 			for range attempts {
@@ -132,22 +159,45 @@ func (v *visit) broken(since time.Time) bool {
 }
 
 func mode() types.Feature {
-	return features.New("the file is for its owner alone").
+	return features.New("sshd reads the file, and only its owner writes it").
 		Assess("whoever made it", check.Assess(assess(func(v *visit) {
 			v.add("ada")
 			v.holds("an AuthorizedKey was created")
-			v.isPrivate("the controller made the file")
-			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o644))
-			v.add("grace")
+			v.hasMode("the controller made the file")
+			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o600))
+			grace := v.add("grace")
 			v.holds("an AuthorizedKey was created")
-			v.isPrivate("somebody made the file with mode 0644, and the controller has written it since")
+			v.hasMode("somebody made the file with mode 0600, and the controller has written it since")
+			for n, i := range v.random.Perm(len(modeBits)) {
+				wrong := fileMode ^ modeBits[i]
+				v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), wrong))
+				// A reason to look at the file, in which nothing but its mode is wrong.
+				v.set(grace, fmt.Sprintf("%s grace@laptop-%d", v.keys[grace], n))
+				why := fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong)
+				v.EventuallyWithin(v.ctx, v.t, why+": its mode is 0644 (-rw-r--r--)", filePatience, v.node.Changed, func() (string, bool) {
+					info, err := os.Lstat(v.node.path())
+					if err != nil {
+						return err.Error(), false
+					}
+					return "it is " + info.Mode().String(), info.Mode() == fileMode
+				})
+			}
+			v.holds("only the comment of a key has changed, and the mode of the file")
 		}))).Feature()
 }
 
-func (v *visit) isPrivate(why string) {
+// modeBits are those by which a mode may differ from the right one: each alone makes it wrong. The owner can always read
+// the file.
+var modeBits = []fs.FileMode{0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001}
+
+// fileMode is what sshd wants: it opens the file as the user who logs in, and refuses one that others than its owner
+// may write.
+const fileMode fs.FileMode = 0o644
+
+func (v *visit) hasMode(why string) {
 	v.t.Helper()
-	if mode := v.stat().Mode(); mode != 0o600 {
-		v.Fail(v.t, why+": its mode is 0600 (-rw-------)", "it is "+mode.String())
+	if mode := v.stat().Mode(); mode != fileMode {
+		v.Fail(v.t, why+": its mode is 0644 (-rw-r--r--)", "it is "+mode.String())
 	}
 }
 
@@ -159,14 +209,14 @@ func atomic() types.Feature {
 			v.add("ada")
 			v.holds("an AuthorizedKey was created")
 			before := v.content()
-			reader, err := os.Open(v.node.path())
-			v.OK(v.t, "opening the file", err)
+			reader, err := limited.Open(v.node.folder, fileName, fileLimit)
+			v.OK(v.t, "opening the file", v.node.explained(err))
 			defer reader.Close()
 			_, mark := v.node.since(0)
 			v.add("grace")
 			v.holds("an AuthorizedKey was created")
 			still, err := io.ReadAll(reader)
-			v.OK(v.t, "reading the file", err)
+			v.OK(v.t, "reading the file", v.node.explained(err))
 			if string(still) != before {
 				v.Fail(v.t, expected, "who had opened the file before it was changed reads something else now: it was written in place")
 			}
@@ -185,14 +235,67 @@ func atomic() types.Feature {
 				}
 			}
 			v.Idle(v.ctx, v.t)
-			entries, err := os.ReadDir(v.node.folder)
-			v.OK(v.t, "reading the folder", err)
-			for _, entry := range entries {
-				if entry.Name() != fileName {
-					v.Fail(v.t, "nothing but the file is left in its folder", "there is "+entry.Name())
+			if left := v.left(); len(left) > 0 {
+				v.Fail(v.t, "nothing but the file is left in its folder", "there is "+left[0])
+			}
+		}))).
+		Assess("and nothing is left of an attempt that fails", check.Assess(assess(func(v *visit) {
+			v.removeAll()
+			// A large file takes a while to write. Meanwhile the folder is in the way, nearly always.
+			large := strings.Repeat("# "+strings.Repeat("x", 1<<10)+"\n", fileLimit>>11)
+			ada := v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			for range attempts {
+				// Until it is idle, it may still write what it has read before.
+				v.Idle(v.ctx, v.t)
+				v.foreign = large
+				v.write(v.foreign)
+				v.keys[ada] = v.drawKey()
+				blocked := v.node.block()
+				v.set(ada, v.keys[ada])
+				var draft string
+				select {
+				case draft = <-blocked:
+				case <-time.After(filePatience):
+					v.node.unblock()
+					v.holds("the key of " + ada + " has changed")
+					return // it writes its temporary file in another folder
+				}
+				v.EventuallyWithin(v.ctx, v.t, alone, filePatience, v.node.Changed, func() (string, bool) {
+					return "there is " + filepath.Base(draft), v.node.end(draft) != 0
+				})
+				failed := v.node.end(draft).Has(fsnotify.Remove)
+				v.OK(v.t, "removing the folder", os.RemoveAll(v.node.path()))
+				v.Idle(v.ctx, v.t)
+				v.foreign = ""
+				v.write(v.foreign)
+				v.keys[ada] = v.drawKey()
+				v.set(ada, v.keys[ada])
+				v.holdsWithin("the file is empty, and the key of "+ada+" has changed", scenarioPatience)
+				if failed {
+					return
 				}
 			}
 		}))).Feature()
+}
+
+// alone is what is right when the file can't be replaced.
+const alone = "nothing but the file is left in its folder, also if it can't be replaced, since there is a folder of that name"
+
+// attempts is how often something is tried that has to happen at the right moment: on a very busy machine we may come too late.
+const attempts = 5
+
+// left are the names of what is in the folder besides the file.
+func (v *visit) left() (names []string) {
+	v.t.Helper()
+	entries, err := os.ReadDir(v.node.folder)
+	v.OK(v.t, "reading the folder", err)
+	for _, entry := range entries {
+		if entry.Name() != fileName {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
 }
 
 func sameKey() types.Feature {

@@ -8,10 +8,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,7 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/limited"
 )
 
 const (
@@ -64,6 +66,9 @@ type node struct {
 	mutex   sync.Mutex
 	changed chan struct{}
 	deeds   []fsnotify.Event // of the file
+	drafts  []fsnotify.Event // of other files in its folder
+	// blocked gets the name of the next file that is made in the folder; see block.
+	blocked chan string
 }
 
 type nodeKey struct{}
@@ -124,11 +129,12 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 }
 
 // start starts the operator with our file, unless it runs.
-func (n *node) start(ctx context.Context, resync time.Duration) error {
+func (n *node) start(ctx context.Context, resync time.Duration, flags ...string) error {
 	if n.unusable != nil {
 		return nil //nolint:nilerr // it runs without our file, and each check says so
 	}
-	return n.suite.Operator.StartAs(ctx, protocol.Start{Flags: []string{"--authorized-keys=" + n.path(), "--resync=" + resync.String()}})
+	flags = append([]string{"--authorized-keys=" + n.path(), "--resync=" + resync.String()}, flags...)
+	return n.suite.Operator.StartAs(ctx, protocol.Start{Flags: flags})
 }
 
 func (n *node) path() string { return filepath.Join(n.folder, fileName) }
@@ -139,12 +145,19 @@ func (n *node) follow(ctx context.Context) {
 	for {
 		select {
 		case deed := <-n.watcher.Events:
-			if deed.Name == n.path() {
-				n.mutex.Lock()
+			n.mutex.Lock()
+			switch deed.Name {
+			case n.path():
 				n.deeds = append(n.deeds, deed)
-				n.mutex.Unlock()
-				n.notify()
+			case n.path() + ownDraft:
+			default:
+				n.drafts = append(n.drafts, deed)
+				if n.blocked != nil && deed.Has(fsnotify.Create) {
+					n.putInTheWay(deed.Name)
+				}
 			}
+			n.mutex.Unlock()
+			n.notify()
 		case _, open := <-n.watcher.Errors: // what it has missed the checks see by looking at the file
 			if !open {
 				return
@@ -153,6 +166,40 @@ func (n *node) follow(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// block has a folder take the place of the file as soon as another file is made beside it, whose name is sent then.
+func (n *node) block() <-chan string {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.blocked = make(chan string, 1)
+	return n.blocked
+}
+
+func (n *node) unblock() {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.blocked = nil
+}
+
+// putInTheWay is quick, since the operator is about to rename the draft. If that was quicker, the folder is not made.
+func (n *node) putInTheWay(draft string) {
+	_ = os.Remove(n.path())
+	_ = os.Mkdir(n.path(), 0o700)
+	n.blocked <- draft
+	n.blocked = nil
+}
+
+// end is what became of a draft: it was renamed or removed; 0: neither.
+func (n *node) end(draft string) (deed fsnotify.Op) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	for _, d := range n.drafts {
+		if d.Name == draft {
+			deed |= d.Op & (fsnotify.Rename | fsnotify.Remove)
+		}
+	}
+	return deed
 }
 
 func (n *node) notify() {
@@ -252,18 +299,59 @@ func (n *node) cleanUp(ctx context.Context) error {
 		return err
 	}
 	done := wait(lineTimeout, func() bool {
-		content, err := os.ReadFile(n.path())
-		return err == nil && len(read(content).ours) == 0
+		content, err := n.read()
+		return err == nil && len(parse(content).ours) == 0
 	})
 	if done != nil { // it may still write what it has read, so that it must not run meanwhile
 		if err := n.suite.Operator.Stop(ctx); err != nil {
 			return err
 		}
 	}
-	if err := os.RemoveAll(n.path()); err != nil {
-		return fmt.Errorf("removing the file: %w", err)
+	if err := n.empty(); err != nil {
+		return err
 	}
 	return n.start(ctx, never)
+}
+
+// fileLimit is how large the file may be, in bytes: twice as large as any that a check asks for.
+const fileLimit = 1 << 20
+
+// read reads the file as an operator may have left it. A device would have no end, and a pipe no beginning. Links are
+// followed inside of the folder only: the task asks for a file there that is replaced by a rename, so a right operator
+// makes no link at all.
+func (n *node) read() ([]byte, error) {
+	content, err := limited.ReadFile(n.folder, fileName, fileLimit)
+	return content, n.explained(err)
+}
+
+// explained says what is in the place of the file, if it can't be read for that.
+func (n *node) explained(err error) error {
+	wrong, is := errors.AsType[*limited.FileError](err)
+	if !is {
+		return err
+	}
+	what := wrong.What
+	switch target, linkErr := os.Readlink(n.path()); {
+	case linkErr == nil:
+		what = "a link to " + shorten(target)
+	case wrong.TooLarge():
+		what = "larger"
+	}
+	return fmt.Errorf("%s is %s: it must be a regular file of at most %d MB", fileName, what, fileLimit>>20)
+}
+
+// empty removes the file, and what attempts that failed have left beside it.
+func (n *node) empty() error {
+	entries, err := os.ReadDir(n.folder)
+	if err != nil {
+		return fmt.Errorf("reading the folder of the file: %w", err)
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(n.folder, entry.Name())); err != nil {
+			return fmt.Errorf("removing the file: %w", err)
+		}
+	}
+	return nil
 }
 
 // lines is a file as the task has it.
@@ -272,7 +360,7 @@ type lines struct {
 	foreign string
 }
 
-func read(content []byte) (found lines) {
+func parse(content []byte) (found lines) {
 	for line := range strings.Lines(string(content)) {
 		words := strings.Fields(line)
 		if len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark) {
@@ -286,18 +374,18 @@ func read(content []byte) (found lines) {
 
 // wrong says how the file differs from what it should be; empty: it does not. Of foreign lines the last line break may have been added.
 func (n *node) wrong(keys map[string]string, foreign string) string {
-	content, err := os.ReadFile(n.path())
+	content, err := n.read()
 	if err != nil && (!errors.Is(err, fs.ErrNotExist) || len(keys) > 0 || foreign != "") {
 		if errors.Is(err, fs.ErrNotExist) {
 			return "there is no such file"
 		}
 		return err.Error()
 	}
-	found := read(content)
+	found := parse(content)
 	var missing []string
 	spare := slices.Clone(found.ours)
 	for name, key := range keys {
-		if i := slices.Index(spare, key+" "+mark+name); i >= 0 {
+		if i := slices.Index(spare, lineOf(name, key)); i >= 0 {
 			spare = slices.Delete(spare, i, i+1)
 		} else {
 			missing = append(missing, name)
@@ -308,22 +396,52 @@ func (n *node) wrong(keys map[string]string, foreign string) string {
 	if len(missing) > 0 {
 		all = append(all, "it lacks the line of "+english.WordSeries(missing, "and"))
 	}
-	for _, line := range spare {
+	for i, line := range spare {
+		if i == shownLines {
+			all = append(all, fmt.Sprintf("it has %s more", english.Plural(len(spare)-i, "line", "")))
+			break
+		}
 		all = append(all, fmt.Sprintf("it has the line %q", shorten(line)))
 	}
-	if strings.TrimSuffix(found.foreign, "\n") != strings.TrimSuffix(foreign, "\n") {
-		all = append(all, fmt.Sprintf("the lines of others are %q", shorten(found.foreign)))
+	if differ := differ(strings.TrimSuffix(found.foreign, "\n"), strings.TrimSuffix(foreign, "\n")); differ != "" {
+		all = append(all, "the lines of others are not what they were: "+differ)
 	}
 	return strings.Join(all, "; ")
 }
 
+// shownLines is how many wrong lines are shown: an operator may write thousands.
+const shownLines = 5
+
+// differ says of the first line that differs what has become of it; empty: none does.
+func differ(found, wanted string) string {
+	if found == wanted {
+		return ""
+	}
+	have, want := strings.Split(found, "\n"), strings.Split(wanted, "\n")
+	if found == "" {
+		return fmt.Sprintf("none of %d is left", len(want))
+	}
+	for i, line := range want {
+		switch {
+		case i == len(have):
+			return fmt.Sprintf("%d of %d are left, and line %d is missing, %q", len(have), len(want), i+1, shorten(line))
+		case have[i] != line:
+			return fmt.Sprintf("line %d is %q instead of %q", i+1, shorten(have[i]), shorten(line))
+		}
+	}
+	return fmt.Sprintf("there is one more, %q", shorten(have[len(want)]))
+}
+
 func shorten(text string) string {
-	const most = 300
+	const most = 150
 	if len(text) > most {
-		return text[:most] + "…"
+		return fmt.Sprintf("%s… (%d bytes)", text[:most], len(text))
 	}
 	return text
 }
+
+// lineOf is the line of an AuthorizedKey, without its line break.
+func lineOf(name, key string) string { return key + " " + mark + name }
 
 // visit is a check at the node: the words in which checks are written.
 type visit struct {
@@ -334,6 +452,8 @@ type visit struct {
 	// keys are those that there are, by name; type and base64. foreign is what others have written into the file.
 	keys    map[string]string
 	foreign string
+	// random draws what differs from run to run.
+	random *rand.Rand
 }
 
 // assess makes a step of a feature.
@@ -341,6 +461,7 @@ func assess(step func(*visit)) func(context.Context, *testing.T, *check.Check) {
 	return func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		v := &visit{Check: c, ctx: ctx, t: t, node: nodeOf(ctx), keys: map[string]string{}}
+		v.random = rand.New(rand.NewPCG(uint64(v.Seed), 10)) //nolint:gosec // a seed must draw the same each time
 		if v.node.unusable != nil {
 			v.Fail(t, "the program has the flags --authorized-keys=FILE and --resync=DURATION", v.node.unusable.Error())
 		}
@@ -362,10 +483,10 @@ func (v *visit) drawKey() string {
 	var public any
 	var err error
 	if v.node.names%2 == 0 {
-		public, _, err = ed25519.GenerateKey(rand.Reader)
+		public, _, err = ed25519.GenerateKey(cryptorand.Reader)
 	} else {
 		var private *ecdsa.PrivateKey
-		if private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err == nil {
+		if private, err = ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader); err == nil {
 			public = private.Public()
 		}
 	}
@@ -458,18 +579,21 @@ func (v *visit) wanted() string {
 	return fmt.Sprintf("the file has one line each of %s (%q), and all lines of others", english.WordSeries(names, "and"), "TYPE BASE64 "+mark+"NAME")
 }
 
+// ownDraft is added to the name of the file for what write has written so far.
+const ownDraft = ".draft"
+
 // write replaces the file as a careful administrator does.
 func (v *visit) write(content string) {
 	v.t.Helper()
-	draft := v.node.path() + ".draft"
-	v.OK(v.t, "writing the file", os.WriteFile(draft, []byte(content), 0o600))
+	draft := v.node.path() + ownDraft
+	v.OK(v.t, "writing the file", os.WriteFile(draft, []byte(content), fileMode))
 	v.OK(v.t, "writing the file", os.Rename(draft, v.node.path()))
 }
 
 // content is what is in the file.
 func (v *visit) content() string {
 	v.t.Helper()
-	content, err := os.ReadFile(v.node.path())
+	content, err := v.node.read()
 	v.OK(v.t, "reading the file", err)
 	return string(content)
 }

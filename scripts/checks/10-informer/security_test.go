@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -44,15 +45,28 @@ func (v *visit) file(path, expected string) []byte {
 	return content
 }
 
-// user is a client of somebody who has these rights and is in these groups.
-func (v *visit) user(rules []rbacv1.PolicyRule, groups ...string) *admission.Client {
+// account makes a user who has these rights.
+func (v *visit) account(rules []rbacv1.PolicyRule) *existing.Account {
 	v.t.Helper()
 	account, err := existing.NewAccount(v.ctx, v.Config, rules)
 	v.OK(v.t, "making a user", err)
-	account.Config.Impersonate.Groups = append(slices.Clone(account.Config.Impersonate.Groups), groups...)
-	client, err := admission.NewClient(account.Config)
+	return account
+}
+
+// as is a client of somebody who is in these groups.
+func (v *visit) as(config *rest.Config, groups ...string) *admission.Client {
+	v.t.Helper()
+	config = rest.CopyConfig(config)
+	config.Impersonate.Groups = append(slices.Clone(config.Impersonate.Groups), groups...)
+	client, err := admission.NewClient(config)
 	v.OK(v.t, "making a client", err)
 	return client
+}
+
+// user is a client of somebody who has these rights.
+func (v *visit) user(rules []rbacv1.PolicyRule) *admission.Client {
+	v.t.Helper()
+	return v.as(v.account(rules).Config)
 }
 
 // nothing is a right that says nothing of AuthorizedKeys.
@@ -155,7 +169,15 @@ func policy() types.Feature {
 			if refused != "" {
 				v.Fail(v.t, "the API server accepts "+policyFile, fmt.Sprintf("%s: %s", refused, answer))
 			}
-			admin, helper := v.user(everything, admins), v.user(everything, "helpdesk")
+			account := v.account(everything).Config
+			drawn := fmt.Sprintf("%x", v.Seed)
+			// The group may be anywhere in the list.
+			admin, helper := v.as(account, "shift-"+drawn, admins, "helpdesk"), v.as(account, "helpdesk")
+			similar := []string{admins + "-" + drawn, drawn + "-" + admins, strings.ToUpper(admins)}
+			namesake := v.as(account, similar...)
+			named := rest.CopyConfig(account)
+			named.Impersonate.UserName = admins
+			master := v.as(named, "system:masters")
 			key := v.drawKey()
 			for what, text := range map[string]string{
 				"a key as an id_ed25519.pub has it": key + " ada@laptop\n", "a key without a comment": key,
@@ -175,6 +197,14 @@ func policy() types.Feature {
 				v.Fail(v.t, "who is denied since they are no member of "+admins+" reads so in the message", denied.String())
 			}
 			v.ask(helper, "a change of a key by somebody who is no member of "+admins, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			change := patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key))
+			for who, by := range map[string]*admission.Client{
+				"a member of system:masters whose user name, and no group, is " + admins + ",": master,
+				"a member of " + english.WordSeries(similar, "and") + ",":                      namesake,
+			} {
+				v.ask(by, "a right key of "+who, admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
+				v.ask(by, "a change of a key by "+who, admission.DeniedByPolicy, change)
+			}
 			v.ask(admin, "a change of a key by a member of "+admins, admission.Accepted, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			const label = `{"metadata":{"labels":{"shift":"night"}}}`
 			v.ask(helper, "a label by somebody who is no member of "+admins+", which leaves the key as it is,", admission.Accepted, patching(ada, label))

@@ -153,10 +153,41 @@ func statusTold() e2etypes.Feature {
 		v.arm(whole(faults.Unavailable)...)
 		other := v.make("hazel")
 		v.ready("while the cloud answers 503", patience, other, metav1.ConditionFalse)
+		const down = "while the cloud answers 503, the reason of Ready is " + cloudDown
+		v.until(down, patience, func() (string, bool) {
+			reasons := v.reasonsOf(other)
+			return fmt.Sprintf("Ready of hazel has had the reasons %q", reasons), slices.Contains(reasons, cloudDown)
+		})
 		v.disarm()
 		v.ready("when the cloud answers again", longPatience, other, metav1.ConditionTrue)
+		v.bootsAtOnce()
+		// Which of its writes meets the conflict that is about the Workspace is the operator's choice.
+		for at := 1; at <= firstWrites; at++ {
+			v.arm(faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: at})
+			refused := v.make(fmt.Sprintf("hickory-%d", at))
+			// If it never gets its instance, that is for every-boundary to say.
+			for began := time.Now(); time.Since(began) < patience; v.Pause(v.ctx, v.t, glance) {
+				if now, there := v.find(refused); there {
+					if c := conditionOf(now); c != nil && c.Status == metav1.ConditionTrue {
+						break
+					}
+				}
+			}
+			if reasons := v.reasonsOf(refused); slices.Contains(reasons, cloudDown) {
+				const well = "while the cloud is well and the API server refuses a write, the reason of Ready is never " + cloudDown
+				v.fail(well, fmt.Sprintf("Ready of %s has had the reasons %q", refused.name, reasons))
+			}
+		}
+		v.notesFail(o)
 	})
 }
+
+// cloudDown is the reason of Ready while the cloud is in trouble; firstWrites is how many writes to the API server an
+// operator has made, about as many, when the launch is recorded.
+const (
+	cloudDown   = "CloudUnavailable"
+	firstWrites = 4
+)
 
 func ended() e2etypes.Feature {
 	return feature("a CloudInstance is deleted", "and its instance ends before it goes", func(v visit) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -64,6 +65,8 @@ type region struct {
 
 	mutex   sync.Mutex
 	changed chan struct{}
+	// reasons are those that Ready has ever had, by the UID of an object.
+	reasons map[string][]string
 }
 
 // order is a CloudInstance that a check has created.
@@ -85,10 +88,11 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 		objects: client.Resource(resource).Namespace(namespace), notes: client.Resource(workspaces).Namespace(namespace), cloud: suite.Cloud,
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
 		changed:  make(chan struct{}),
+		reasons:  map[string][]string{},
 	}
 	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { r.lag.Arrived(object.(*unstructured.Unstructured).GetName()); r.notify() },
-		UpdateFunc: func(any, any) { r.notify() },
+		UpdateFunc: func(_, object any) { r.hear(object.(*unstructured.Unstructured)); r.notify() },
 		DeleteFunc: func(any) { r.notify() },
 	}); err != nil {
 		return nil, fmt.Errorf("watching CloudInstances: %w", err)
@@ -107,6 +111,23 @@ func (r *region) notify() {
 	defer r.mutex.Unlock()
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// hear remembers the reason that an object gives: it may have another one before anybody looks.
+func (r *region) hear(object *unstructured.Unstructured) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	uid := string(object.GetUID())
+	if c := conditionOf(object); c != nil && !slices.Contains(r.reasons[uid], c.Reason) {
+		r.reasons[uid] = append(r.reasons[uid], c.Reason)
+	}
+}
+
+// reasonsOf are the reasons that Ready of an object has had so far.
+func (r *region) reasonsOf(o order) []string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.reasons[o.uid])
 }
 
 // mostLag is the lag from which on the quiet window grows no more: an operator looks at its instances twice a second or so, and is never
@@ -269,10 +290,30 @@ func (v visit) runs(name string) order {
 	return o
 }
 
+// change changes a CloudInstance, and waits until our watch has told of it: what find shows then is not older.
 func (v visit) change(o order, patch string, subresources ...string) {
 	v.t.Helper()
-	_, err := v.objects.Patch(v.ctx, o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	changed, err := v.objects.Patch(v.ctx, o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
 	v.OK(v.t, "changing the CloudInstance "+o.name, err)
+	ctx, cancel := context.WithTimeoutCause(v.ctx, syncTimeout, errors.New("the watch does not tell of it"))
+	defer cancel()
+	for {
+		soon := v.soon()
+		now, there := v.find(o)
+		if !there {
+			return
+		}
+		order, err := resourceversion.CompareResourceVersion(now.GetResourceVersion(), changed.GetResourceVersion())
+		v.OK(v.t, "comparing resource versions", err)
+		if order >= 0 {
+			return
+		}
+		select {
+		case <-soon:
+		case <-ctx.Done():
+			v.OK(v.t, "watching the CloudInstance "+o.name, context.Cause(ctx))
+		}
+	}
 }
 
 func (v visit) delete(o order) {
@@ -417,7 +458,14 @@ func (v visit) tells(expected string, patience time.Duration, o order, one cloud
 // goes waits until an object that was deleted is gone. Nothing may run for it then, and its Workspace goes with it.
 func (v visit) goes(expected string, patience time.Duration, o order) {
 	v.t.Helper()
+	v.goesWhile(expected, patience, o, func() {})
+}
+
+// goesWhile is goes while others do their part, whenever we look.
+func (v visit) goesWhile(expected string, patience time.Duration, o order, others func()) {
+	v.t.Helper()
 	v.until(expected, patience, func() (string, bool) {
+		others()
 		_, there := v.find(o) // first: what has gone by now must have ended before we ask the cloud
 		running := v.running(o)
 		switch {

@@ -38,9 +38,12 @@ func TestWorkspace(t *testing.T) {
 		"status-no-input":  statusNoInput(),
 		"drift":            drift(),
 		"backs-off":        backsOff(),
+		"no-answer":        noAnswer(),
 		"in-flight":        inFlight(),
 		"imported":         imported(),
 		"paused":           paused(),
+		"foreground":       foreground(),
+		"orphan":           orphan(),
 		"old-news":         oldNews(),
 		"settles":          settles(),
 		"past-cache":       pastCache(),
@@ -49,7 +52,7 @@ func TestWorkspace(t *testing.T) {
 		"role-suffices":    check.RoleSuffices(),
 		"least-privilege":  check.AllowsNoMore(mayNeed),
 	}, check.Options{
-		Scenario: assess(scenario), Writes: 18, Reads: 20,
+		Scenario: assess(scenario), Writes: 20, Reads: 20,
 		Scenes: []check.Scene{{Name: "the operator starts with an old list", Play: assess(oldList)}},
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {
 			r, err := open(ctx, suite)

@@ -110,6 +110,10 @@ var suites = map[string]check.Features{
 		t.Helper()
 		c.EventuallyWithin(ctx, t, "the shop opens", patience/2, never, func() (string, bool) { return "the shop is closed", false })
 	})},
+	"long": {"begun": feature(func(context.Context, *testing.T, *check.Check) {}), "long": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		c.EventuallyWithin(ctx, t, "the shop opens", 10*time.Minute, never, func() (string, bool) { return "the shop is closed", false })
+	})},
 	"overcome": {"overcome": feature(func(ctx context.Context, t *testing.T, c *check.Check) {
 		t.Helper()
 		began, wait := time.Now(), c.NewWait(patience/2, patience/2)
@@ -287,6 +291,22 @@ func TestEachCheckBeginsAndEnds(t *testing.T) {
 	}
 }
 
+// A student who fixes a check waits for its verdict. What it needs runs before it, and everything else after it.
+func TestACheckRunsFirst(t *testing.T) {
+	t.Parallel()
+	g := newGrader(t)
+	g.first = "last"
+	var got []string
+	for _, event := range g.run("verdicts", "fails", "needs-it<fails", "passes", "untried", "last<passes").events {
+		if event.Status != "" {
+			got = append(got, event.Check+" "+event.Status)
+		}
+	}
+	if want := []string{"passes passed", "last passed", "fails failed", "needs-it skipped", "untried skipped"}; !slices.Equal(got, want) {
+		t.Errorf("the checks end in the order %q, want %q", got, want)
+	}
+}
+
 // A panic ends the process: the grader then finds that the check never ended, and says so as an error of ours.
 func TestAPanicIsNoVerdict(t *testing.T) {
 	t.Parallel()
@@ -428,6 +448,22 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	// Half of its patience is over when the operator falls silent, unless the process took long to start.
 	if ended := time.Since(began); ended < busy+patience/2 {
 		t.Errorf("the operator was busy for %s, and was given up %s after it began", busy, ended)
+	}
+}
+
+// A student who has begun with the first step only need not wait for the others.
+func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
+	t.Parallel()
+	g := newGrader(t)
+	g.unbegun = []int{2}
+	run := g.run("long", "begun", "long")
+	if got := run.ended("begun"); got.Status != "passed" {
+		t.Errorf("the check of a step that is begun ended so: %+v", got)
+	}
+	got := run.ended("long")
+	if got.Status != "failed" || got.Observed != "the shop is closed (after 3s, and this step is not begun)" || got.Seconds > 60 ||
+		len(got.Evidence) == 0 || got.Evidence[0] != "each `TODO(lab): 2.` is as it was, so nothing was waited for longer than 3s" {
+		t.Errorf("it ended so: %+v", got)
 	}
 }
 

@@ -55,6 +55,13 @@ func (o Operator) Stop(ctx context.Context) error {
 	return o.post(ctx, protocol.StopOperator, nil, nil)
 }
 
+// End is Stop, and says how the operator has ended: empty for an exit code of 0.
+func (o Operator) End(ctx context.Context) (failure string, err error) {
+	var stopped protocol.Stopped
+	err = o.post(ctx, protocol.StopOperator, nil, &stopped)
+	return stopped.Failure, err
+}
+
 // Kill ends the operator at once, as a power failure would.
 func (o Operator) Kill(ctx context.Context) error {
 	return o.post(ctx, protocol.KillOperator, nil, nil)
@@ -169,15 +176,27 @@ func (s Submission) File(ctx context.Context, path string) ([]byte, error) {
 }
 
 // Run runs a shell script of the submission, in a temporary folder, with kubectl and an account that may free icecreams.
-// What it prints and its exit code are the answer, also when it failed; an error is ours.
+// What it prints and its exit code are the answer, also when it failed. The error is a *ScriptError, beside that answer, if the script could not
+// do its work, whatever that is. Other errors are ours.
 func (s Submission) Run(ctx context.Context, path string, args ...string) (output string, exit int, err error) {
 	var result protocol.Output
 	if args == nil {
 		args = []string{}
 	}
 	err = s.post(ctx, protocol.Submission+path, args, &result)
+	if err == nil && result.Hindered != "" {
+		err = &ScriptError{Observed: result.Hindered}
+	}
 	return result.Text, result.Exit, err
 }
+
+// ScriptError says what kept a script of the submission from its work: it did not end, or the shell can't read it.
+type ScriptError struct {
+	// Observed is what a check that fails because of it has observed.
+	Observed string
+}
+
+func (e *ScriptError) Error() string { return e.Observed }
 
 func (g *grader) post(ctx context.Context, path string, body, into any) error {
 	var content []byte

@@ -4,7 +4,6 @@
 package check_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +65,9 @@ type grader struct {
 	// seed and torturedWith are Seed and Torture of protocol.Run.
 	seed         uint32
 	torturedWith *int
+	// first is First of it.
+	first   string
+	unbegun []int
 	// scenes is Scenes of it.
 	scenes bool
 }
@@ -220,6 +222,7 @@ func (g *grader) run(suite string, listed ...string) run {
 		id, need, _ := strings.Cut(name, "<")
 		lab.Checks = append(lab.Checks, manifest.Check{ID: id, Title: "the title of " + id, Points: 10})
 		listed := &lab.Checks[len(lab.Checks)-1]
+		listed.Step = len(lab.Checks)
 		if need != "" {
 			listed.Needs = []string{need}
 		}
@@ -242,7 +245,7 @@ func (g *grader) run(suite string, listed ...string) run {
 		socket = ""
 	}
 	content, err := json.Marshal(protocol.Run{
-		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes,
+		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes, First: g.first, Unbegun: g.unbegun,
 	})
 	if err != nil {
 		g.t.Fatal(err)
@@ -274,17 +277,14 @@ func start(t *testing.T, dir string, variables ...string) run {
 		t.Fatal(err)
 	}
 	write.Close()
-	lines := bufio.NewScanner(read)
-	lines.Buffer(nil, 4<<20) // as the grader has
-	for lines.Scan() {
+	for decoder := json.NewDecoder(read); ; {
 		var event protocol.Event
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatalf("%q is no event: %v", lines.Text(), err)
+		if err := decoder.Decode(&event); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("reading the events: %v", err)
 		}
 		r.events = append(r.events, event)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatalf("reading the events: %v", err)
 	}
 	r.err, r.took, r.output = command.Wait(), time.Since(began), output.String()
 	return r

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,8 +159,20 @@ func (c *Check) Logged(ctx context.Context, t *testing.T) int64 {
 	return size
 }
 
+// conflict is in the message of each 409 of an update (k8s.io/apimachinery/pkg/api/errors.NewConflict).
+const conflict = "Operation cannot be fulfilled on "
+
+// fewConflicts is how many an operator may have for one object whose cache is behind: with the work queue's delays, for a third of a second.
+const fewConflicts = 6
+
+// excused reports whether an error that was returned so often is a conflict, and a few of these.
+func excused(text string, count int) bool {
+	return count <= fewConflicts && strings.Contains(text, conflict)
+}
+
 // NoErrors fails the check if Reconcile keeps returning an error for objects of which all is right, since the operator had logged
-// so many bytes (see Logged). One error may happen to anybody; the work queue tries again, and then there is none.
+// so many bytes (see Logged). Any operator may return one error: the work queue tries again, and then there is none. A few
+// conflicts do not count. A cache that is behind is their cause, and it is far behind on a busy machine.
 func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects ...string) {
 	t.Helper()
 	errors, err := c.Operator.Errors(ctx, since)
@@ -167,12 +180,12 @@ func (c *Check) NoErrors(ctx context.Context, t *testing.T, since int64, objects
 	for _, e := range errors {
 		count, text, of := 0, e.Text, slices.Clone(objects)
 		for _, object := range objects {
-			if returned, ok := e.Objects[object]; ok {
+			if returned, ok := e.Objects[object]; ok && !excused(returned.Text, returned.Count) {
 				count += returned.Count
 				text = returned.Text
 			}
 		}
-		if len(e.Objects) == 0 && e.Count > unnamedErrors {
+		if len(e.Objects) == 0 && e.Count > unnamedErrors && !excused(e.Text, e.Count) {
 			count = e.Count
 		} else {
 			of = slices.DeleteFunc(of, func(object string) bool { return e.Objects[object].Count == 0 })

@@ -4,10 +4,14 @@
 package check_test
 
 import (
+	"errors"
 	"net/http"
 	"regexp"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/operatorlog"
@@ -72,6 +76,13 @@ func TestWhoIsAtRest(t *testing.T) {
 		{"who has it for several", func(g *grader) {
 			g.errors = []operatorlog.Error{returned("no cone for", map[string]int{"sundae": 1, "split": 1})}
 		}, `^it returned the same error 2 times, for sundae and split: no cone for s`},
+		{"whose cache is behind", func(g *grader) {
+			conflict := apierrors.NewConflict(schema.GroupResource{Group: "demo.lva.io", Resource: "icecreams"}, "sundae", errors.New("it has changed")).Error()
+			g.errors = []operatorlog.Error{returned(conflict, map[string]int{"sundae": 3, "split": 1}), {Text: conflict, Count: 6}}
+		}, ""},
+		{"who has conflicts without an end", func(g *grader) {
+			g.errors = []operatorlog.Error{returned("Operation cannot be fulfilled on icecreams", map[string]int{"sundae": 7})}
+		}, `^it returned the same error 7 times, for sundae: Operation cannot be`},
 		{"who has few for nobody knows whom", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 4}} }, ""},
 		{"who has many of those", func(g *grader) { g.errors = []operatorlog.Error{{Text: "no cone", Count: 5}} }, `^it returned the same error 5 times, for sundae and split: no cone$`},
 	} {

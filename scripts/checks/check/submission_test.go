@@ -29,7 +29,10 @@ func asksForFiles(ctx context.Context, t *testing.T, c *check.Check) {
 		output, exit, err := c.Submission.Run(ctx, "echo.sh", args...)
 		told = append(told, fmt.Sprintf("%q %d: %v", output, exit, err))
 	}
-	_, _, err := c.Submission.Run(ctx, "none.sh")
+	output, exit, err := c.Submission.Run(ctx, "hang.sh")
+	hindered, is := errors.AsType[*check.ScriptError](err)
+	told = append(told, fmt.Sprintf("%q %d: hindered %t: %+v", output, exit, is, hindered))
+	_, _, err = c.Submission.Run(ctx, "none.sh")
 	told = append(told, fmt.Sprintf("missing %t: %v", errors.Is(err, fs.ErrNotExist), err))
 	c.Fail(t, "it tells", "it does", told...)
 }
@@ -40,6 +43,9 @@ func TestFilesAndScriptsOfTheSubmission(t *testing.T) {
 	g.files = map[string]string{"zombie/answers.yaml": "zombie: sundae\n", "empty": ""}
 	g.scripts = map[string]func(string) protocol.Output{
 		"echo.sh": func(args string) protocol.Output { return protocol.Output{Text: args, Exit: 7} },
+		"hang.sh": func(string) protocol.Output {
+			return protocol.Output{Text: "begins", Exit: -1, Hindered: "it did not end"}
+		},
 	}
 	want := []string{
 		`"zombie: sundae\n" missing false: <nil>`,
@@ -49,6 +55,7 @@ func TestFilesAndScriptsOfTheSubmission(t *testing.T) {
 		`"[\"a b\",\"\\\"c\\\"\"]" 7: <nil>`,
 		`"[]" 7: <nil>`,
 		`"[]" 7: <nil>`,
+		`"begins" -1: hindered true: it did not end`,
 		`missing true: opening none.sh: file does not exist: file does not exist`,
 	}
 	if got := g.run("submission", "submission").ended("submission").Evidence; !slices.Equal(got, want) {

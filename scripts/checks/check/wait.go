@@ -20,6 +20,8 @@ const (
 	setbackPatience = 12 * time.Second
 	// setbackLimit is for all of that: an operator may meet one failure after the other.
 	setbackLimit = 60 * time.Second
+	// unbegunPatience is for everything that a check of a step waits for of which the submission has nothing.
+	unbegunPatience = 3 * time.Second
 	// lookAgain is how often the operator's history is read while nothing seems to happen.
 	lookAgain = 250 * time.Millisecond
 )
@@ -46,6 +48,9 @@ func (w *Wait) Changed() { w.changed = time.Now() }
 // asks again after Next.
 func (w *Wait) Over(ctx context.Context) (why string) {
 	now := time.Now()
+	if w.check.unbegun && now.Sub(w.began) >= unbegunPatience {
+		return fmt.Sprintf("after %s, and this step is not begun", unbegunPatience)
+	}
 	last := latest(w.changed, w.check.Audit.Last(w.check.OperatorRequests()))
 	if silent := now.Sub(last); now.Before(w.next) || silent < w.patience && now.Sub(w.began) < w.limit {
 		return ""
@@ -86,6 +91,9 @@ func (w *Wait) Next() <-chan time.Time {
 	due := last.Add(w.patience)
 	if limit := w.began.Add(w.limit); limit.Before(due) {
 		due = limit
+	}
+	if limit := w.began.Add(unbegunPatience); w.check.unbegun && limit.Before(due) {
+		return time.After(time.Until(limit))
 	}
 	return time.After(time.Until(latest(due, w.next)))
 }

@@ -170,8 +170,7 @@ func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) 
 	case err != nil:
 		return fmt.Errorf("applying the %s: %w", name, err)
 	case object.GetKind() == "CustomResourceDefinition":
-		c.Mapper.Reset()
-		return install.WaitEstablished(ctx, client, object.GetName())
+		return install.WaitDiscovered(ctx, client, c.Mapper, object)
 	}
 	return nil
 }

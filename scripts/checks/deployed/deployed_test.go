@@ -6,8 +6,12 @@ package deployed
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +19,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/check"
@@ -202,6 +208,36 @@ func pods(t *testing.T, c *Cluster) {
 	lines := strings.Join(c.Evidence(t.Context(), deployment), "\n")
 	if !strings.Contains(lines, "Pod shop-a: phase Pending") || !strings.Contains(lines, `Event FailedMount: secret "cert" not found`) {
 		t.Errorf("the evidence is %s", lines)
+	}
+}
+
+// A Pod may log a line without end. The kubelet answers with as much of it as it is asked for.
+func TestALogWithoutEndIsNoEvidenceWithoutEnd(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/default/pods", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"PodList",
+			"items":[{"metadata":{"name":"shop-a","namespace":"default"}}]}`)
+	})
+	mux.HandleFunc("GET /api/v1/namespaces/default/pods/shop-a/log", func(w http.ResponseWriter, r *http.Request) {
+		size := 64 << 20
+		if limit, err := strconv.Atoi(r.URL.Query().Get("limitBytes")); err == nil {
+			size = limit
+		}
+		_, _ = io.WriteString(w, strings.Repeat("x", size))
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{Client: client}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "default"}}
+	lines := c.Evidence(t.Context(), deployment)
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "xxx") || len(last) > logLimit {
+		t.Errorf("the evidence has %d lines, and the last one has %d bytes", len(lines), len(last))
 	}
 }
 

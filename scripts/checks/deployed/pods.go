@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// logLines of a Pod are evidence, and eventLimit is how many Events are.
+	// logLines of a Pod are evidence, of at most logLimit bytes together: a line may have no end. eventLimit is how
+	// many Events are.
 	logLines   = 8
+	logLimit   = 16 << 10
 	eventLimit = 4
 )
 
@@ -107,7 +109,9 @@ func (c *Cluster) Evidence(ctx context.Context, deployment *appsv1.Deployment) (
 		lines = append(lines, fmt.Sprintf("Event %s: %s", event.Reason, event.Message))
 	}
 	for _, previous := range []bool{true, false} {
-		log, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous, TailLines: new(int64(logLines))}).DoRaw(ctx)
+		log, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
+			Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(logLimit)),
+		}).DoRaw(ctx)
 		if text := strings.TrimSpace(string(log)); err == nil && text != "" {
 			return append(lines, strings.Split(text, "\n")...)
 		}

@@ -35,6 +35,9 @@ func Ordered(s Spec) Answer {
 // Changed is the answer to a change of the spec from one to another, or of something else.
 func Changed(from, to Spec) Answer {
 	answer := Ordered(to)
+	if from.Equal(to) { // something else has changed
+		answer.Spec = to
+	}
 	if SameFlavours(from, answer.Spec) {
 		return Answer{Spec: answer.Spec, Silent: answer.Silent}
 	}

@@ -44,6 +44,10 @@ func TestWhatTheMenuSays(t *testing.T) {
 			order.Answer{Spec: order.Spec{Flavour: []string{"matcha", "mud"}, Topping: wafer}},
 		},
 		{
+			"a label of an old one without topping", order.Changed(order.Spec{Flavour: matcha}, order.Spec{Flavour: matcha}),
+			order.Answer{Spec: order.Spec{Flavour: matcha}},
+		},
+		{
 			"an old one loses one of two", order.Changed(order.Spec{Flavour: []string{"mud", "matcha"}}, order.Spec{Flavour: matcha, Topping: cream}),
 			order.Answer{Spec: order.Spec{Flavour: matcha, Topping: cream}, Refused: matcha},
 		},

@@ -58,6 +58,10 @@ type Run struct {
 	Server Server `json:"server,omitzero"`
 	// Seed is where all that is random in the run comes from.
 	Seed uint32 `json:"seed"`
+	// First is the ID of the check that runs before all others, after those that it needs. Empty: the checks run in the order of the list.
+	First string `json:"first,omitempty"`
+	// Unbegun are the steps of the lab that the submission has not begun: nothing is waited for long in their checks.
+	Unbegun []int `json:"unbegun,omitempty"`
 	// Stories is how many stories are played, where a lab has them: of this seed and of those that follow. 0 is one.
 	Stories int `json:"stories,omitempty"`
 	// Preconditions says that only the lab's preconditions are to be checked; otherwise all but those are.
@@ -154,6 +158,15 @@ type Output struct {
 	// Text is what it printed, on both streams.
 	Text string `json:"text"`
 	Exit int    `json:"exit"`
+	// Hindered says what kept it from its work, whatever that is: it did not end, or the shell can't read it. Empty:
+	// nothing did.
+	Hindered string `json:"hindered,omitempty"`
+}
+
+// Stopped is how an operator has ended that was asked to.
+type Stopped struct {
+	// Failure is its exit code, or the signal that has ended it, in words. Empty: the exit code was 0.
+	Failure string `json:"failure,omitempty"`
 }
 
 // Start is how an operator is started otherwise than usual.
@@ -169,7 +182,7 @@ const NotAsAPod = "it needs an operator with other flags, and here it runs as a 
 
 // Paths of the control socket: POST, unless stated otherwise.
 const (
-	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has
+	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has: a Stopped
 	KillOperator  = "/operator/kill"  // ends it at once (SIGKILL)
 	StartOperator = "/operator/start" // starts it, as a Start says if there is one; nothing happens if it runs
 	// UpgradeOperator brings the versions into the cluster that were held back, and starts the operator again.

@@ -16,12 +16,17 @@ type Wanted struct {
 	// Of is its type.
 	Of     string
 	Status string
+	// Reason is its reason; empty: any.
+	Reason string
 	// Says must stand in its message, letters of either case: each of them.
 	Says []string
 }
 
 func (w Wanted) String() string {
 	text := w.Of + " is " + w.Status
+	if w.Reason != "" {
+		text += " with the reason " + w.Reason
+	}
 	if len(w.Says) == 0 {
 		return text
 	}
@@ -47,7 +52,7 @@ func (o *Owners) Unlike(name types.NamespacedName, generation int64, all []Wante
 			return fmt.Sprintf("%s has no condition %s", name.Name, w.Of)
 		case is.ObservedGeneration != generation:
 			return fmt.Sprintf("%s of %s has observedGeneration %d, and metadata.generation is %d", w.Of, name.Name, is.ObservedGeneration, generation)
-		case is.Status != w.Status || !w.said(is.Message):
+		case is.Status != w.Status || (w.Reason != "" && is.Reason != w.Reason) || !w.said(is.Message):
 			return fmt.Sprintf("%s of %s is %s (%s: %s)", w.Of, name.Name, is.Status, is.Reason, strings.Join(strings.Fields(is.Message), " "))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,14 +25,21 @@ import (
 const (
 	// occupied is how long a port stays taken at least. An operator with the work queue's back-off tries ten times meanwhile.
 	occupied = 3 * time.Second
-	// mostTries is how often the same may be refused within occupied: who tries again at once does so hundreds of times.
+	// mostTries is how often the same may be refused within occupied, and once more in each second after that: who
+	// tries again at once does so hundreds of times.
 	mostTries = 15
+	// longPause is a pause that shows that an operator tries later and later. On a busy machine a loop is slow, and its
+	// first tries are as few as those of an operator that waits. So the port stays taken until there was such a pause,
+	// or too many tries; but no longer than occupiedLimit.
+	longPause     = time.Second
+	occupiedLimit = 15 * time.Second
 	// occupiedPoll is how often it is looked whether the time is over.
 	occupiedPoll = 100 * time.Millisecond
 )
 
-// Occupation is an owner whose node port another Service has for a while, and what its operator does meanwhile. That takes some seconds, in which
-// other checks run. When the operator has reported it, and three seconds have passed, the port is given back.
+// Occupation is an owner whose node port another Service has for a while, and what its operator does meanwhile. That
+// takes some seconds, in which other checks run. When the operator has reported it, three seconds have passed, and its
+// tries show how it tries again, the port is given back.
 type Occupation struct {
 	// Owner is what was made, and Port its node port.
 	Owner *unstructured.Unstructured
@@ -99,7 +107,7 @@ func (x *Occupation) last(ctx context.Context) error {
 			close(x.seen)
 		}
 		left := time.Until(x.began.Add(occupied))
-		if seen && left <= 0 {
+		if seen && left <= 0 && x.decided() {
 			break
 		}
 		select {
@@ -109,12 +117,6 @@ func (x *Occupation) last(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	name := x.Owner.GetName()
-	x.Tries = x.suite.Audit.Since(x.Since, x.suite.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
-		mine := e.Name == "" || e.Name == name || strings.HasPrefix(e.Name, name+"-")
-		return mine && e.Namespace == x.Owner.GetNamespace() && e.Code == http.StatusUnprocessableEntity
-	}))
-	x.Took = time.Since(x.began)
 	if x.look != nil {
 		if err := x.look(ctx, x); err != nil {
 			return err
@@ -126,6 +128,42 @@ func (x *Occupation) last(ctx context.Context) error {
 	}
 	return nil
 }
+
+// decided reports whether the tries so far show how the operator tries again.
+func (x *Occupation) decided() bool {
+	name := x.Owner.GetName()
+	x.Tries = x.suite.Audit.Since(x.Since, x.suite.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
+		mine := e.Name == "" || e.Name == name || strings.HasPrefix(e.Name, name+"-")
+		return mine && e.Namespace == x.Owner.GetNamespace() && e.Code == http.StatusUnprocessableEntity
+	}))
+	now := time.Now()
+	x.Took = now.Sub(x.began)
+	return x.Took > occupiedLimit || show(x.Tries, x.Took, now)
+}
+
+// show reports whether tries show how an operator tries again: there are too many of them, or there was a long pause.
+// The one after the last try must be twice as long, since the audit log tells of a try only when it was answered.
+func show(tries []audit.Event, took time.Duration, now time.Time) bool {
+	if len(tries) == 0 || len(tries) > mostTriesIn(took) {
+		return true
+	}
+	var pauses []time.Duration
+	for i := 1; i < len(tries); i++ {
+		pauses = append(pauses, tries[i].Time.Sub(tries[i-1].Time))
+	}
+	long := longPause
+	if len(pauses) > 0 {
+		slices.Sort(pauses)
+		long = max(long, 3*pauses[len(pauses)/4]) // three times as long as its short ones, which are those of a slow loop
+		if pauses[len(pauses)-1] >= long {
+			return true
+		}
+	}
+	return now.Sub(tries[len(tries)-1].Time) >= 2*long
+}
+
+// mostTriesIn is how often an operator that tries later and later is refused at most.
+func mostTriesIn(took time.Duration) int { return mostTries + int(max(0, took-occupied)/time.Second) }
 
 func (x *Occupation) unlike() string {
 	return x.owners.Unlike(nameOf(x.Owner), x.Owner.GetGeneration(), x.reported)
@@ -163,7 +201,7 @@ func (x *Occupation) Wait(ctx context.Context) error {
 
 // Loop says that the operator tried again without waiting longer and longer, in the words of a check that fails; no observed: it did not.
 func (x *Occupation) Loop() (expected, observed string) {
-	most := mostTries * max(1, int(x.Took/occupied))
+	most := mostTriesIn(x.Took)
 	expected = fmt.Sprintf("while port %d is taken the operator tries again later and later: at most %d times in %s", x.Port, most, x.Took.Round(time.Second))
 	if len(x.Tries) > most {
 		observed = fmt.Sprintf("it tried %d times: a loop", len(x.Tries))

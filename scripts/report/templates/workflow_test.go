@@ -35,11 +35,22 @@ type step struct {
 	Env                     map[string]string
 }
 
-const gradeFile = "../../../docs/templates/grade.yml"
+const (
+	gradeFile = "../../../docs/templates/grade.yml"
+	pagesFile = "../../../docs/templates/pages.yml"
+)
+
+// pinned are the actions of a workflow that are named by a commit.
+var pinned = regexp.MustCompile(`(?m)uses: [a-z-]+/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 
 func gradeWorkflow(t *testing.T) (parsed workflow, text string) {
 	t.Helper()
-	content, err := os.ReadFile(gradeFile)
+	return readWorkflow(t, gradeFile)
+}
+
+func readWorkflow(t *testing.T, file string) (parsed workflow, text string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +72,6 @@ func TestTheWorkflowIsCareful(t *testing.T) {
 			t.Errorf("the workflow has %q", bad)
 		}
 	}
-	pinned := regexp.MustCompile(`(?m)uses: [a-z-]+/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 	if uses, good := strings.Count(text, "uses: "), len(pinned.FindAllString(text, -1)); uses == 0 || uses != good {
 		t.Errorf("of %d actions %d are pinned to a commit, with their version as a comment", uses, good)
 	}
@@ -89,6 +99,27 @@ func TestTheWorkflowIsCareful(t *testing.T) {
 		}
 		if last := job.Steps[len(job.Steps)-1]; last.Name != "Verdict" || !strings.Contains(last.If, "!cancelled()") {
 			t.Errorf("the last step is %+v, want the verdict, whatever happened before", last)
+		}
+	}
+}
+
+// The job that may publish runs nothing of the repository: only what another job has built leaves it.
+func TestTheJobThatPublishesTheSiteRunsNoCodeOfIt(t *testing.T) {
+	t.Parallel()
+	parsed, text := readWorkflow(t, pagesFile)
+	if uses, good := strings.Count(text, "uses: "), len(pinned.FindAllString(text, -1)); uses == 0 || uses != good {
+		t.Errorf("of %d actions %d are pinned to a commit, with their version as a comment", uses, good)
+	}
+	if len(parsed.Permissions) != 1 || parsed.Permissions["contents"] != "read" || len(parsed.Jobs["build"].Permissions) > 0 {
+		t.Errorf("the permissions are %v, and those of the build %v, want contents: read", parsed.Permissions, parsed.Jobs["build"].Permissions)
+	}
+	deploy := parsed.Jobs["deploy"]
+	if len(deploy.Permissions) != 2 || deploy.Permissions["pages"] != "write" || deploy.Permissions["id-token"] != "write" {
+		t.Errorf("the job that publishes may do %v", deploy.Permissions)
+	}
+	for _, s := range deploy.Steps {
+		if s.Run != "" || strings.HasPrefix(s.Uses, "actions/checkout@") {
+			t.Errorf("the job that publishes runs %s", s.Name)
 		}
 	}
 }

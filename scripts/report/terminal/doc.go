@@ -9,7 +9,7 @@
 //
 // On a terminal there are colours (unless NO_COLOR is set), marks and a spinner, and lines are wrapped to its width. In a pipe,
 // a file or with TERM=dumb there is one plain line for each thing, which begins with a word to grep for: step, ok, FAIL, skip,
-// measured, fix first, expected, observed, evidence, lecture, hint, read, also failed, outcome, reason, forbidden, notice, error,
+// measured, fixed, fix first, expected, observed, evidence, lecture, hint, read, also failed, outcome, reason, forbidden, notice, error,
 // log, files, seed.
 //
 // To see it, `go run ./report/terminal/testdata/demo graded-failed` from scripts/.

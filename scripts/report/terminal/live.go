@@ -4,6 +4,7 @@
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ type Live struct {
 	anyStep  bool
 	closed   bool
 	still    func() // ends the spinner
+	options  Options
+	left     int // how many checks have not ended
 }
 
 // activity is a step or a check that is going on.
@@ -52,7 +55,7 @@ func NewLive(w io.Writer, r *report.Report, o Options) *Live {
 func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Live {
 	safe := *r
 	safe.Sanitize()
-	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, still: func() {}}
+	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, still: func() {}, options: o, left: len(safe.Checks)}
 	l.picture = progress.Pictures(l.page.screen.Unicode)[0]
 	l.write(l.page.header(&safe, o))
 	return l
@@ -110,7 +113,30 @@ func (l *Live) CheckDone(c report.Check) {
 		line = "\n" + line
 	}
 	l.anyCheck = true
+	l.left--
+	if c.ID == l.options.First && c.ID != "" {
+		line += l.first(&one.Checks[0])
+	}
 	l.print(line)
+}
+
+// first is the verdict on the check that failed last time, while the others still have to run.
+func (l *Live) first(c *report.Check) string {
+	rest := ""
+	if l.left > 0 {
+		rest = fmt.Sprintf("Checking the other %d.", l.left)
+	}
+	switch {
+	case c.Status == report.Failed && l.page.screen.Interactive && rest != "":
+		return l.page.failure(c, nil, l.options) + "\n" + l.page.remark(rest) + "\n"
+	case c.Status == report.Failed:
+		return l.page.failure(c, nil, l.options)
+	case c.Status == report.Passed && l.page.screen.Interactive:
+		return "\n" + l.page.remark(strings.TrimSpace("Fixed: "+c.ID+". "+rest)) + "\n"
+	case c.Status == report.Passed:
+		return "fixed: " + c.ID + ": " + c.Title + "\n"
+	}
+	return ""
 }
 
 // Close clears the last line and ends the animation. Nothing is printed after it; closing twice is fine.

@@ -35,6 +35,8 @@ type Options struct {
 	File, Page, OperatorLog string
 	// Dir is how the submission's folder is called, as one would type it. Default: as the report has it.
 	Dir string
+	// First is the ID of a check that failed last time and now runs before the others: Live shows its verdict as soon as there is one.
+	First string
 	// Screen to write for. Nil: what Detect finds.
 	Screen *Screen
 }

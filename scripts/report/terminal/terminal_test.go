@@ -250,6 +250,40 @@ func TestLiveAndVerdictShowWhatRenderShows(t *testing.T) {
 	}
 }
 
+// A student who fixes a check reads its verdict while the others still run.
+func TestTheVerdictOnTheCheckThatFailedLastTimeIsShownAtOnce(t *testing.T) {
+	t.Parallel()
+	r := reports(t)["graded-failed"]
+	failed, passed := *r.Explained(), r.Checks[slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.Status == report.Passed })]
+	for _, test := range []struct {
+		screen Screen
+		first  report.Check
+		want   []string
+	}{
+		{plain, failed, []string{"\nexpected: " + failed.Expected, "\nobserved: "}},
+		{plain, passed, []string{"\nfixed: " + passed.ID + ": " + passed.Title}},
+		{columns(120), failed, []string{"expected", "observed", "Checking the other 12."}},
+		{columns(120), passed, []string{"Fixed: " + passed.ID + ". Checking the other 12."}},
+	} {
+		var out bytes.Buffer
+		o := options(test.screen)
+		o.First = test.first.ID
+		live := newLive(&out, r, o, time.Now)
+		live.CheckDone(test.first)
+		for _, want := range test.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("after the first check it has printed\n%s\nwithout %q", out.String(), want)
+			}
+		}
+		before := out.Len()
+		live.CheckDone(report.Check{ID: "another", Title: "Another", Status: report.Passed, MaxPoints: 5, Points: 5})
+		if said := out.String()[before:]; strings.Contains(said, "Checking") || strings.Contains(said, "ixed:") {
+			t.Errorf("of another check it says %q", said)
+		}
+		live.Close()
+	}
+}
+
 func TestLiveLastLine(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)

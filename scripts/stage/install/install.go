@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/util/retry"
 
 	"lva.io/operators/clusters/await"
@@ -122,7 +123,7 @@ func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *sub
 		}
 	}
 	for _, definition := range m.Definitions {
-		if err := WaitEstablished(ctx, definitions, definition.GetName()); err != nil {
+		if _, err := waitEstablished(ctx, definitions, definition.GetName()); err != nil {
 			return err
 		}
 		if in.Shared {
@@ -156,19 +157,47 @@ func (in Into) Definition(
 	return nil
 }
 
-// WaitEstablished watches a definition until its kind is served, or never will be: then it is for the checks to say why.
-func WaitEstablished(ctx context.Context, definitions dynamic.ResourceInterface, name string) error {
-	err := await.Change(ctx, definitions, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+// discoveryLimit is how long the API server may take to list a kind that it serves already. It took more than 60 ms once.
+const discoveryLimit = 30 * time.Second
+
+// WaitDiscovered waits until a definition's kind is served and the mapper finds it, which the API server allows a moment
+// later. It returns without an error if the kind never will be served: then it is for the checks to say why.
+func WaitDiscovered(
+	ctx context.Context, definitions dynamic.ResourceInterface, mapper *restmapper.DeferredDiscoveryRESTMapper,
+	definition *unstructured.Unstructured,
+) error {
+	if established, err := waitEstablished(ctx, definitions, definition.GetName()); err != nil || !established {
+		return err
+	}
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	ctx, cancel := context.WithTimeout(ctx, discoveryLimit)
+	defer cancel()
+	return await.Until(ctx, 20*time.Millisecond, "the API server to list the kind "+kind, func(context.Context) (string, error) {
+		mapper.Reset()
+		for _, version := range submission.ServedVersions(definition) {
+			if _, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, version); err != nil {
+				return err.Error(), nil //nolint:nilerr // it asks again until the limit, and then this is the objection
+			}
+		}
+		return "", nil
+	})
+}
+
+// waitEstablished watches a definition until its kind is served, or never will be.
+func waitEstablished(ctx context.Context, definitions dynamic.ResourceInterface, name string) (established bool, err error) {
+	err = await.Change(ctx, definitions, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
 		definition, ok := change.Object.(*unstructured.Unstructured)
 		if !ok {
 			return false, apierrors.FromObject(change.Object)
 		}
-		return ConditionIs(definition, "Established", "True") || ConditionIs(definition, "NamesAccepted", "False"), nil
+		established = ConditionIs(definition, "Established", "True")
+		return established || ConditionIs(definition, "NamesAccepted", "False"), nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the CustomResourceDefinition %s: %w", name, err)
+		return false, fmt.Errorf("waiting for the CustomResourceDefinition %s: %w", name, err)
 	}
-	return nil
+	return established, nil
 }
 
 // backdate makes a definition look as if it had been established for a minute. For the first two seconds the API server

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Deli
 	if err != nil {
 		return nil, err
 	}
+	if err := confine(objects, what.Manifests, false); err != nil {
+		return nil, err
+	}
 	reference, err := referenceOf(what)
 	if err != nil {
 		return nil, err
@@ -64,14 +68,15 @@ func (p *place) Deliver(ctx context.Context, what stage.Submission) (*stage.Deli
 // graded begins the references of graded submissions.
 const graded = "operator-labs/graded:"
 
-// setImage lets the submission's containers run an image: all whose image is the placeholder and, if there is only one workload, its
-// operator. It returns the user of that workload's Pods. Workloads are Deployments and, where there is none, DaemonSets.
+// setImage lets the submission's containers run an image: all whose image is the placeholder and, if there is only one
+// Deployment, its operator. It returns the user of that Deployment's Pods. Where there is no Deployment, this is about
+// DaemonSets.
 func setImage(objects []*unstructured.Unstructured, image string) (user string, err error) {
-	workloads := ofKind(objects, "Deployment")
+	workloads, others := ofKind(objects, "Deployment"), ofKind(objects, "DaemonSet")
 	if len(workloads) == 0 {
-		workloads = ofKind(objects, "DaemonSet")
+		workloads, others = others, nil
 	}
-	for _, object := range workloads {
+	for i, object := range slices.Concat(workloads, others) {
 		var template corev1.PodTemplateSpec
 		content, _, err := unstructured.NestedMap(object.Object, "spec", "template")
 		if err == nil {
@@ -81,12 +86,12 @@ func setImage(objects []*unstructured.Unstructured, image string) (user string, 
 			return "", &submission.Problem{Reason: fmt.Sprintf("the %s can't be read: %v", submission.NameOf(object), err)}
 		}
 		pod := &template.Spec
-		for i := range pod.Containers {
-			if name, _, _ := strings.Cut(pod.Containers[i].Image, ":"); name == placeholder {
-				pod.Containers[i].Image = image
+		for j := range pod.Containers {
+			if name, _, _ := strings.Cut(pod.Containers[j].Image, ":"); name == placeholder {
+				pod.Containers[j].Image = image
 			}
 		}
-		if len(workloads) == 1 {
+		if len(workloads) == 1 && i == 0 {
 			container, err := submission.OperatorOf(pod)
 			if err != nil {
 				return "", err

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/submission"
@@ -64,25 +65,28 @@ type Deployment struct {
 }
 
 // Render puts a submission's deployment together. kubectl is as in submission.Workshop.Kustomize. What can't be put together, or is no
-// deployment of one operator, is a *submission.Problem.
+// deployment of one operator, or brings more rights than the manifests' roles, is a *submission.Problem.
 func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests) (*Deployment, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
 	}
+	if err := confine(objects, manifests, true); err != nil {
+		return nil, err
+	}
 	return newDeployment(objects, manifests)
 }
 
-// Content is what config/default comes to, as `make deploy` applies it: with the image for the operator's container, unless that is empty.
-// What has several Deployments, and so is not one operator, gets the image where a scaffold has its placeholder; an operator of each node is
-// a DaemonSet, and gets it there. The parameters and the errors are those of Render.
+// Content is what config/default comes to, as `make deploy` applies it: with the image for the operator's container,
+// unless that is empty. What has several Deployments, and so is not one operator, gets the image where a scaffold has
+// its placeholder. So does what has a DaemonSet, since a part of it runs on each node. It may bring more rights than
+// the markers have: what is deployed so is not graded. The parameters and the other errors are those of Render.
 func Content(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests, image string) ([]byte, error) {
 	objects, err := w.Kustomize(ctx, kubectl)
 	if err != nil {
 		return nil, err
 	}
-	deployments := len(ofKind(objects, "Deployment"))
-	if deployments > 1 || deployments == 0 && len(ofKind(objects, "DaemonSet")) > 0 {
+	if len(ofKind(objects, "Deployment")) > 1 || len(ofKind(objects, "DaemonSet")) > 0 {
 		if image != "" {
 			if _, err := setImage(objects, image); err != nil {
 				return nil, err
@@ -322,6 +326,11 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), in.deployment.Namespace))
 	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot && !in.into.Shared {
+		if err := in.notTheClusters(ctx, resource, object); err != nil {
+			return err
+		}
+	}
 	if mapping.Resource == install.Definitions {
 		// Versions that the manifests hold back are those that config/default has besides.
 		for _, version := range submission.ServedVersions(object) {
@@ -332,13 +341,27 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 		if err := in.into.Definition(ctx, resource, object, in.deployment.manifests); err != nil {
 			return err
 		}
-		return install.WaitEstablished(ctx, resource, object.GetName())
+		return install.WaitDiscovered(ctx, resource, in.mapper, object)
 	}
 	if _, err := in.into.Apply(ctx, resource, object); err != nil {
 		return err
 	}
 	if object.GetKind() == "Namespace" && in.into.Made != nil {
 		return in.into.Made(ctx, object.GetName())
+	}
+	return nil
+}
+
+// notTheClusters finds an object that would replace one that no submission has brought, as a ClusterRole that others are bound to.
+func (in *installation) notTheClusters(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	there, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for the %s: %w", submission.NameOf(object), err)
+	case there.GetLabels()[existing.Label] == "":
+		return exceeds(object, "which the cluster has already: give yours a name of its own, as kustomize's namePrefix does")
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
 #!/bin/sh
+#lab:alone the zombie belongs to the second half of lab 03
 # rescue.sh NAME FINALIZER frees the icecream NAME, which is being deleted, from FINALIZER, whose controller is gone. It
 # touches nothing else: no other finalizer, no other icecream, and none that is not being deleted.
 set -eu

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -39,6 +40,7 @@ type options struct {
 	port                    int
 	certFile, keyFile       string
 	dataDir, kubeconfigFile string
+	shutdownDelay           time.Duration
 }
 
 func main() {
@@ -48,6 +50,8 @@ func main() {
 	flag.StringVar(&o.keyFile, "tls-private-key-file", "", "file with the certificate's key, PEM")
 	flag.StringVar(&o.dataDir, "data-dir", "/data", "folder of the storage")
 	flag.StringVar(&o.kubeconfigFile, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the cluster; none: the cluster in which this Pod runs")
+	flag.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0,
+		"how long to serve after SIGTERM, while /readyz fails and the Service's endpoint is withdrawn")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -76,11 +80,14 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	llamas, err := llama.New(storage)
+	llamas, err := llama.New(storage, cluster.NewNamespaces(core))
 	if err != nil {
 		return errors.Join(err, storage.Close())
 	}
 	rights, err := trust.NewCluster(ctx, core, authorization)
+	if ctx.Err() != nil { // SIGTERM came first. A server that is asked to end, and ends, has not failed.
+		return storage.Close()
+	}
 	if err != nil {
 		return errors.Join(err, storage.Close())
 	}
@@ -88,13 +95,17 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return errors.Join(err, storage.Close())
 	}
-	return errors.Join(listen(ctx, server, o), storage.Close())
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", o.port))
+	if err != nil {
+		return errors.Join(err, storage.Close())
+	}
+	return errors.Join(listen(ctx, listener, server, o), storage.Close())
 }
 
-// listen serves until the context ends. Then watches end, running requests are answered, and nothing new is accepted.
-func listen(ctx context.Context, server *serve.Server, o options) error {
-	listener := &http.Server{
-		Addr:              fmt.Sprintf(":%d", o.port),
+// listen serves until the context ends. Then /readyz fails, and all else is served until those who send requests have
+// learned of it. After the delay watches end, running requests are answered, and nothing new is accepted.
+func listen(ctx context.Context, listener net.Listener, server *serve.Server, o options) error {
+	https := &http.Server{
 		Handler:           server,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -110,18 +121,24 @@ func listen(ctx context.Context, server *serve.Server, o options) error {
 		},
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- listener.ListenAndServeTLS("", "") }()
-	slog.Info("Serving", "port", o.port, "group", v1alpha.GroupVersion)
+	go func() { ended <- https.ServeTLS(listener, "", "") }()
+	slog.Info("Serving", "address", listener.Addr(), "group", v1alpha.GroupVersion)
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve HTTPS: %w", err)
 	case <-ctx.Done():
 	}
-	slog.Info("Shutting down")
+	slog.Info("Shutting down", "delay", o.shutdownDelay)
+	server.Drain()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve HTTPS: %w", err)
+	case <-time.After(o.shutdownDelay):
+	}
 	server.Stop()
 	timeout, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	if err := listener.Shutdown(timeout); err != nil {
+	if err := https.Shutdown(timeout); err != nil {
 		return fmt.Errorf("end the running requests: %w", err)
 	}
 	return nil

@@ -86,7 +86,7 @@ func run(options ctrl.Options, namespace, image string) error {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	reconciler := &controller.LolcowReconciler{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(controller.FieldOwner), Image: image,
+		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder(controller.FieldOwner), BackOff: controller.NewBackOff(), Image: image,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the lolcow controller: %w", err)

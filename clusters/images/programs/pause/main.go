@@ -14,14 +14,20 @@ import (
 func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
+	reap() // those that ended before this program listened
 	for received := range signals {
 		if received != syscall.SIGCHLD {
 			return
 		}
-		for {
-			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
-				break
-			}
+		reap()
+	}
+}
+
+// reap waits for all children that have ended.
+func reap() {
+	for {
+		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
+			return
 		}
 	}
 }

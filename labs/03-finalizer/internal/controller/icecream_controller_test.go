@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -41,6 +42,7 @@ func TestReconcile(t *testing.T) {
 		t.Error("the freezer is down, and Reconcile returns no error")
 	}
 	parlour.has(t, metav1.ConditionFalse, "flavour sundae", "topping cream")
+	parlour.says(t, freezerUnavailable)
 
 	parlour.down = nil
 	parlour.reconcile(t, nil)
@@ -53,6 +55,44 @@ func TestReconcile(t *testing.T) {
 	err := parlour.api.Get(t.Context(), client.ObjectKey{Name: parlour.name}, &demov1.Icecream{})
 	if out := parlour.out(); !apierrors.IsNotFound(err) || len(out) > 0 {
 		t.Errorf("it was deleted: reading it ends with %v, and %q is out of the freezer", err, out)
+	}
+}
+
+// However long an outage was, an icecream waits for its end no longer than lastRetry.
+func TestRetriesHaveALongestPause(t *testing.T) {
+	pauses := retries()
+	var last time.Duration
+	for range 30 {
+		pause := pauses.When(ctrl.Request{})
+		if pause < last || pause > lastRetry {
+			t.Fatalf("after %s the next pause is %s", last, pause)
+		}
+		last = pause
+	}
+	if last != lastRetry {
+		t.Errorf("the longest pause is %s, want %s", last, lastRetry)
+	}
+}
+
+// A freezer that refuses a movement is well.
+func TestEachFailureHasItsReason(t *testing.T) {
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
+	_, unanswered := freezer.NewClient(nobody.URL, time.Second).Outstanding(t.Context(), "5d1")
+	failures := map[error]string{unanswered: freezerUnavailable, errUnbalanced: unbalanced}
+	for code, want := range map[int]string{
+		http.StatusBadRequest: freezerRefused, http.StatusConflict: freezerRefused, http.StatusTooManyRequests: freezerUnavailable,
+		http.StatusInternalServerError: freezerUnavailable, http.StatusServiceUnavailable: freezerUnavailable,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		defer server.Close()
+		_, err := freezer.NewClient(server.URL, time.Second).Outstanding(t.Context(), "5d1")
+		failures[err] = want
+	}
+	for failure, want := range failures {
+		if got := reason(fmt.Errorf("ask what is out: %w", failure)); got != want {
+			t.Errorf("%v: the reason is %q, want %q", failure, got, want)
+		}
 	}
 }
 
@@ -193,6 +233,15 @@ func (p *parlour) out() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// says fails unless the condition has this reason.
+func (p *parlour) says(t *testing.T, reason string) {
+	t.Helper()
+	condition := meta.FindStatusCondition(p.read(t).Status.Conditions, settled)
+	if condition == nil || condition.Reason != reason {
+		t.Errorf("the condition Settled is %+v, want the reason %s", condition, reason)
+	}
 }
 
 // has fails unless exactly this is out of the freezer, and the condition says that all is settled, or not.

@@ -75,6 +75,26 @@ func (c *Client) Book(ctx context.Context, id string, movement Movement) error {
 	return c.do(ctx, http.MethodPut, "/v1/movements/"+url.PathEscape(id), movement, nil)
 }
 
+// Error is an answer of the freezer that is none of success.
+type Error struct {
+	Code           int
+	Status, Detail string
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return "the freezer answers " + e.Status
+	}
+	return fmt.Sprintf("the freezer answers %s: %s", e.Status, e.Detail)
+}
+
+// IsRefused is true if the freezer is well and says no: there may be none left of an ingredient (409). It is false if the
+// freezer does not answer, throttles (429) or fails (5xx).
+func IsRefused(err error) bool {
+	answer, ok := errors.AsType[*Error](err)
+	return ok && answer.Code != http.StatusTooManyRequests && answer.Code < http.StatusInternalServerError
+}
+
 // do sends a request and reads the answer. Its errors end up in a status, so the same trouble must have the same words
 // each time: an error that names the port of this connection, say, would change the status with every attempt.
 func (c *Client) do(ctx context.Context, method, path string, body, answer any) error {
@@ -113,11 +133,12 @@ func (c *Client) do(ctx context.Context, method, path string, body, answer any) 
 // refusal is the error that the freezer answered with: application/problem+json (RFC 9457) if it comes from the freezer
 // itself, and anything at all if it comes from something in between.
 func refusal(response *http.Response, said []byte) error {
+	refused := &Error{Code: response.StatusCode, Status: response.Status}
 	var problem struct{ Title, Detail string }
-	if json.Unmarshal(said, &problem) != nil || cmp.Or(problem.Detail, problem.Title) == "" {
-		return fmt.Errorf("the freezer answers %s", response.Status)
+	if json.Unmarshal(said, &problem) == nil {
+		refused.Detail = cmp.Or(problem.Detail, problem.Title)
 	}
-	return fmt.Errorf("the freezer answers %s: %s", response.Status, cmp.Or(problem.Detail, problem.Title))
+	return refused
 }
 
 // cause is why there is no answer, without what is only about this attempt.

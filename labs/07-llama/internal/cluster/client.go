@@ -20,7 +20,8 @@ import (
 var scheme = runtime.NewScheme()
 
 func init() {
-	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.ConfigMap{}, &corev1.ConfigMapList{}, &corev1.Pod{}, &corev1.PodList{})
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion,
+		&corev1.ConfigMap{}, &corev1.ConfigMapList{}, &corev1.Namespace{}, &corev1.Pod{}, &corev1.PodList{})
 	scheme.AddKnownTypes(authorizationv1.SchemeGroupVersion, &authorizationv1.SubjectAccessReview{})
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion) // the events of a watch
 }

@@ -23,11 +23,14 @@ import (
 	"lva.io/operators/labs/07-llama/internal/store"
 )
 
-// errUnchanged ends a change that would change nothing, errDryRun one that was only a trial.
-var errUnchanged, errDryRun = errors.New("unchanged"), errors.New("dry run")
+var (
+	errUnchanged = errors.New("unchanged")                // ends a change that would change nothing
+	errDryRun    = errors.New("dry run")                  // ends a change that was only a trial
+	errOvertaken = errors.New("another write was faster") // ends a change that began with an older state
+)
 
 // Create stores a new llama.
-func (l *Llamas) Create(_ context.Context, object runtime.Object, dryRun bool) (runtime.Object, error) {
+func (l *Llamas) Create(ctx context.Context, object runtime.Object, dryRun bool) (runtime.Object, error) {
 	llama, ok := object.(*v1alpha.Llama)
 	if !ok {
 		return nil, fmt.Errorf("a %T is no llama", object)
@@ -39,6 +42,7 @@ func (l *Llamas) Create(_ context.Context, object runtime.Object, dryRun bool) (
 	if err := validate(llama); err != nil {
 		return nil, err
 	}
+	// TODO(lab): b10. Is there such a namespace, and is it not being deleted? l.namespaces knows.
 	if dryRun {
 		if _, err := l.store.Get(types.NamespacedName{Namespace: llama.Namespace, Name: llama.Name}); err == nil {
 			return nil, explain(store.ErrExists, llama.Name)
@@ -79,41 +83,61 @@ func validate(llama *v1alpha.Llama) error {
 	return nil
 }
 
-// Update stores what change makes of the current llama, unless somebody else was faster.
-func (l *Llamas) Update(_ context.Context, namespace, name string, change func(current runtime.Object) (runtime.Object, error), dryRun bool) (runtime.Object, error) {
+// Update stores what change makes of the current llama. A change may take long: a JSON patch has many operations. So
+// the store is not locked while it is computed. If another write was faster, it is computed again, from the state
+// which that write has left.
+func (l *Llamas) Update(
+	ctx context.Context, namespace, name string,
+	change func(current runtime.Object) (runtime.Object, error), dryRun bool,
+) (runtime.Object, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	var result *v1alpha.Llama
-	replace := func(current *v1alpha.Llama) (*v1alpha.Llama, error) {
-		object, err := change(present(current))
+	for {
+		current, err := l.store.Get(key)
 		if err != nil {
+			return nil, explain(err, name)
+		}
+		updated, err := changed(current, change)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		updated, ok := object.(*v1alpha.Llama)
-		if !ok {
-			return nil, fmt.Errorf("a %T is no llama", object)
-		}
-		if err := prepareUpdate(updated, current); err != nil {
-			return nil, err
-		}
-		if err := validate(updated); err != nil {
-			return nil, err
-		}
-		switch result = updated; {
 		case apiequality.Semantic.DeepEqual(updated.ObjectMeta, current.ObjectMeta) && updated.Spec == current.Spec:
-			return nil, errUnchanged // nothing is written, and no watch is woken
+			return present(updated), nil // nothing is written, and no watch is woken
 		case dryRun:
-			return nil, errDryRun
+			return present(updated), nil
 		}
-		return updated, nil
+		stored, err := l.store.Update(key, func(now *v1alpha.Llama) (*v1alpha.Llama, error) {
+			if now.ResourceVersion != current.ResourceVersion {
+				return nil, errOvertaken
+			}
+			return updated, nil
+		})
+		switch {
+		case err == nil:
+			return present(stored), nil
+		case !errors.Is(err, errOvertaken):
+			return nil, explain(err, name)
+		case ctx.Err() != nil:
+			return nil, apierrors.NewTimeoutError("other writes were faster each time", 1)
+		}
 	}
-	stored, err := l.store.Update(key, replace)
-	if errors.Is(err, errUnchanged) || errors.Is(err, errDryRun) {
-		return present(result), nil
-	}
+}
+
+// changed returns what change makes of the current llama, with the metadata that the server decides, if it is valid.
+func changed(
+	current *v1alpha.Llama, change func(current runtime.Object) (runtime.Object, error),
+) (*v1alpha.Llama, error) {
+	object, err := change(present(current))
 	if err != nil {
-		return nil, explain(err, name)
+		return nil, err
 	}
-	return present(stored), nil
+	updated, ok := object.(*v1alpha.Llama)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no llama", object)
+	}
+	if err := prepareUpdate(updated, current); err != nil {
+		return nil, err
+	}
+	return updated, validate(updated)
 }
 
 // prepareUpdate keeps what nobody may change, and refuses an update of what is no longer there.

@@ -78,6 +78,15 @@ func (s *Server) handle(resource Resource, verb string, answer func(http.Respons
 		if verb == "list" && isWatch(r.URL.Query()) {
 			verb, answer = "watch", s.watch
 		}
+		if verb != "watch" { // which lasts, and is counted elsewhere
+			select {
+			case s.inFlight <- struct{}{}:
+				defer func() { <-s.inFlight }()
+			default:
+				writeError(w, apierrors.NewTooManyRequests("this server has too many requests: try again later", 1))
+				return
+			}
+		}
 		action := Action{
 			Verb: verb, Namespace: r.namespace, Name: r.name,
 			Resource: schema.GroupVersionResource{Group: s.group.Group, Version: s.group.Version, Resource: resource.Plural},

@@ -5,6 +5,7 @@ package serve
 
 import (
 	"context"
+	"iter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,14 +32,17 @@ type Reader interface {
 	Get(ctx context.Context, namespace, name string) (runtime.Object, error)
 	// List returns the objects of a namespace, or with "" of all.
 	List(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error)
-	// Watch ends its channel when the context does, or the options' timeout is over.
-	Watch(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error)
+	// Watch returns the events until the context ends, or the options' timeout is over. The iterator runs in the
+	// goroutine of the handler, which recovers from panics. A watch.Interface needs a goroutine of its own behind its
+	// channel, and a panic in that one would end the server.
+	Watch(ctx context.Context, namespace string, options metav1.ListOptions) (iter.Seq[watch.Event], error)
 }
 
 // Writer is what can be asked of a resource that is stored here. With dryRun everything happens but the storing.
 type Writer interface {
 	Create(ctx context.Context, object runtime.Object, dryRun bool) (runtime.Object, error)
-	// Update replaces the object by what change makes of its current state.
+	// Update replaces the object by what change makes of its current state. It calls change again if another write was
+	// faster.
 	Update(ctx context.Context, namespace, name string, change func(current runtime.Object) (runtime.Object, error), dryRun bool) (runtime.Object, error)
 	// Delete returns the object, and whether it is gone: one with finalizers stays until the last is removed.
 	Delete(ctx context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool) (object runtime.Object, gone bool, err error)

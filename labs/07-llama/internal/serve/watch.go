@@ -40,7 +40,6 @@ func (s *Server) watch(w http.ResponseWriter, r *request) {
 		writeError(w, err)
 		return
 	}
-	defer events.Stop()
 
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
@@ -49,8 +48,10 @@ func (s *Server) watch(w http.ResponseWriter, r *request) {
 	if connection.Flush() != nil {
 		return
 	}
+	// From here on each event has its own deadline, and the time between them has none.
+	_ = connection.SetWriteDeadline(time.Time{})
 	encoder := json.NewEncoder(w)
-	for event := range events.ResultChan() {
+	for event := range events {
 		shaped, err := r.shapeEvent(event)
 		if err != nil {
 			return

@@ -17,7 +17,8 @@ import (
 	"lva.io/operators/labs/07-llama/api/v1alpha"
 )
 
-// compactEvery is after how many changes the log is cut. Until then each change stays in it.
+// compactEvery is after how many changes the log is cut. It is cut earlier if the changes have more than MaxBytes. So
+// the log, a snapshot and a new snapshot fill at most half of the volume's 100 MiB.
 const compactEvery = 1000
 
 const (
@@ -40,9 +41,13 @@ func (s *Store) snapshot() snapshot {
 
 // restore begins with a snapshot.
 func (s *Store) restore(state snapshot) {
-	s.version, s.history = state.Version, state.History
+	s.version = state.Version
+	for _, change := range state.History {
+		s.remember(measured(change))
+	}
 	for _, llama := range state.Llamas {
 		s.llamas[keyOf(llama)] = llama
+		s.bytes += sizeOf(llama)
 	}
 }
 
@@ -122,7 +127,7 @@ func (f *files) replay(s *Store) (end int64, err error) {
 		end += int64(len(line))
 		// A kill between the snapshot and the cut leaves changes in the log that the snapshot has already.
 		if change.Version > s.version {
-			s.apply(change)
+			s.apply(measured(change))
 		}
 	}
 }

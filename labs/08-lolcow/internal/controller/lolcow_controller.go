@@ -9,11 +9,16 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lolcowv1alpha1 "lva.io/operators/labs/08-lolcow/api/v1alpha1"
@@ -28,10 +33,10 @@ type LolcowReconciler struct {
 	client.Client
 	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
 	Recorder events.EventRecorder
+	// BackOff says when what was refused is tried again.
+	BackOff *flowcontrol.Backoff
 	// Image is what the Pods run.
 	Image string
-
-	refusals refusals
 }
 
 // What the operator may do, and no more. To apply is to patch, and to create where nothing is there yet. It needs no right to delete: the
@@ -45,9 +50,6 @@ type LolcowReconciler struct {
 func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var lolcow lolcowv1alpha1.Lolcow
 	if err := r.Get(ctx, req.NamespacedName, &lolcow); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.refusals.forget(req.NamespacedName)
-		}
 		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime, and its children go with it.
 	}
 	if !lolcow.DeletionTimestamp.IsZero() {
@@ -93,7 +95,7 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 // apply states what we want of a child. We own these fields, so we take back what somebody else has set: that is what force is for.
 func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration) error {
 	// TODO(lab): 1. r.Apply, with a field owner, by force. What happens without force when somebody edits the Deployment?
-	// TODO(lab): 6. what was refused is not tried again at once (refusal.go).
+	// TODO(lab): 6. what was refused is not tried again at once (reported); Reconcile returns when it is (tryAgainAfter).
 	return nil
 }
 
@@ -101,9 +103,27 @@ func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lol
 func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	// TODO(lab): 4. who calls Reconcile when somebody deletes the Service? 5. and when a Pod can't pull its image?
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&lolcowv1alpha1.Lolcow{}).
+		For(&lolcowv1alpha1.Lolcow{}, builder.WithPredicates(notOnlyWords)).
 		Named("lolcow").
 		Complete(r)
+}
+
+// notOnlyWords lets through every change of a Lolcow but one of the messages in its conditions alone. The operator
+// writes them: if that called Reconcile, an error with other words each time (it may have a port or a time in it) would
+// be tried again at once, for ever. Other changes of the status must call it. The retry after an error may find the
+// cache behind, with the status of before the error, and then writes nothing.
+var notOnlyWords = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return !equality.Semantic.DeepEqual(withoutWords(e.ObjectOld), withoutWords(e.ObjectNew))
+}}
+
+// withoutWords is a Lolcow without the messages of its conditions, and without what changes with each write.
+func withoutWords(object client.Object) *lolcowv1alpha1.Lolcow {
+	lolcow := object.DeepCopyObject().(*lolcowv1alpha1.Lolcow)
+	lolcow.ResourceVersion, lolcow.ManagedFields = "", nil
+	for i := range lolcow.Status.Conditions {
+		lolcow.Status.Conditions[i].Message = ""
+	}
+	return lolcow
 }
 
 // lolcowOf names the Lolcow of a Pod.

@@ -6,17 +6,20 @@ package controller
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"regexp"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/flowcontrol"
 
 	lolcowv1alpha1 "lva.io/operators/labs/08-lolcow/api/v1alpha1"
 )
 
-// refusal is an answer that will be the same until somebody changes something: a port that is taken, a quota that is exceeded. It
-// belongs into the status, for people; other errors belong into the work queue, which tries again soon.
+// refusal is an answer that will be the same until an object changes: a port that is taken, a quota that is
+// exceeded. It belongs into the status, for people, and is tried again later and later; other errors belong into the
+// work queue as well, which tries again soon.
 type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
@@ -29,7 +32,22 @@ func notRefused(err error) error {
 	return err
 }
 
-// reasonNotOurs is the one refusal that is not the API server's: to find out whether it stands costs no request.
+// isStale reports whether a write failed because the cache is behind the API server. The next call will see what is
+// there now.
+func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+// isReason matches what can be the reason of a condition. The reason of an error is a whole sentence if a webhook says
+// so.
+var isReason = regexp.MustCompile(`^[A-Za-z]\w{0,99}$`)
+
+// failure is what the status says of an error that is no refusal; nil: there is none. Its reason is the API server's,
+// where that has one.
+func failure(err error) *refusal {
+	// TODO(lab): 6. who reads the status reads no log: which error is it (apierrors.ReasonForError), and what does it say?
+	return nil
+}
+
+// reasonNotOurs is the one refusal that is not the API server's: to find out whether it is over costs no request.
 const reasonNotOurs = "NotOurs"
 
 // notOurs refuses to touch a child that has another controller, or none.
@@ -50,81 +68,43 @@ func aboutNodePort(err error) bool {
 }
 
 // How long to wait before what was refused is tried again: at first shortly, since a Service that was deleted gives its port back a moment
-// later; then twice as long each time.
+// later; then twice as long each time. A call in between, for a Pod that has changed, takes the Lolcow off the work queue together with its
+// timer, and starts the timer again. So a try is late by a wait at most: ten seconds after the one before it.
 const (
 	firstWait   = 200 * time.Millisecond
-	longestWait = 10 * time.Second
+	longestWait = 5 * time.Second
 )
 
-// refusals remembers what was refused, and until when not to try it again. A Lolcow is looked at whenever one of its Pods changes; its
-// port is not worth a request each time. After a restart of the operator all is tried once more, which does no harm.
-type refusals struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]map[string]standing
-}
+// NewBackOff counts those waits. It counts in memory: after a restart of the operator all is tried once more, which does no harm.
+func NewBackOff() *flowcontrol.Backoff { return flowcontrol.NewBackOff(firstWait, longestWait) }
 
-// standing is a refusal that stands until a time, for one generation of one Lolcow: another spec is tried at once.
-type standing struct {
-	refusal    *refusal
-	uid        types.UID
-	generation int64
-	wait       time.Duration
-	until      time.Time
-}
-
-// standing is the refusal of a child that still stands; nil: it may be tried.
-func (r *refusals) standing(lolcow *lolcowv1alpha1.Lolcow, kind string, now time.Time) *refusal {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	s, ok := r.of[client.ObjectKeyFromObject(lolcow)][kind]
-	if !ok || s.refusal.reason == reasonNotOurs || s.uid != lolcow.UID || s.generation != lolcow.Generation || !now.Before(s.until) {
+// reported returns the refusal of a child from the status while it is too early to try again, and otherwise nil. Reconcile is called
+// whenever a Pod of the Lolcow changes, and each of these calls would ask for the port once more. If both children are refused, the
+// status has the refusal of the first one.
+func (r *LolcowReconciler) reported(lolcow *lolcowv1alpha1.Lolcow, kind string) *refusal {
+	is := meta.FindStatusCondition(lolcow.Status.Conditions, lolcowv1alpha1.Degraded)
+	if is == nil || is.Status != metav1.ConditionTrue || is.Reason == reasonNotOurs || is.ObservedGeneration != lolcow.Generation ||
+		!r.BackOff.IsInBackOffSinceUpdate(attempt(lolcow, kind), time.Now()) {
 		return nil
 	}
-	return s.refusal
+	return &refusal{is.Reason, is.Message}
 }
 
-// note remembers what came of a child: a refusal, or nothing that stands in its way any more.
-func (r *refusals) note(lolcow *lolcowv1alpha1.Lolcow, kind string, err error, now time.Time) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	key := client.ObjectKeyFromObject(lolcow)
-	before, ok := r.of[key][kind]
-	refusal, refused := errors.AsType[*refusal](err)
-	switch {
-	case !refused:
-		delete(r.of[key], kind)
-		return
-	case ok && before.refusal == refusal:
-		return // It was not tried again.
+// tryAgainAfter is how long to wait before a child that was refused is tried again; 0: it was not.
+func (r *LolcowReconciler) tryAgainAfter(lolcow *lolcowv1alpha1.Lolcow, kind string, err error) time.Duration {
+	id, now := attempt(lolcow, kind), time.Now()
+	if _, refused := errors.AsType[*refusal](err); !refused {
+		r.BackOff.DeleteEntry(id)
+		return 0
 	}
-	wait := firstWait
-	if ok && before.uid == lolcow.UID && before.generation == lolcow.Generation {
-		wait = min(2*before.wait, longestWait)
+	if !r.BackOff.IsInBackOffSinceUpdate(id, now) {
+		r.BackOff.GC() // of Lolcows that are gone, and of specs that are not asked for any more
+		r.BackOff.Next(id, now)
 	}
-	if r.of == nil {
-		r.of = map[types.NamespacedName]map[string]standing{}
-	}
-	if r.of[key] == nil {
-		r.of[key] = map[string]standing{}
-	}
-	r.of[key][kind] = standing{refusal: refusal, uid: lolcow.UID, generation: lolcow.Generation, wait: wait, until: now.Add(wait)}
+	return r.BackOff.Get(id)
 }
 
-// forget forgets all of a Lolcow that is gone.
-func (r *refusals) forget(lolcow types.NamespacedName) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	delete(r.of, lolcow)
-}
-
-// next is when to try again what was refused of a Lolcow, from now; 0: nothing was.
-func (r *refusals) next(lolcow types.NamespacedName, now time.Time) (after time.Duration) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	for _, s := range r.of[lolcow] {
-		if left := max(s.until.Sub(now), time.Millisecond); after == 0 || left < after {
-			after = left
-		}
-	}
-	return after
+// attempt names what is tried: a child of one generation of one Lolcow. Another spec is tried at once.
+func attempt(lolcow *lolcowv1alpha1.Lolcow, kind string) string {
+	return fmt.Sprintf("%s/%s/%d", kind, lolcow.UID, lolcow.Generation)
 }

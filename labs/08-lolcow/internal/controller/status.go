@@ -18,7 +18,7 @@ import (
 type observation struct {
 	// deployment is nil if it was missing or wrong, and has been applied just now.
 	deployment *appsv1.Deployment
-	// deploymentErr and serviceErr are refusals, or nil.
+	// deploymentErr and serviceErr are refusals, other errors, or nil.
 	deploymentErr, serviceErr error
 	pods                      []corev1.Pod
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,7 +41,9 @@ var startEnvironment = sync.OnceValues(func() (client.WithWatch, error) {
 		return nil, fmt.Errorf("start the API server: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{lolcowv1alpha1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		lolcowv1alpha1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, admissionv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("add an API to the scheme: %w", err)
 		}

@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -22,80 +23,110 @@ import (
 // list and watch.
 // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys,verbs=list;watch
 
-// theFile is the name in the queue that is no object's: the file has to be looked at, whatever objects there are.
-const theFile = ""
+// Options say what a controller works on.
+type Options struct {
+	// File is the file that it keeps. Without a path it keeps none.
+	File keyfile.File
+	// Resync is how often it looks at the file although no object has changed; 0: never.
+	Resync time.Duration
+	// WriteStatus has it write the status of the objects. One controller of a cluster is enough for that, however many
+	// keep a file.
+	WriteStatus bool
+}
 
-// Controller keeps the file.
+// Controller keeps the file, and writes the status of the objects. Each of the two has its own queue: the limit of
+// requests makes statuses wait, and the file must not wait with them.
 type Controller struct {
+	Options
+
 	client   versioned.Interface
 	lister   listers.AuthorizedKeyLister
-	informer cache.SharedIndexInformer
-	queue    workqueue.TypedRateLimitingInterface[string]
+	synced   cache.InformerSynced
 	recorder events.EventRecorder
-	file     keyfile.File
+	// statuses has the names of objects whose status has to be looked at. files has the path of the file at most: a queue
+	// holds an item once, so a thousand events are one reason to look at it.
+	statuses, files workQueue
+}
+
+// workQueue holds names or paths.
+type workQueue = workqueue.TypedRateLimitingInterface[string]
+
+// newQueue is a queue to which an item that fails comes back after 5 ms, 10, 20 …
+func newQueue() workQueue {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 }
 
 // New is a controller that is told of AuthorizedKeys by an informer, from now on.
-func New(client versioned.Interface, keys informers.AuthorizedKeyInformer, recorder events.EventRecorder, file keyfile.File) (*Controller, error) {
+func New(
+	client versioned.Interface, keys informers.AuthorizedKeyInformer, recorder events.EventRecorder, options Options,
+) (*Controller, error) {
 	c := &Controller{
-		client: client, lister: keys.Lister(), informer: keys.Informer(), recorder: recorder, file: file,
-		// A name that fails comes back after 5 ms, 10, 20 …
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		Options: options, client: client, lister: keys.Lister(), recorder: recorder, statuses: newQueue(), files: newQueue(),
 	}
-	// TODO(lab): 5. Have each event put the object's name into the queue (enqueue): when one is added, updated, deleted.
-	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+	// TODO(lab): 5. Have each event call enqueue with the object: when one is added, updated, deleted.
+	handlers, err := keys.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	if err != nil {
 		return nil, fmt.Errorf("add the handlers: %w", err)
 	}
+	// The handlers have synced when they have been called for each object of the first list. By then the lister has them
+	// all, too.
+	c.synced = handlers.HasSynced
 	return c, nil
 }
 
-// enqueue puts the name of an object into the queue. It is called one event after the other, so it does no work.
+// enqueue has an object's status looked at, and the file. It is called one event after the other, so it does no work.
 func (c *Controller) enqueue(object any) {
 	// TODO(lab): 6. Find the object's name. It is not always an *AuthorizedKey that has been deleted: read about
-	// cache.DeletedFinalStateUnknown.
-	c.queue.Add(object.(*nodev1alpha1.AuthorizedKey).Name)
+	// cache.DeletedFinalStateUnknown. The name belongs into c.statuses, if the controller writes statuses at all. And
+	// the file has to be looked at.
+	c.statuses.Add(object.(*nodev1alpha1.AuthorizedKey).Name)
+}
+
+// enqueueFile has the file looked at, if the controller keeps one.
+func (c *Controller) enqueueFile() {
+	if c.File.Path != "" {
+		c.files.Add(c.File.Path)
+	}
 }
 
 // Run works until the context ends. Then it finishes what it has begun, and returns.
-func (c *Controller) Run(ctx context.Context) error {
-	defer c.queue.ShutDown()
-	// TODO(lab): 7. Wait until the informer's cache is full (cache.WaitForCacheSync). Then take names out of the queue, one after the other
-	// (next), until the context ends: queue.ShutDown ends the wait for the next name. And what if all objects were deleted while nobody ran?
-	<-ctx.Done()
-	return nil
+func (c *Controller) Run(ctx context.Context) {
+	// TODO(lab): 7. Wait until the informer's cache is full (cache.WaitForCacheSync). Then take items out of both
+	// queues, one after the other (next): names out of c.statuses for judge, and the file out of c.files for syncFile.
+	// Neither waits for the other. When the context ends, ShutDown of the queues ends the wait for the next item.
+	c.lookAgain(ctx)
 }
 
-// next takes one name out of the queue and works on it. It reports false when the queue is shut down.
-func (c *Controller) next(ctx context.Context) bool {
-	name, shutdown := c.queue.Get()
+// lookAgain has the file looked at now and in each period, until the context ends, whatever objects there are.
+func (c *Controller) lookAgain(ctx context.Context) {
+	// TODO(lab): 11. What if all objects were deleted while the controller was down? Look at the file once
+	// (enqueueFile), and then in each period c.Resync: somebody may have changed it. The informer's own resync calls
+	// its handlers once for each object; how often is that if there is none?
+	<-ctx.Done()
+}
+
+// next takes one item out of a queue and works on it. It reports false when the queue is shut down.
+func next(ctx context.Context, queue workQueue, work func(context.Context, string) error) bool {
+	item, shutdown := queue.Get()
 	if shutdown {
 		return false
 	}
-	// From here on the queue gives the name to nobody else, until it is done.
-	defer c.queue.Done(name)
-	// TODO(lab): 8. Call sync. If it fails, the name comes back later, and later each time (AddRateLimited). If not, forget its failures.
-	_ = c.sync(ctx, name)
+	// From here on the queue gives the item to nobody else, until it is done.
+	defer queue.Done(item)
+	// TODO(lab): 8. If the work fails, the item comes back later, and later each time (AddRateLimited). If not, forget
+	// its failures.
+	_ = work(ctx, item)
 	return true
 }
 
-// sync looks at the object of a name, says what it has found, and makes the file right.
-func (c *Controller) sync(ctx context.Context, name string) error {
-	// TODO(lab): 8. Judge the key, and make the file right, also if the status could not be written.
-	return nil
-}
-
-// syncFile makes the file right for all objects, and not only for the one that has changed.
-func (c *Controller) syncFile(ctx context.Context) error {
+// syncFile makes the file right for all objects, and not only for the one that has changed. Its item is the path.
+func (c *Controller) syncFile(ctx context.Context, _ string) error {
 	// TODO(lab): 8. Which keys may be in the file? Those of all objects that the lister knows, as far as they are valid.
 	return nil
 }
 
 // judge writes into the status of an object whether its key is accepted, and tells its owner by an Event if it is not.
 func (c *Controller) judge(ctx context.Context, name string) error {
-	if name == theFile {
-		return nil
-	}
 	// TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write the status only if it changes.
 	// For an invalid key also record an Event. What the lister returns belongs to everybody: change a DeepCopy.
 	return nil

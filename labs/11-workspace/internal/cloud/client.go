@@ -96,6 +96,26 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("the cloud answers %d: %s", e.Code, e.Detail) }
 
+// Why there is no answer: none came, or none that can be read; or no request was sent.
+var (
+	errNoAnswer = errors.New("the cloud does not answer")
+	errNotAsked = errors.New("the cloud can't be asked")
+)
+
+// IsUnavailable is true if the cloud itself is in trouble: it does not answer, it throttles (429), or it fails (5xx).
+// It is also true if the cloud can't be asked: its address may be wrong.
+func IsUnavailable(err error) bool {
+	refused, ok := errors.AsType[*Error](err)
+	return errors.Is(err, errNoAnswer) || errors.Is(err, errNotAsked) ||
+		ok && (refused.Code == http.StatusTooManyRequests || refused.Code >= http.StatusInternalServerError)
+}
+
+// IsRefused is true of every answer that is none of success.
+func IsRefused(err error) bool {
+	_, ok := errors.AsType[*Error](err)
+	return ok
+}
+
 // IsNotFound is true of the answer 404.
 func IsNotFound(err error) bool { return hasCode(err, http.StatusNotFound) }
 
@@ -113,22 +133,22 @@ func do[T any](ctx context.Context, c *Client, method, path string, body any) (*
 	var content bytes.Buffer
 	if body != nil {
 		if err := json.NewEncoder(&content).Encode(body); err != nil {
-			return nil, fmt.Errorf("encode the request: %w", err)
+			return nil, fmt.Errorf("%w: encode the request: %w", errNotAsked, err)
 		}
 	}
 	request, err := http.NewRequestWithContext(ctx, method, c.url+path, &content)
 	if err != nil {
-		return nil, fmt.Errorf("the cloud has no usable address: %w", err)
+		return nil, fmt.Errorf("%w: it has no usable address: %w", errNotAsked, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("the cloud does not answer: %w", c.cause(err))
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, c.cause(err))
 	}
 	defer response.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err != nil {
-		return nil, fmt.Errorf("the cloud does not answer in full: %w", c.cause(err))
+		return nil, fmt.Errorf("%w in full: %w", errNoAnswer, c.cause(err))
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		refused := &Error{Code: response.StatusCode, Detail: http.StatusText(response.StatusCode)}
@@ -137,7 +157,7 @@ func do[T any](ctx context.Context, c *Client, method, path string, body any) (*
 	}
 	var answer T
 	if err := json.Unmarshal(said, &answer); err != nil {
-		return nil, fmt.Errorf("the cloud's answer makes no sense: %w", err)
+		return nil, fmt.Errorf("%w in JSON: %w", errNoAnswer, err)
 	}
 	return &answer, nil
 }

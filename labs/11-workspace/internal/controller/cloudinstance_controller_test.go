@@ -180,6 +180,11 @@ func play(t *testing.T, name string, cut int) int {
 	if err := plain.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
+	// No garbage collector runs here. With --cascade=foreground it deletes the Workspace at once.
+	workspace := &cloudv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace}}
+	if err := plain.Delete(t.Context(), workspace); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
 	for range enough {
 		reconcile()
 	}

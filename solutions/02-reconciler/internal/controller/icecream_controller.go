@@ -35,13 +35,13 @@ type IcecreamReconciler struct {
 }
 
 // What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
-// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch. Events are only
-// created: patch is for one that repeats, and an icecream is deleted once.
+// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch. An Event is
+// created, and patched when it occurs again.
 
 //lab:begin rbac
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //lab:else
 // // TODO(lab): 1. and 3. The operator may only list and watch so far. Add what you need, and nothing else: another verb
 // // to this marker, or a marker for another resource (a subresource is one: icecreams/status).

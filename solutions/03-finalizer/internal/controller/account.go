@@ -18,11 +18,14 @@ import (
 	"lva.io/operators/solutions/03-finalizer/internal/freezer"
 )
 
-// The condition that says how an icecream and the freezer stand, and its reasons.
+// The condition that says how an icecream and the freezer stand, and its reasons. A reason is for programs, and for
+// people who wonder whom to call: a freezer that is down has to be repaired, and one that has no cream has to be filled.
 const (
 	settled            = "Settled"
 	balanced           = "Balanced"
+	unbalanced         = "Unbalanced"
 	freezerUnavailable = "FreezerUnavailable"
+	freezerRefused     = "FreezerRefused"
 )
 
 // settle brings an icecream's account at the freezer in line with what it wants, and says in its conditions how that
@@ -46,14 +49,29 @@ func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecre
 		Reason: balanced, Message: "It has out of the freezer what it wants, and nothing else",
 	}
 	if err != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, freezerUnavailable, err.Error()
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reason(err), err.Error()
 	}
 	meta.SetStatusCondition(&icecream.Status.Conditions, condition)
 	//lab:else
 	// // TODO(lab): 6. Set the condition settled in the icecream's status with meta.SetStatusCondition: true, or false
-	// // with the reason freezerUnavailable and the error as its message. observedGeneration says of which spec you speak.
+	// // with the reason of the error (reason, below) and the error as its message. observedGeneration says of which spec
+	// // you speak.
 	//lab:end
 	return err
+}
+
+// errUnbalanced is that all was booked, and the books say something else.
+var errUnbalanced = errors.New("all is booked, and the books do not balance: another program must have booked for this icecream")
+
+// reason is why an account is not settled, in one word.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, errUnbalanced):
+		return unbalanced
+	case freezer.IsRefused(err):
+		return freezerRefused
+	}
+	return freezerUnavailable // What is left is that it throttles or fails, or that there is no answer at all.
 }
 
 // missing asks the freezer what an icecream has out, and lists what has to be booked.
@@ -105,7 +123,7 @@ func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream
 	// Each answer was "booked". Whether that adds up is another question, and who reads the condition relies on it.
 	missing, err := r.missing(ctx, icecream)
 	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("all is booked, and %d movements are missing: somebody else must have booked for this icecream", len(missing))
+		err = fmt.Errorf("%w: %d movements are missing", errUnbalanced, len(missing))
 	}
 	return err
 	//lab:else

@@ -35,12 +35,12 @@ type IcecreamReconciler struct {
 }
 
 // What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
-// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch. Events are only
-// created: patch is for one that repeats, and an icecream is deleted once.
+// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch. An Event is
+// created, and patched when it occurs again.
 
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
 // things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.

@@ -128,6 +128,7 @@ func TestABookingThatIsRefusedIsAnError(t *testing.T) {
 		t.Error("there is no cream, and Reconcile returns no error")
 	}
 	parlour.has(t, metav1.ConditionFalse, "flavour affogato") // What comes after it waits, so that the order stays.
+	parlour.says(t, freezerRefused)
 	parlour.lacks = ""
 	parlour.reconcile(t, nil)
 	parlour.has(t, metav1.ConditionTrue, "flavour affogato", "topping cream", "topping nuts")

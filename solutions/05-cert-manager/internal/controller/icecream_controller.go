@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -30,6 +33,18 @@ import (
 // finalizer keeps an icecream from going as long as it is in the icecream's metadata: until then its ingredients are
 // back in the freezer. Its first part is our domain, so that nobody else's finalizer has this name.
 const finalizer = "demo.lva.io/finalizer"
+
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
+// minutes: after an outage of that length the freezer would work again for as long before we noticed.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Second // in real life a minute
+)
+
+// workers is how many icecreams are looked after at once. The default is one: while it waits for a freezer that does not
+// answer, all icecreams wait, also those that need nothing from there. More are safe, since the work queue gives an
+// icecream to one of them at a time.
+const workers = 4
 
 // IcecreamReconciler keeps the rule of the shop: each flavour is sold three times, and no more. And it keeps the books:
 // what an icecream is made of comes out of the freezer, and goes back before the icecream does.
@@ -45,12 +60,12 @@ type IcecreamReconciler struct {
 }
 
 // What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. Reconcile's Get
-// needs list and watch, with which the cache fills itself; the Get of an APIReader needs get. Events are only created:
-// patch is for one that repeats, and an icecream is deleted once.
+// needs list and watch, with which the cache fills itself; the Get of an APIReader needs get. An Event is created,
+// and patched when it occurs again.
 
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
 // things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
@@ -187,7 +202,16 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
 		).
 		Named("icecream").
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             retries(),
+		}).
 		Complete(r)
+}
+
+// retries says how long the work queue waits with an icecream after each error.
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }
 
 // everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too

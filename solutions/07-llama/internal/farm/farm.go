@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -138,7 +139,9 @@ func (p *Pods) List(ctx context.Context, namespace string, options metav1.ListOp
 }
 
 // Watch follows the Pods. A FarmPod has the resourceVersion of its Pod, so a client can go on from any that it has seen.
-func (p *Pods) Watch(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+func (p *Pods) Watch(
+	ctx context.Context, namespace string, options metav1.ListOptions,
+) (iter.Seq[watch.Event], error) {
 	if err := p.allow(ctx, "watch", namespace, ""); err != nil {
 		return nil, err
 	}
@@ -151,12 +154,17 @@ func (p *Pods) Watch(ctx context.Context, namespace string, options metav1.ListO
 	if err != nil {
 		return nil, explain(err, "")
 	}
-	return watch.Filter(pods, func(event watch.Event) (watch.Event, bool) {
-		if pod, ok := event.Object.(*corev1.Pod); ok {
-			event.Object = present(pod)
+	context.AfterFunc(ctx, pods.Stop)
+	return func(yield func(watch.Event) bool) {
+		for event := range pods.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				event.Object = present(pod)
+			}
+			if !yield(event) {
+				return
+			}
 		}
-		return event, true
-	}), nil
+	}, nil
 }
 
 // forPods turns what is asked of FarmPods into what to ask of Pods: their names are without the prefix.

@@ -208,12 +208,11 @@ func TestAWatchOnFarmPodsFollowsThePods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer followed.Stop()
 	if query := asked.asked.Query(); query.Get("resourceVersion") != "6" || query.Get("allowWatchBookmarks") != "true" {
 		t.Errorf("asked is %s", asked.asked)
 	}
 	var told []string
-	for event := range followed.ResultChan() {
+	for event := range followed {
 		switch object := event.Object.(type) {
 		case *v1alpha.FarmPod:
 			told = append(told, fmt.Sprintf("%s %q at %s %v", event.Type, object.Name, object.ResourceVersion, object.Annotations))

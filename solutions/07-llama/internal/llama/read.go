@@ -156,6 +156,12 @@ func explain(err error, name string) error {
 		return apierrors.NewResourceExpired(err.Error())
 	case errors.Is(err, store.ErrTooNew):
 		return tooLarge()
+	case errors.Is(err, store.ErrFull):
+		// A ResourceQuota answers the same: the request is valid, and it is refused until something is deleted.
+		// After 429 with Retry-After, client-go would repeat it ten times. Kubernetes has no reason for 507. When
+		// etcd is full, the API server answers 500 without a reason, so a program would have to read the text.
+		return apierrors.NewForbidden(groupResource, name,
+			fmt.Errorf("%w: all llamas together may have %d bytes as JSON", err, store.MaxBytes))
 	default:
 		return err
 	}

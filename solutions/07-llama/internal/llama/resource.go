@@ -4,6 +4,7 @@
 package llama
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -22,16 +23,26 @@ var (
 	groupResource = schema.GroupResource{Group: v1alpha.GroupVersion.Group, Resource: "llamas"}
 )
 
+// Namespaces knows which namespaces take new objects.
+type Namespaces interface {
+	// AllowCreate returns a NotFound error if there is no such namespace, and a Forbidden error if it is being deleted.
+	AllowCreate(ctx context.Context, resource schema.GroupResource, namespace, name string) error
+}
+
 // Llamas serves the llamas of a store.
-type Llamas struct{ store *store.Store }
+type Llamas struct {
+	store      *store.Store
+	namespaces Namespaces
+}
 
 // New returns the llamas of this store. An empty one that has never had any gets the herd with which the farm begins.
-func New(s *store.Store) (*Llamas, error) {
-	l := &Llamas{store: s}
-	if s.Version() > 0 {
-		return l, nil // also a farm whose llamas were all deleted is no new one
-	}
-	for _, llama := range herd() {
+func New(s *store.Store, namespaces Namespaces) (*Llamas, error) {
+	l := &Llamas{store: s, namespaces: namespaces}
+	herd := herd()
+	// The herd is the first that is written, before any request is served. So the version says how much of it was
+	// written by an earlier start, also if that was killed between two llamas. A farm whose llamas were all deleted
+	// is no new one.
+	for _, llama := range herd[min(s.Version(), uint64(len(herd))):] {
 		prepareNew(llama)
 		if _, err := s.Create(llama); err != nil {
 			return nil, fmt.Errorf("let %s into the new farm: %w", llama.Name, err)

@@ -6,6 +6,7 @@ package llama
 import (
 	"context"
 	"errors"
+	"iter"
 	"strconv"
 	"time"
 
@@ -30,12 +31,13 @@ type watcher struct {
 	selector  serve.Selector
 	options   metav1.ListOptions
 	version   uint64 // up to which the client knows everything
-	events    chan watch.Event
-	cancel    context.CancelFunc
+	yield     func(watch.Event) bool
 }
 
 // Watch tells of every change since the version that the client names. Without one it begins with what there is.
-func (l *Llamas) Watch(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+func (l *Llamas) Watch(
+	ctx context.Context, namespace string, options metav1.ListOptions,
+) (iter.Seq[watch.Event], error) {
 	selector, err := serve.SelectorOf(options)
 	if err != nil {
 		return nil, err
@@ -47,9 +49,7 @@ func (l *Llamas) Watch(ctx context.Context, namespace string, options metav1.Lis
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{
-		store: l.store, namespace: namespace, selector: selector, options: options, version: version, events: make(chan watch.Event),
-	}
+	w := &watcher{store: l.store, namespace: namespace, selector: selector, options: options, version: version}
 	fromNow := options.ResourceVersion == "" || options.ResourceVersion == "0"
 	initial := options.SendInitialEvents != nil && *options.SendInitialEvents || options.SendInitialEvents == nil && fromNow
 	var first []*v1alpha.Llama
@@ -70,9 +70,10 @@ func (l *Llamas) Watch(ctx context.Context, namespace string, options metav1.Lis
 	if options.TimeoutSeconds != nil {
 		timeout = time.Duration(*options.TimeoutSeconds) * time.Second
 	}
-	ctx, w.cancel = context.WithCancel(ctx)
-	go w.run(ctx, first, timeout)
-	return w, nil
+	return func(yield func(watch.Event) bool) {
+		w.yield = yield
+		w.run(ctx, first, timeout)
+	}, nil
 }
 
 // validateWatch refuses what could not be answered rightly.
@@ -94,14 +95,7 @@ func validateWatch(options metav1.ListOptions) error {
 	return nil
 }
 
-// ResultChan is where the events come. It is closed at the end.
-func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
-
-// Stop ends the watch.
-func (w *watcher) Stop() { w.cancel() }
-
 func (w *watcher) run(ctx context.Context, first []*v1alpha.Llama, timeout time.Duration) {
-	defer close(w.events)
 	end := time.NewTimer(timeout)
 	defer end.Stop()
 	bookmarks := time.NewTicker(bookmarkInterval)
@@ -119,7 +113,7 @@ func (w *watcher) run(ctx context.Context, first []*v1alpha.Llama, timeout time.
 	for {
 		changes, changed, err := w.store.Since(w.version)
 		if err != nil {
-			w.fail(ctx, err)
+			w.fail(err)
 			return
 		}
 		for _, change := range changes {
@@ -175,12 +169,7 @@ func (w *watcher) tell(ctx context.Context, change store.Change) bool {
 }
 
 func (w *watcher) send(ctx context.Context, kind watch.EventType, llama *v1alpha.Llama) bool {
-	select {
-	case w.events <- watch.Event{Type: kind, Object: present(llama)}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return ctx.Err() == nil && w.yield(watch.Event{Type: kind, Object: present(llama)})
 }
 
 // bookmark tells how far the watch has come, if the client wants to know.
@@ -196,15 +185,12 @@ func (w *watcher) bookmark(ctx context.Context, initialEventsEnd bool) bool {
 }
 
 // fail ends a watch that has begun: its answer has a code already, so the error is an event.
-func (w *watcher) fail(ctx context.Context, err error) {
+func (w *watcher) fail(err error) {
 	var known apierrors.APIStatus
 	if !errors.As(explain(err, ""), &known) {
 		known = apierrors.NewInternalError(err)
 	}
 	status := known.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	select {
-	case w.events <- watch.Event{Type: watch.Error, Object: &status}:
-	case <-ctx.Done():
-	}
+	w.yield(watch.Event{Type: watch.Error, Object: &status})
 }

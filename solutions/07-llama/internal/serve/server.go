@@ -5,19 +5,28 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// requestTimeout is how long a request may take that is no watch.
-const requestTimeout = 30 * time.Second
+const (
+	// requestTimeout is how long a request may take that is no watch.
+	requestTimeout = 30 * time.Second
+	// answerTimeout is how long it may take until the client has read the answer. It is that of the API server.
+	answerTimeout = time.Minute
+	// maxInFlight is how many requests are answered at the same time, watches not counted. The API server counts reads
+	// and writes apart (--max-requests-inflight is 400, --max-mutating-requests-inflight 200). This Pod has less memory.
+	maxInFlight = 100
+)
 
 // Server answers requests for the resources of one group and version.
 type Server struct {
@@ -25,6 +34,8 @@ type Server struct {
 	resources []Resource
 	trust     Trust
 	watches   watchCounter
+	inFlight  chan struct{} // has an element for each request that is being answered and is no watch
+	draining  atomic.Bool
 	stopped   context.Context
 	stop      context.CancelFunc
 	handler   http.Handler
@@ -40,7 +51,10 @@ type Trust interface {
 
 // New returns a server of these resources.
 func New(group schema.GroupVersion, trust Trust, resources ...Resource) (*Server, error) {
-	s := &Server{group: group, resources: resources, trust: trust, watches: watchCounter{byUser: map[string]int{}}}
+	s := &Server{
+		group: group, resources: resources, trust: trust,
+		watches: watchCounter{byUser: map[string]int{}}, inFlight: make(chan struct{}, maxInFlight),
+	}
 	s.stopped, s.stop = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
 	s.addHealth(mux)
@@ -56,12 +70,16 @@ func New(group schema.GroupVersion, trust Trust, resources ...Resource) (*Server
 	return s, nil
 }
 
-// Stop ends the watches, and lets /readyz fail, so that no new requests are sent here. Other requests go on to their end.
+// Drain lets /readyz fail, so that no new requests are sent here. Those that still come are served.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Stop ends the watches, after Drain. Other requests run to their end.
 func (s *Server) Stop() {
+	s.Drain()
 	//lab:begin stop
 	s.stop()
 	//lab:else
-	// // TODO(lab): b9. s.stopped is what watches and /readyz look at.
+	// // TODO(lab): b9. s.stopped is what watches look at.
 	//lab:end
 }
 
@@ -115,7 +133,7 @@ func (s *Server) addHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", ok)
 	mux.HandleFunc("GET /livez", ok)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if s.stopped.Err() != nil {
+		if s.draining.Load() {
 			http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
 			return
 		}
@@ -123,15 +141,29 @@ func (s *Server) addHealth(mux *http.ServeMux) {
 	})
 }
 
+// errPanic is all that a client learns of a panic. The panic's own text may have anything in it that is in memory, so
+// it is only logged.
+var errPanic = errors.New("the server panicked: its log has the details")
+
 // ServeHTTP asks who it is, and then lets the path decide. A panic becomes a Status: one bad request must not cost the
-// others their server.
+// others their server. If the answer has begun, as in a watch, the connection is closed instead. Then the client
+// notices that something is missing, and begins a new watch at the last resourceVersion.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
-		if panicked := recover(); panicked != nil {
+		switch panicked := recover(); panicked {
+		case nil:
+		case http.ErrAbortHandler: // no fault: a handler asks net/http to break the connection off
+			panic(panicked)
+		default:
 			slog.Error("A request led to a panic", "path", r.URL.Path, "panic", panicked, "stack", string(debug.Stack()))
-			writeError(w, apierrors.NewInternalError(fmt.Errorf("%v", panicked)))
+			if w.Header().Get("Content-Type") != "" { // it is set when an answer begins
+				panic(http.ErrAbortHandler)
+			}
+			writeError(w, apierrors.NewInternalError(errPanic))
 		}
 	}()
+	// Without a deadline, the answer to a client that reads nothing would stay in memory forever.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	switch r.URL.Path {
 	case "/healthz", "/livez", "/readyz": // the kubelet asks these, and it has no certificate
 		s.handler.ServeHTTP(w, r)

@@ -5,6 +5,7 @@ package store
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,8 +19,13 @@ import (
 	"lva.io/operators/solutions/07-llama/api/v1alpha"
 )
 
-// HistoryLength is how many of the last changes the store can tell of.
-const HistoryLength = 100
+const (
+	// HistoryLength is how many of the last changes the store keeps: fewer if they have more than MaxBytes.
+	HistoryLength = 100
+	// MaxBytes is how many bytes all llamas may have together, as JSON. A llama with many labels takes ten times as
+	// much memory. The Pod has 256 MiB for the llamas, the history, and the requests that it answers.
+	MaxBytes = 8 << 20
+)
 
 var (
 	// ErrNotFound means that there is no llama of this name.
@@ -30,6 +36,8 @@ var (
 	ErrTooOld = errors.New("too old resource version")
 	// ErrTooNew means that the store has not come to this version yet.
 	ErrTooNew = errors.New("too large resource version")
+	// ErrFull means that all llamas together would have more than MaxBytes.
+	ErrFull = errors.New("exceeded quota")
 )
 
 // Change is one change of one llama. What it points to must not be changed.
@@ -38,14 +46,25 @@ type Change struct {
 	Version  uint64          `json:"version"`
 	Llama    *v1alpha.Llama  `json:"llama"`
 	Previous *v1alpha.Llama  `json:"previous,omitempty"` // nil when the llama is new
+
+	size, previousSize int // bytes of the two
+}
+
+// measured returns the change with its sizes.
+func measured(change Change) Change {
+	change.size, change.previousSize = sizeOf(change.Llama), sizeOf(change.Previous)
+	return change
 }
 
 // Store is the llamas of the farm. Several goroutines may use it at the same time.
 type Store struct {
 	mu      sync.RWMutex
 	llamas  map[types.NamespacedName]*v1alpha.Llama
+	bytes   int      // of all llamas
 	version uint64   // of the last change; 0: there has been none
-	history []Change // the last ones, at most HistoryLength
+	history []Change // the last ones
+	past    int      // bytes of the history
+	logged  int      // bytes of the changes since the last compaction
 	changed chan struct{}
 	disk    disk
 	broken  error
@@ -195,14 +214,18 @@ func (s *Store) commit(kind watch.EventType, llama, previous *v1alpha.Llama) (*v
 	}
 	llama = llama.DeepCopy()
 	llama.ResourceVersion = strconv.FormatUint(s.version+1, 10)
-	change := Change{Type: kind, Version: s.version + 1, Llama: llama, Previous: previous}
+	change := measured(Change{Type: kind, Version: s.version + 1, Llama: llama, Previous: previous})
+	if !s.fits(change) {
+		return nil, ErrFull
+	}
 	if err := s.disk.append(change); err != nil {
 		// Whether the line is on the disk is not known now. Only a restart finds out, so nothing is written until then.
 		s.broken = fmt.Errorf("the store takes no more writes: %w", err)
 		return nil, s.broken
 	}
 	s.apply(change)
-	if s.version%compactEvery == 0 {
+	if s.version%compactEvery == 0 || s.logged > MaxBytes {
+		s.logged = 0
 		if err := s.disk.compact(s.snapshot()); err != nil {
 			s.broken = fmt.Errorf("the store takes no more writes: %w", err)
 		}
@@ -212,18 +235,53 @@ func (s *Store) commit(kind watch.EventType, llama, previous *v1alpha.Llama) (*v
 	return llama.DeepCopy(), nil
 }
 
+// fits reports whether there is room for what this change adds. A deletion always fits, or nobody could make room. If
+// the llama has finalizers, it only gets a deletionTimestamp, which makes it larger.
+func (s *Store) fits(change Change) bool {
+	before, after := change.Previous, change.Llama
+	marked := before != nil && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil
+	grows := change.size - change.previousSize
+	return grows <= 0 || marked || change.Type == watch.Deleted || s.bytes+grows <= MaxBytes
+}
+
 // apply makes a stored change visible.
 func (s *Store) apply(change Change) {
+	s.bytes -= change.previousSize
 	if change.Type == watch.Deleted {
 		delete(s.llamas, keyOf(change.Llama))
 	} else {
 		s.llamas[keyOf(change.Llama)] = change.Llama
+		s.bytes += change.size
 	}
 	s.version = change.Version
+	s.logged += change.size + change.previousSize
+	s.remember(change)
+}
+
+// remember adds a change to the history, and removes the oldest ones that no longer fit.
+func (s *Store) remember(change Change) {
 	s.history = append(s.history, change)
-	if len(s.history) > HistoryLength {
-		s.history = slices.Clone(s.history[len(s.history)-HistoryLength:])
+	s.past += change.size + change.previousSize
+	forgotten := 0
+	for len(s.history)-forgotten > HistoryLength || s.past > MaxBytes {
+		s.past -= s.history[forgotten].size + s.history[forgotten].previousSize
+		forgotten++
 	}
+	if forgotten > 0 {
+		s.history = slices.Clone(s.history[forgotten:])
+	}
+}
+
+// sizeOf is how many bytes a llama has as JSON. One that is not there has none.
+func sizeOf(llama *v1alpha.Llama) int {
+	if llama == nil {
+		return 0
+	}
+	content, err := json.Marshal(llama)
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	return len(content)
 }
 
 func keyOf(llama *v1alpha.Llama) types.NamespacedName {

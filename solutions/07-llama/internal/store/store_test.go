@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,5 +200,136 @@ func TestAWriteThatCannotBeStoredIsNotSeen(t *testing.T) {
 	}
 	if _, err := s.Get(key("pedro")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a llama is seen that is not stored: %v", err)
+	}
+}
+
+// woolly is a llama of at least so many kilobytes.
+func woolly(name string, kilobytes int) *v1alpha.Llama {
+	llama := newLlama(name)
+	llama.Annotations = map[string]string{"wool": strings.Repeat("x", kilobytes<<10)}
+	return llama
+}
+
+// fill creates llamas of a megabyte until one is refused, and returns how many there are.
+func fill(t *testing.T, s *Store) (created int) {
+	t.Helper()
+	for i := range 100 {
+		_, err := s.Create(woolly(fmt.Sprintf("woolly-%02d", i), 1<<10))
+		if errors.Is(err, ErrFull) {
+			return i
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("100 MB are stored, and there is still room")
+	return 0
+}
+
+func TestAllLlamasTogetherHaveALimit(t *testing.T) {
+	//lab:begin skip-store-test-7
+	//lab:else
+	// t.Skip("TODO(lab): remove this line when the server can do it")
+	//lab:end
+	folder := t.TempDir()
+	s := open(t, folder)
+	if got := fill(t, s); got != 7 { // an eighth has no room for its name
+		t.Errorf("%d llamas of a megabyte are stored", got)
+	}
+	change := func(s *Store, name string, change func(*v1alpha.Llama)) error {
+		_, err := s.Update(key(name), func(l *v1alpha.Llama) (*v1alpha.Llama, error) { change(l); return l, nil })
+		return err
+	}
+	// What is left is still more than there is room for.
+	shear := func(l *v1alpha.Llama) { l.Annotations["wool"] = l.Annotations["wool"][1:] }
+	grow := func(l *v1alpha.Llama) { l.Annotations["more"] = l.Annotations["wool"] }
+	mark := func(l *v1alpha.Llama) { l.DeletionTimestamp = new(metav1.Now()) }
+	again := open(t, copyFolder(t, folder)) // a restart makes no room
+	for _, s := range []*Store{s, again} {
+		// The last megabyte is not full. What becomes larger fits no better than what is new.
+		if err := change(s, "woolly-00", grow); !errors.Is(err, ErrFull) {
+			t.Errorf("a llama that becomes larger: %v", err)
+		}
+		if _, err := s.Create(woolly("filler", 1020)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create(woolly("late", 10)); !errors.Is(err, ErrFull) {
+			t.Errorf("a new llama: %v", err)
+		}
+		// What makes room is never refused.
+		if err := change(s, "woolly-01", func(l *v1alpha.Llama) {
+			mark(l)
+			l.Finalizers = []string{strings.Repeat("x", 1<<13)}
+		}); err != nil {
+			t.Errorf("a deletion with a finalizer: %v", err)
+		}
+		if err := change(s, "woolly-01", shear); err != nil {
+			t.Errorf("a llama that becomes smaller: %v", err)
+		}
+		if err := change(s, "woolly-02", mark); err != nil {
+			t.Errorf("a deletion: %v", err)
+		}
+		if err := change(s, "woolly-01", func(l *v1alpha.Llama) {
+			l.Finalizers, l.Labels = nil, map[string]string{"large": strings.Repeat("x", 3<<20)}
+		}); err != nil {
+			t.Errorf("the end of a deletion: %v", err)
+		}
+		if _, err := s.Create(woolly("late", 1000)); err != nil {
+			t.Errorf("there is room again: %v", err)
+		}
+	}
+	if _, err := open(t, copyFolder(t, folder)).Get(key("late")); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+}
+
+// One llama that is changed again and again must not fill the memory with what it was, nor the disk.
+func TestTheHistoryOfOneLargeLlamaHasALimit(t *testing.T) {
+	//lab:begin skip-store-test-8
+	//lab:else
+	// t.Skip("TODO(lab): remove this line when the server can do it")
+	//lab:end
+	folder := t.TempDir()
+	s := open(t, folder)
+	if _, err := s.Create(woolly("carla", 1<<10)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if _, err := s.Update(key("carla"), func(l *v1alpha.Llama) (*v1alpha.Llama, error) {
+			l.Spec.Weight = float64(i)
+			return l, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []*Store{s, open(t, copyFolder(t, folder))} {
+		bytes := 0
+		for _, change := range s.history {
+			bytes += sizeOf(change.Llama) + sizeOf(change.Previous)
+		}
+		if bytes > MaxBytes || s.bytes != sizeOf(s.llamas[key("carla")]) {
+			t.Errorf("the history has %d bytes, and the llamas %d", bytes, s.bytes)
+		}
+		if changes, _, err := s.Since(s.version - 3); err != nil || len(changes) != 3 {
+			t.Errorf("the last changes are %d, %v; want 3", len(changes), err)
+		}
+		if _, _, err := s.Since(1); !errors.Is(err, ErrTooOld) {
+			t.Errorf("since 1: %v", err)
+		}
+	}
+	size := int64(0)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > 4*MaxBytes {
+		t.Errorf("20 changes of a megabyte leave %d bytes on the disk", size)
 	}
 }

@@ -4,10 +4,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +17,13 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lolcowv1alpha1 "lva.io/operators/solutions/08-lolcow/api/v1alpha1"
@@ -34,10 +38,10 @@ type LolcowReconciler struct {
 	client.Client
 	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
 	Recorder events.EventRecorder
+	// BackOff says when what was refused is tried again.
+	BackOff *flowcontrol.Backoff
 	// Image is what the Pods run.
 	Image string
-
-	refusals refusals
 }
 
 // What the operator may do, and no more. To apply is to patch, and to create where nothing is there yet. It needs no right to delete: the
@@ -60,9 +64,6 @@ type LolcowReconciler struct {
 func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var lolcow lolcowv1alpha1.Lolcow
 	if err := r.Get(ctx, req.NamespacedName, &lolcow); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.refusals.forget(req.NamespacedName)
-		}
 		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime, and its children go with it.
 	}
 	if !lolcow.DeletionTimestamp.IsZero() {
@@ -74,12 +75,11 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	var seen observation
 	seen.deployment, seen.deploymentErr = r.ensureDeployment(ctx, &lolcow)
 	seen.serviceErr = r.ensureService(ctx, &lolcow)
-	r.refusals.note(&lolcow, "Deployment", seen.deploymentErr, time.Now())
-	r.refusals.note(&lolcow, "Service", seen.serviceErr, time.Now())
+	// What was refused is tried again after a while. Nothing else tells us that, for example, somebody has left the port.
+	again := cmp.Or(r.tryAgainAfter(&lolcow, "Service", seen.serviceErr), r.tryAgainAfter(&lolcow, "Deployment", seen.deploymentErr))
 	err := errors.Join(notRefused(seen.deploymentErr), notRefused(seen.serviceErr))
-	if err != nil {
-		// A conflict, or no answer: it is tried again at once, and the status would say nothing that is still true by then.
-		return ctrl.Result{}, err
+	if isStale(seen.deploymentErr) || isStale(seen.serviceErr) {
+		return ctrl.Result{}, err // The cache is behind, and so would the status be: look again first.
 	}
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(lolcow.Namespace), client.MatchingLabels(selectorLabels(lolcow.Name))); err != nil {
@@ -87,11 +87,12 @@ func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	}
 	seen.pods = pods.Items
 
-	if err := r.writeStatus(ctx, &lolcow, seen); err != nil {
+	// An error is reported before it is returned. Otherwise only the operator's log has it, which users of Lolcows
+	// cannot read.
+	if err := errors.Join(err, r.writeStatus(ctx, &lolcow, seen)); err != nil {
 		return ctrl.Result{}, err
 	}
-	// What was refused is tried again after a while. Nothing else tells us that, for example, somebody has left the port.
-	return ctrl.Result{RequeueAfter: r.refusals.next(req.NamespacedName, time.Now())}, nil
+	return ctrl.Result{RequeueAfter: again}, nil
 	//lab:else
 	//
 	// // TODO(lab): 1. state the Deployment, and 2. the Service (children.go, ensureDeployment, ensureService).
@@ -162,7 +163,7 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 // apply states what we want of a child. We own these fields, so we take back what somebody else has set: that is what force is for.
 func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration) error {
 	//lab:begin apply
-	if refusal := r.refusals.standing(lolcow, kind, time.Now()); refusal != nil {
+	if refusal := r.reported(lolcow, kind); refusal != nil {
 		return refusal // It is too early to ask again.
 	}
 	err := r.Apply(ctx, desired, client.FieldOwner(FieldOwner), client.ForceOwnership)
@@ -175,7 +176,7 @@ func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lol
 	return nil
 	//lab:else
 	// // TODO(lab): 1. r.Apply, with a field owner, by force. What happens without force when somebody edits the Deployment?
-	// // TODO(lab): 6. what was refused is not tried again at once (refusal.go).
+	// // TODO(lab): 6. what was refused is not tried again at once (reported); Reconcile returns when it is (tryAgainAfter).
 	// return nil
 	//lab:end
 }
@@ -184,7 +185,7 @@ func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lol
 func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	//lab:begin owns
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&lolcowv1alpha1.Lolcow{}).
+		For(&lolcowv1alpha1.Lolcow{}, builder.WithPredicates(notOnlyWords)).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
 		// A Pod's owner is a ReplicaSet, so Owns would not find the Lolcow.
@@ -194,10 +195,28 @@ func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	//lab:else
 	// // TODO(lab): 4. who calls Reconcile when somebody deletes the Service? 5. and when a Pod can't pull its image?
 	// return ctrl.NewControllerManagedBy(mgr).
-	// 	For(&lolcowv1alpha1.Lolcow{}).
+	// 	For(&lolcowv1alpha1.Lolcow{}, builder.WithPredicates(notOnlyWords)).
 	// 	Named("lolcow").
 	// 	Complete(r)
 	//lab:end
+}
+
+// notOnlyWords lets through every change of a Lolcow but one of the messages in its conditions alone. The operator
+// writes them: if that called Reconcile, an error with other words each time (it may have a port or a time in it) would
+// be tried again at once, for ever. Other changes of the status must call it. The retry after an error may find the
+// cache behind, with the status of before the error, and then writes nothing.
+var notOnlyWords = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return !equality.Semantic.DeepEqual(withoutWords(e.ObjectOld), withoutWords(e.ObjectNew))
+}}
+
+// withoutWords is a Lolcow without the messages of its conditions, and without what changes with each write.
+func withoutWords(object client.Object) *lolcowv1alpha1.Lolcow {
+	lolcow := object.DeepCopyObject().(*lolcowv1alpha1.Lolcow)
+	lolcow.ResourceVersion, lolcow.ManagedFields = "", nil
+	for i := range lolcow.Status.Conditions {
+		lolcow.Status.Conditions[i].Message = ""
+	}
+	return lolcow
 }
 
 // lolcowOf names the Lolcow of a Pod.

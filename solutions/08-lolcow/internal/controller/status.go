@@ -24,7 +24,7 @@ import (
 type observation struct {
 	// deployment is nil if it was missing or wrong, and has been applied just now.
 	deployment *appsv1.Deployment
-	// deploymentErr and serviceErr are refusals, or nil.
+	// deploymentErr and serviceErr are refusals, other errors, or nil.
 	deploymentErr, serviceErr error
 	pods                      []corev1.Pod
 }
@@ -87,7 +87,8 @@ func available(lolcow *lolcowv1alpha1.Lolcow, seen observation) metav1.Condition
 	case seen.serviceErr != nil:
 		is.Reason, is.Message = "NoService", fmt.Sprintf("Nothing is served on port %d", lolcow.Spec.Port)
 	case seen.deployment == nil && meta.IsStatusConditionTrue(lolcow.Status.Conditions, is.Type):
-		// It has just been applied, which ends no Pod that is there: until we know better, it is as it was.
+		// It has just been applied, or could not be. Neither ends a Pod that is there: until we know better, it is as
+		// it was.
 		return *meta.FindStatusCondition(lolcow.Status.Conditions, is.Type)
 	case seen.deployment == nil, !deploymentIs(seen.deployment, appsv1.DeploymentAvailable, corev1.ConditionTrue):
 		is.Reason, is.Message = "NoPods", "No Pod is ready to answer"
@@ -108,7 +109,7 @@ func progressing(seen observation) metav1.Condition {
 	deployment := seen.deployment
 	switch {
 	case seen.deploymentErr != nil:
-		is.Reason, is.Message = "Refused", "The Deployment can't be brought up to date"
+		is.Reason, is.Message = "NotApplied", "The Deployment can't be brought up to date"
 	case deployment == nil || deployment.Status.ObservedGeneration < deployment.Generation:
 		is.Status, is.Reason, is.Message = metav1.ConditionTrue, "Applied", "The Deployment was changed"
 	case deploymentIs(deployment, appsv1.DeploymentProgressing, corev1.ConditionFalse):
@@ -129,11 +130,11 @@ func progressing(seen observation) metav1.Condition {
 func degraded(seen observation) metav1.Condition {
 	is := metav1.Condition{Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsExpected", Message: "Nothing is wrong"}
 	//lab:begin degraded
-	wrong, ok := errors.AsType[*refusal](errors.Join(seen.deploymentErr, seen.serviceErr))
-	if !ok {
-		wrong = cmp.Or(wrongWithPods(seen.pods), wrongWithDeployment(seen.deployment))
-	}
-	if wrong != nil {
+	// A refusal is before an error: somebody has to do something about it, while for an error the next try may be
+	// enough.
+	refused, _ := errors.AsType[*refusal](errors.Join(seen.deploymentErr, seen.serviceErr))
+	failed := failure(cmp.Or(seen.deploymentErr, seen.serviceErr))
+	if wrong := cmp.Or(refused, failed, wrongWithPods(seen.pods), wrongWithDeployment(seen.deployment)); wrong != nil {
 		is.Status, is.Reason, is.Message = metav1.ConditionTrue, wrong.reason, wrong.message
 	}
 	return is

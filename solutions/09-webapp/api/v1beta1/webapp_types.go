@@ -8,6 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// The types of conditions that a WebApp has.
+const (
+	// Available: as many Pods as asked for are ready, and the Service leads to them.
+	Available = "Available"
+	// Degraded: something keeps the WebApp from being what its spec says, and the message names it.
+	Degraded = "Degraded"
+)
+
 // WebAppSpec is what somebody wants: people write it, the operator reads it.
 type WebAppSpec struct {
 	// image is what the Pods run: a web server that listens on port 8080.

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	appsv1alpha1 "lva.io/operators/solutions/09-webapp/api/v1alpha1"
+	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
 const (
@@ -30,7 +30,7 @@ func selectorLabels(name string) map[string]string {
 
 // setDeployment sets what the spec of a WebApp says of its Deployment, and leaves alone all that it does not: annotations, labels and
 // sidecars of others, and what the API server has filled in. So a Deployment that is right is not changed.
-func setDeployment(deployment *appsv1.Deployment, app *appsv1alpha1.WebApp) {
+func setDeployment(deployment *appsv1.Deployment, app *appsv1beta1.WebApp) {
 	setLabels(deployment, app.Name)
 	// It can be set when the Deployment is created, and never again.
 	if deployment.Spec.Selector == nil {
@@ -51,12 +51,12 @@ func setDeployment(deployment *appsv1.Deployment, app *appsv1alpha1.WebApp) {
 
 // setService is setDeployment for the Service: the web server, on a port of every node. Each field of the port is set, also where it is
 // the default, so that the list is what the API server returns.
-func setService(service *corev1.Service, app *appsv1alpha1.WebApp) {
+func setService(service *corev1.Service, app *appsv1beta1.WebApp) {
 	setLabels(service, app.Name)
 	service.Spec.Type = corev1.ServiceTypeNodePort
 	service.Spec.Selector = selectorLabels(app.Name)
 	service.Spec.Ports = []corev1.ServicePort{{
-		Name: portName, Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromString(portName), NodePort: app.Spec.NodePortNumber,
+		Name: portName, Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromString(portName), NodePort: app.Spec.Port,
 	}}
 }
 
@@ -71,15 +71,18 @@ func setLabels(object metav1.Object, name string) {
 
 // replicas is the number of Pods that somebody wants. The API server fills in the default, but not in objects that it stored before the
 // default was in the CRD.
-func replicas(app *appsv1alpha1.WebApp) int32 {
+func replicas(app *appsv1beta1.WebApp) int32 {
 	if app.Spec.Replicas == nil {
 		return 1
 	}
 	return *app.Spec.Replicas
 }
 
-// isAvailable reports whether all Pods of a Deployment run what it says now and are ready, as far as its controller has seen it.
+// isAvailable reports whether the Pods of a Deployment are the wanted ones, as far as its controller has seen it: all of
+// them run what the Deployment says now, and are ready. A Pod of the earlier template that is still there is counted as
+// available, too, so the Deployment must have no more Pods than the updated ones.
 func isAvailable(deployment *appsv1.Deployment, want int32) bool {
 	status := deployment.Status
-	return status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas >= want && status.AvailableReplicas >= want
+	return status.ObservedGeneration >= deployment.Generation &&
+		status.Replicas == want && status.UpdatedReplicas == want && status.AvailableReplicas == want
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -42,7 +43,10 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 	}
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsv1alpha1.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(
+		clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
+		appsv1alpha1.AddToScheme(scheme), appsv1beta1.AddToScheme(scheme),
+	); err != nil {
 		return nil, fmt.Errorf("add the APIs to the scheme: %w", err)
 	}
 	// By the scheme it finds out which kinds have to be converted, and leads the API server to a webhook of this program.
@@ -58,7 +62,7 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 })
 
-// startConversion serves the conversion webhook until the program ends: WebApps are stored in v1beta1, and the controller reads v1alpha1.
+// startConversion serves the conversion webhook until the program ends: WebApps are stored in v1beta1, and most tests write v1alpha1.
 func startConversion(scheme *runtime.Scheme) error {
 	at := environment.WebhookInstallOptions
 	server := webhook.NewServer(webhook.Options{Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir})

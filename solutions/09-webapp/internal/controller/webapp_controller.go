@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1alpha1 "lva.io/operators/solutions/09-webapp/api/v1alpha1"
+	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
 // retryRefused is how long to wait before asking again for what the API server has refused: nothing else tells us, for example, that
@@ -53,8 +55,8 @@ type WebAppReconciler struct {
 // Reconcile is told the name of a WebApp about which something may have changed: itself, or what has its name. It brings the children to
 // what the spec says, and reports what there is.
 func (r *WebAppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var app appsv1alpha1.WebApp
-	if err := r.Get(ctx, req.NamespacedName, &app); err != nil {
+	app, owner, err := r.read(ctx, req.NamespacedName)
+	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime, and its children go with it.
 	}
 	if !app.DeletionTimestamp.IsZero() {
@@ -64,57 +66,68 @@ func (r *WebAppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	// Each by itself: that the port is taken is no reason not to repair the Deployment.
 	name := metav1.ObjectMeta{Name: app.Name, Namespace: app.Namespace}
 	deployment := &appsv1.Deployment{ObjectMeta: name}
-	deploymentRefused, deploymentErr := r.ensure(ctx, &app, "Deployment", deployment, func() { setDeployment(deployment, &app) })
+	deploymentProblem, deploymentErr := r.ensure(ctx, owner, "Deployment", deployment, func() { setDeployment(deployment, app) })
 	service := &corev1.Service{ObjectMeta: name}
-	serviceRefused, serviceErr := r.ensure(ctx, &app, "Service", service, func() { setService(service, &app) })
-	// A conflict, or no answer: that is tried again at once, and the status would say nothing that is still true by then.
-	if err := errors.Join(deploymentErr, serviceErr); err != nil {
-		return ctrl.Result{}, err
+	serviceProblem, serviceErr := r.ensure(ctx, owner, "Service", service, func() { setService(service, app) })
+	err = errors.Join(deploymentErr, serviceErr)
+	if isStale(deploymentErr) || isStale(serviceErr) {
+		return ctrl.Result{}, err // The cache is behind, and so would the status be: look again first.
 	}
 
-	if err := r.writeStatus(ctx, &app, deployment, deploymentRefused, serviceRefused); err != nil {
+	// An error is reported before it is returned. Otherwise only the operator's log has it, which users of WebApps cannot read.
+	err = errors.Join(err, r.writeStatus(ctx, app, owner, deployment, deploymentProblem, serviceProblem))
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if deploymentRefused != nil || serviceRefused != nil {
+	if deploymentProblem != nil || serviceProblem != nil {
 		return ctrl.Result{RequeueAfter: retryRefused}, nil
 	}
 	return ctrl.Result{}, nil
 }
 
-// refusal says why a child can't be as the spec asks. It is what the status tells, and no error: trying again at once would end the same.
-type refusal struct{ reason, message string }
+// problem says in the status why a child is not as the spec asks.
+type problem struct{ reason, message string }
 
 var errNotOurs = errors.New("it belongs to somebody else")
+
+// isStale reports whether a write failed because the cache is behind the API server. The next call will see what is there now.
+func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // ensure creates or updates a child, so that it is as set makes it. If it is, nothing is written. What has another controller, or none, is
 // somebody else's whatever its name, and is not touched: CreateOrUpdate creates only where there is nothing, and updates only what it has
 // read.
+//
+// A problem without an error is a refusal: the same request at once would end the same. With an error, the request failed and may succeed at
+// the next try.
 func (r *WebAppReconciler) ensure(
-	ctx context.Context, app *appsv1alpha1.WebApp, kind string, child client.Object, set func(),
-) (*refusal, error) {
+	ctx context.Context, owner client.Object, kind string, child client.Object, set func(),
+) (*problem, error) {
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, child, func() error {
 		exists := child.GetResourceVersion() != ""
-		if exists && !metav1.IsControlledBy(child, app) {
+		if exists && !metav1.IsControlledBy(child, owner) {
 			return errNotOurs
 		}
 		set()
 		// With the WebApp as its controller, the child is deleted after it, and Owns finds the WebApp by the child.
-		return controllerutil.SetControllerReference(app, child, r.Scheme)
+		return controllerutil.SetControllerReference(owner, child, r.Scheme)
 	})
 	if errors.Is(err, errNotOurs) {
-		return &refusal{"NotOurs", fmt.Sprintf("The %s %s belongs to somebody else: rename one of them, or delete it", kind, child.GetName())}, nil
+		return &problem{"NotOurs", fmt.Sprintf("The %s %s belongs to somebody else: rename one of them, or delete it", kind, child.GetName())}, nil
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		return &refusal{"Refused", fmt.Sprintf("The API server refuses the %s: %v", kind, err)}, nil
+		return &problem{"Refused", fmt.Sprintf("The API server refuses the %s: %v", kind, err)}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create or update the %s: %w", kind, err)
+		err = fmt.Errorf("create or update the %s: %w", kind, err)
+		return &problem{"Failed", fmt.Sprintf("The operator will retry: %v", err)}, err
 	}
 	return nil, nil
 }
 
 // writeStatus writes what was observed, if it is not what was read.
-func (r *WebAppReconciler) writeStatus(ctx context.Context, app *appsv1alpha1.WebApp, deployment *appsv1.Deployment, refusals ...*refusal) error {
+func (r *WebAppReconciler) writeStatus(
+	ctx context.Context, app *appsv1beta1.WebApp, served client.Object, deployment *appsv1.Deployment, problems ...*problem,
+) error {
 	before := app.Status.DeepCopy()
 	app.Status.Selector = labels.SelectorFromSet(selectorLabels(app.Name)).String()
 	app.Status.Replicas = 0
@@ -122,22 +135,27 @@ func (r *WebAppReconciler) writeStatus(ctx context.Context, app *appsv1alpha1.We
 		app.Status.Replicas = deployment.Status.Replicas
 	}
 
-	degraded := metav1.Condition{Type: appsv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsAsked", Message: "Nothing is in the way"}
-	for _, refused := range refusals {
-		if refused != nil {
-			degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, refused.reason, refused.message
-			break
+	degraded := metav1.Condition{Type: appsv1beta1.Degraded, Status: metav1.ConditionFalse, Reason: "AsAsked", Message: "Nothing is in the way"}
+	var messages []string
+	for _, p := range problems {
+		if p != nil {
+			degraded.Status, degraded.Reason, messages = metav1.ConditionTrue, p.reason, append(messages, p.message)
+			degraded.Message = strings.Join(messages, "; ")
 		}
 	}
-	available := metav1.Condition{Type: appsv1alpha1.Available, Status: metav1.ConditionFalse}
+	available := metav1.Condition{Type: appsv1beta1.Available, Status: metav1.ConditionFalse}
 	switch {
 	case degraded.Status == metav1.ConditionTrue:
 		available.Reason, available.Message = "Degraded", "See the condition Degraded"
 	case !isAvailable(deployment, replicas(app)):
 		available.Reason, available.Message = "RollingOut", fmt.Sprintf("Not all of %d Pods are ready", replicas(app))
+	case replicas(app) == 0:
+		// It is as the spec asks, as a Deployment with 0 replicas is available. But no one is served, and the reason says so.
+		available.Status, available.Reason = metav1.ConditionTrue, "ScaledToZero"
+		available.Message = fmt.Sprintf("The spec asks for no Pods, so nothing answers on port %d", app.Spec.Port)
 	default:
 		available.Status, available.Reason = metav1.ConditionTrue, "Served"
-		available.Message = fmt.Sprintf("Served on port %d by %d Pods", app.Spec.NodePortNumber, replicas(app))
+		available.Message = fmt.Sprintf("Served on port %d by %d Pods", app.Spec.Port, replicas(app))
 	}
 	for _, condition := range []metav1.Condition{available, degraded} {
 		condition.ObservedGeneration = app.Generation // which spec the condition is about
@@ -147,7 +165,7 @@ func (r *WebAppReconciler) writeStatus(ctx context.Context, app *appsv1alpha1.We
 		return nil
 	}
 	// The update carries the resource version that was read: if the cache is behind, this is a conflict, and we look again.
-	if err := r.Status().Update(ctx, app); err != nil {
+	if err := r.updateStatus(ctx, app, served); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil
@@ -155,8 +173,12 @@ func (r *WebAppReconciler) writeStatus(ctx context.Context, app *appsv1alpha1.We
 
 // SetupWithManager tells the manager which changes lead to a call of Reconcile.
 func (r *WebAppReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	app, err := newWebApp(mgr.GetRESTMapper())
+	if err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&appsv1alpha1.WebApp{}).
+		For(app, builder.WithPredicates(notOnlyWords)).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
 		// What is not ours has no owner reference to us, so Owns does not tell when it goes. Then the name is free.
@@ -164,6 +186,33 @@ func (r *WebAppReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName), builder.WithPredicates(deletions)).
 		Named("webapp").
 		Complete(r)
+}
+
+// notOnlyWords lets through every change of a WebApp but one of the messages in its conditions alone. The operator
+// writes them: if that called Reconcile, an error with other words each time (it may have a port or a time in it) would
+// be tried again at once, for ever. Other changes of the status must call it. The retry after an error may find the
+// cache behind, with the status of before the error, and then writes nothing.
+var notOnlyWords = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return !equality.Semantic.DeepEqual(withoutWords(e.ObjectOld), withoutWords(e.ObjectNew))
+}}
+
+// withoutWords is a WebApp of either version without the messages of its conditions, and without what changes with each
+// write.
+func withoutWords(object client.Object) client.Object {
+	object = object.DeepCopyObject().(client.Object)
+	object.SetResourceVersion("")
+	object.SetManagedFields(nil)
+	var conditions []metav1.Condition
+	switch app := object.(type) {
+	case *appsv1alpha1.WebApp:
+		conditions = app.Status.Conditions
+	case *appsv1beta1.WebApp:
+		conditions = app.Status.Conditions
+	}
+	for i := range conditions {
+		conditions[i].Message = ""
+	}
+	return object
 }
 
 // deletions lets nothing through but what has been deleted.

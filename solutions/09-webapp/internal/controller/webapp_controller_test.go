@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +23,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	appsv1alpha1 "lva.io/operators/solutions/09-webapp/api/v1alpha1"
+	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
 // shop is a namespace of one test, and calls Reconcile there.
@@ -97,6 +101,16 @@ func (s *shop) versions(name string) [3]string {
 	return [3]string{s.app(name).ResourceVersion, s.deployment(name).ResourceVersion, s.service(name).ResourceVersion}
 }
 
+// until waits for what no watch of the test tells of.
+func (s *shop) until(what string, done func() bool) {
+	s.Helper()
+	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return done(), nil
+	}); err != nil {
+		s.Errorf("%s: %v", what, err)
+	}
+}
+
 func (s *shop) is(name, condition string, status metav1.ConditionStatus, says string) {
 	s.Helper()
 	app := s.app(name)
@@ -114,7 +128,7 @@ func TestChildren(t *testing.T) {
 	deployment, service := s.deployment("web"), s.service("web")
 	for _, child := range []client.Object{deployment, service} {
 		owner := metav1.GetControllerOf(child)
-		if owner == nil || owner.UID != app.UID || owner.Kind != "WebApp" || owner.APIVersion != "apps.lva.io/v1alpha1" || len(child.GetOwnerReferences()) != 1 {
+		if owner == nil || owner.UID != app.UID || owner.Kind != "WebApp" || !strings.HasPrefix(owner.APIVersion, "apps.lva.io/") || len(child.GetOwnerReferences()) != 1 {
 			t.Errorf("%T has the owners %+v, want the WebApp as controller", child, child.GetOwnerReferences())
 		}
 	}
@@ -340,6 +354,103 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 	s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
 }
 
+// While Pods are replaced, those of before are ready, too. They are not what was asked for.
+func TestPodsOfBeforeDoNotCount(t *testing.T) {
+	s := newShop(t)
+	s.create("web", 30272, new(int32(2)))
+	s.reconcile("web")
+	deployment := s.deployment("web")
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 3, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}
+	s.must(s.Status().Update(t.Context(), deployment))
+	s.reconcile("web")
+	s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
+}
+
+func TestNoPodsAreAskedFor(t *testing.T) {
+	s := newShop(t)
+	s.create("web", 30273, new(int32(0)))
+	s.reconcile("web")
+	run := func(replicas int32) {
+		t.Helper()
+		deployment := s.deployment("web")
+		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas}
+		s.must(s.Status().Update(t.Context(), deployment))
+		s.reconcile("web")
+	}
+	run(1)
+	s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
+	run(0)
+	s.is("web", appsv1alpha1.Available, metav1.ConditionTrue, "no Pods")
+	s.is("web", appsv1alpha1.Degraded, metav1.ConditionFalse, "")
+	if got := meta.FindStatusCondition(s.app("web").Status.Conditions, appsv1alpha1.Available); got.Reason != "ScaledToZero" {
+		t.Errorf("the reason is %s, want ScaledToZero", got.Reason)
+	}
+}
+
+// A webhook that does not answer is an error of the API server (500), and no refusal. It may be over at the next try.
+func TestAnErrorIsReportedAndReturned(t *testing.T) {
+	s := newShop(t)
+	s.create("web", 30274, nil)
+	down := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Webhooks: []admissionv1.ValidatingWebhook{{
+		Name:         "down.example.com",
+		ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"services", "deployments"}},
+		}},
+		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+		SideEffects:             new(admissionv1.SideEffectClassNone),
+		AdmissionReviewVersions: []string{"v1"},
+	}}}
+	s.must(s.Create(t.Context(), down))
+	t.Cleanup(func() { s.must(client.IgnoreNotFound(s.Delete(context.Background(), down))) })
+	probe := func() error {
+		service := &corev1.Service{ObjectMeta: s.meta("probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		return s.Create(t.Context(), service, client.DryRunAll)
+	}
+	s.until("the webhook is down", func() bool { return apierrors.IsInternalError(probe()) })
+
+	if _, err := s.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: "web"}}); err == nil {
+		t.Error("it returns no error, so no one calls it again")
+	}
+	s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
+	for _, says := range []string{"Deployment", "Service", "down.example.com"} {
+		s.is("web", appsv1alpha1.Degraded, metav1.ConditionTrue, says)
+	}
+
+	s.must(s.Delete(t.Context(), down))
+	s.until("the webhook is gone", func() bool { return probe() == nil })
+	s.reconcile("web")
+	s.is("web", appsv1alpha1.Degraded, metav1.ConditionFalse, "")
+}
+
+// The operator answers the API server when that converts WebApps. If it had to be asked itself before it can read them, a
+// certificate that has expired, or a start in the wrong order, would be a deadlock.
+func TestTheOperatorNeedsNoConversion(t *testing.T) {
+	s := newShop(t)
+	s.create("web", 30275, nil)
+	var crd apiextensionsv1.CustomResourceDefinition
+	s.must(s.Get(t.Context(), client.ObjectKey{Name: "webapps.apps.lva.io"}, &crd))
+	broken := crd.DeepCopy()
+	broken.Spec.Conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}
+	converts := func(ctx context.Context) bool {
+		return s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "web"}, &appsv1alpha1.WebApp{}) == nil
+	}
+	s.must(s.Patch(t.Context(), broken, client.MergeFrom(&crd)))
+	t.Cleanup(func() {
+		works := broken.DeepCopy()
+		works.Spec.Conversion = crd.Spec.Conversion
+		s.must(s.Patch(context.Background(), works, client.MergeFrom(broken)))
+		s.until("the conversion works again", func() bool { return converts(context.Background()) })
+	})
+	// With one version (v1beta1 may not be installed yet) there is nothing to convert, and it always works.
+	s.until("the conversion is broken", func() bool { return len(crd.Spec.Versions) == 1 || !converts(t.Context()) })
+
+	s.reconcile("web")
+	s.deployment("web")
+	s.service("web")
+}
+
 func TestScale(t *testing.T) {
 	s := newShop(t)
 	app := s.create("web", 30281, nil)
@@ -368,6 +479,32 @@ func TestWhatGoesOrIsGone(t *testing.T) {
 	for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
 		if err := s.Get(t.Context(), client.ObjectKeyFromObject(app), child); !apierrors.IsNotFound(err) {
 			t.Errorf("a WebApp that is going got a %T (%v)", child, err)
+		}
+	}
+}
+
+// The operator hears of its own status: the cache may be behind when an error is over, and then nothing is written. But
+// of other words it does not hear: each error that has some would call for the next one.
+func TestOtherWordsAloneLeadToNoCall(t *testing.T) {
+	before := &appsv1beta1.WebApp{ObjectMeta: metav1.ObjectMeta{Name: "words", ResourceVersion: "7", Generation: 1}}
+	meta.SetStatusCondition(&before.Status.Conditions, metav1.Condition{
+		Type: appsv1beta1.Degraded, Status: metav1.ConditionTrue, Reason: "Failed", Message: "port 1",
+	})
+	for _, test := range []struct {
+		change string
+		to     func(*appsv1beta1.WebApp)
+		calls  bool
+	}{
+		{"the message of a condition", func(app *appsv1beta1.WebApp) { app.Status.Conditions[0].Message = "port 2" }, false},
+		{"the status of a condition", func(app *appsv1beta1.WebApp) { app.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
+		{"the replicas in the status", func(app *appsv1beta1.WebApp) { app.Status.Replicas = 2 }, true},
+		{"the spec", func(app *appsv1beta1.WebApp) { app.Generation, app.Spec.Port = 2, 30192 }, true},
+	} {
+		now := before.DeepCopy()
+		now.ResourceVersion = "8"
+		test.to(now)
+		if calls := notOnlyWords.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: now}); calls != test.calls {
+			t.Errorf("%s: that it leads to a call is %t", test.change, calls)
 		}
 	}
 }

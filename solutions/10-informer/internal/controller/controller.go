@@ -5,8 +5,9 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,45 +37,67 @@ import (
 // // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys,verbs=list;watch
 //lab:end
 
-// theFile is the name in the queue that is no object's: the file has to be looked at, whatever objects there are.
-const theFile = ""
+// Options say what a controller works on.
+type Options struct {
+	// File is the file that it keeps. Without a path it keeps none.
+	File keyfile.File
+	// Resync is how often it looks at the file although no object has changed; 0: never.
+	Resync time.Duration
+	// WriteStatus has it write the status of the objects. One controller of a cluster is enough for that, however many
+	// keep a file.
+	WriteStatus bool
+}
 
-// Controller keeps the file.
+// Controller keeps the file, and writes the status of the objects. Each of the two has its own queue: the limit of
+// requests makes statuses wait, and the file must not wait with them.
 type Controller struct {
+	Options
+
 	client   versioned.Interface
 	lister   listers.AuthorizedKeyLister
-	informer cache.SharedIndexInformer
-	queue    workqueue.TypedRateLimitingInterface[string]
+	synced   cache.InformerSynced
 	recorder events.EventRecorder
-	file     keyfile.File
+	// statuses has the names of objects whose status has to be looked at. files has the path of the file at most: a queue
+	// holds an item once, so a thousand events are one reason to look at it.
+	statuses, files workQueue
+}
+
+// workQueue holds names or paths.
+type workQueue = workqueue.TypedRateLimitingInterface[string]
+
+// newQueue is a queue to which an item that fails comes back after 5 ms, 10, 20 …
+func newQueue() workQueue {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 }
 
 // New is a controller that is told of AuthorizedKeys by an informer, from now on.
-func New(client versioned.Interface, keys informers.AuthorizedKeyInformer, recorder events.EventRecorder, file keyfile.File) (*Controller, error) {
+func New(
+	client versioned.Interface, keys informers.AuthorizedKeyInformer, recorder events.EventRecorder, options Options,
+) (*Controller, error) {
 	c := &Controller{
-		client: client, lister: keys.Lister(), informer: keys.Informer(), recorder: recorder, file: file,
-		// A name that fails comes back after 5 ms, 10, 20 …
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		Options: options, client: client, lister: keys.Lister(), recorder: recorder, statuses: newQueue(), files: newQueue(),
 	}
 	//lab:begin handlers
-	// An event is a reason to look, and not the work. A resync is an update with the same object twice: it must get through, since the file
-	// may have changed although no object has.
-	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	// An event is a reason to look, and not the work.
+	handlers, err := keys.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.enqueue,
 		UpdateFunc: func(_, now any) { c.enqueue(now) },
 		DeleteFunc: c.enqueue,
 	})
 	//lab:else
-	// // TODO(lab): 5. Have each event put the object's name into the queue (enqueue): when one is added, updated, deleted.
-	// _, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+	// // TODO(lab): 5. Have each event call enqueue with the object: when one is added, updated, deleted.
+	// handlers, err := keys.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	//lab:end
 	if err != nil {
 		return nil, fmt.Errorf("add the handlers: %w", err)
 	}
+	// The handlers have synced when they have been called for each object of the first list. By then the lister has them
+	// all, too.
+	c.synced = handlers.HasSynced
 	return c, nil
 }
 
-// enqueue puts the name of an object into the queue. It is called one event after the other, so it does no work.
+// enqueue has an object's status looked at, and the file. It is called one event after the other, so it does no work.
 func (c *Controller) enqueue(object any) {
 	//lab:begin enqueue
 	// Of an object that was deleted while the watch was away we get a cache.DeletedFinalStateUnknown: this function unpacks it.
@@ -83,74 +106,108 @@ func (c *Controller) enqueue(object any) {
 		runtime.HandleError(fmt.Errorf("find the name of %T: %w", object, err))
 		return
 	}
-	c.queue.Add(name)
+	if c.WriteStatus {
+		c.statuses.Add(name)
+	}
+	c.enqueueFile()
 	//lab:else
 	// // TODO(lab): 6. Find the object's name. It is not always an *AuthorizedKey that has been deleted: read about
-	// // cache.DeletedFinalStateUnknown.
-	// c.queue.Add(object.(*nodev1alpha1.AuthorizedKey).Name)
+	// // cache.DeletedFinalStateUnknown. The name belongs into c.statuses, if the controller writes statuses at all. And
+	// // the file has to be looked at.
+	// c.statuses.Add(object.(*nodev1alpha1.AuthorizedKey).Name)
 	//lab:end
+}
+
+// enqueueFile has the file looked at, if the controller keeps one.
+func (c *Controller) enqueueFile() {
+	if c.File.Path != "" {
+		c.files.Add(c.File.Path)
+	}
 }
 
 // Run works until the context ends. Then it finishes what it has begun, and returns.
-func (c *Controller) Run(ctx context.Context) error {
-	defer c.queue.ShutDown()
+func (c *Controller) Run(ctx context.Context) {
 	//lab:begin run
-	// Half a list is no list: who writes the file before the cache is full locks out everybody who comes later in it.
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
-		return context.Cause(ctx)
-	}
-	// If all objects were deleted while nobody ran, no event tells.
-	c.queue.Add(theFile)
-	// When there is nothing more to come, the loop below ends.
-	stop := context.AfterFunc(ctx, c.queue.ShutDown)
+	// When the context ends, there is nothing more to come, and the loops below end.
+	stop := context.AfterFunc(ctx, func() {
+		c.statuses.ShutDown()
+		c.files.ShutDown()
+	})
 	defer stop()
-	// One worker: there is one file.
-	for c.next(ctx) {
+	// Half a list is no list: a file that is written before the cache is full locks out everybody who comes later in it.
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
+		return // the controller was asked to end meanwhile, and that is no error
 	}
-	return nil
+	// One worker for each queue: there is one file.
+	var workers sync.WaitGroup
+	workers.Go(func() {
+		for next(ctx, c.files, c.syncFile) {
+		}
+	})
+	workers.Go(func() {
+		for next(ctx, c.statuses, c.judge) {
+		}
+	})
+	c.lookAgain(ctx)
+	workers.Wait()
 	//lab:else
-	// // TODO(lab): 7. Wait until the informer's cache is full (cache.WaitForCacheSync). Then take names out of the queue, one after the other
-	// // (next), until the context ends: queue.ShutDown ends the wait for the next name. And what if all objects were deleted while nobody ran?
-	// <-ctx.Done()
-	// return nil
+	// // TODO(lab): 7. Wait until the informer's cache is full (cache.WaitForCacheSync). Then take items out of both
+	// // queues, one after the other (next): names out of c.statuses for judge, and the file out of c.files for syncFile.
+	// // Neither waits for the other. When the context ends, ShutDown of the queues ends the wait for the next item.
+	// c.lookAgain(ctx)
 	//lab:end
 }
 
-// next takes one name out of the queue and works on it. It reports false when the queue is shut down.
-func (c *Controller) next(ctx context.Context) bool {
-	name, shutdown := c.queue.Get()
+// lookAgain has the file looked at now and in each period, until the context ends, whatever objects there are.
+func (c *Controller) lookAgain(ctx context.Context) {
+	//lab:begin look-again
+	// If all objects were deleted while the controller was down, no event comes.
+	c.enqueueFile()
+	// A resync of the informer would do less: it calls the handlers for each object that there is, so with none it calls
+	// nobody.
+	ticks := time.Tick(c.Resync) // of 0 it is nil, from which nothing comes
+	for {
+		select {
+		case <-ticks:
+			c.enqueueFile()
+		case <-ctx.Done():
+			return
+		}
+	}
+	//lab:else
+	// // TODO(lab): 11. What if all objects were deleted while the controller was down? Look at the file once
+	// // (enqueueFile), and then in each period c.Resync: somebody may have changed it. The informer's own resync calls
+	// // its handlers once for each object; how often is that if there is none?
+	// <-ctx.Done()
+	//lab:end
+}
+
+// next takes one item out of a queue and works on it. It reports false when the queue is shut down.
+func next(ctx context.Context, queue workQueue, work func(context.Context, string) error) bool {
+	item, shutdown := queue.Get()
 	if shutdown {
 		return false
 	}
-	// From here on the queue gives the name to nobody else, until it is done.
-	defer c.queue.Done(name)
+	// From here on the queue gives the item to nobody else, until it is done.
+	defer queue.Done(item)
 	//lab:begin next
-	if err := c.sync(ctx, name); err != nil {
-		klog.FromContext(ctx).Error(err, "It will be tried again", "authorizedkey", name, "failures", c.queue.NumRequeues(name)+1)
-		c.queue.AddRateLimited(name)
+	if err := work(ctx, item); err != nil {
+		klog.FromContext(ctx).Error(err, "It will be tried again", "item", item, "failures", queue.NumRequeues(item)+1)
+		queue.AddRateLimited(item)
 		return true
 	}
 	// The next failure is the first one again.
-	c.queue.Forget(name)
+	queue.Forget(item)
 	//lab:else
-	// // TODO(lab): 8. Call sync. If it fails, the name comes back later, and later each time (AddRateLimited). If not, forget its failures.
-	// _ = c.sync(ctx, name)
+	// // TODO(lab): 8. If the work fails, the item comes back later, and later each time (AddRateLimited). If not, forget
+	// // its failures.
+	// _ = work(ctx, item)
 	//lab:end
 	return true
 }
 
-// sync looks at the object of a name, says what it has found, and makes the file right.
-func (c *Controller) sync(ctx context.Context, name string) error {
-	//lab:begin controller-sync
-	return errors.Join(c.judge(ctx, name), c.syncFile(ctx))
-	//lab:else
-	// // TODO(lab): 8. Judge the key, and make the file right, also if the status could not be written.
-	// return nil
-	//lab:end
-}
-
-// syncFile makes the file right for all objects, and not only for the one that has changed.
-func (c *Controller) syncFile(ctx context.Context) error {
+// syncFile makes the file right for all objects, and not only for the one that has changed. Its item is the path.
+func (c *Controller) syncFile(ctx context.Context, _ string) error {
 	//lab:begin sync-file
 	all, err := c.lister.List(labels.Everything())
 	if err != nil {
@@ -162,9 +219,9 @@ func (c *Controller) syncFile(ctx context.Context) error {
 			keys[object.Name] = key
 		}
 	}
-	changed, err := c.file.Sync(keys)
+	changed, err := c.File.Sync(keys)
 	if changed && err == nil {
-		klog.FromContext(ctx).Info("Wrote the authorized keys", "path", c.file.Path, "keys", len(keys))
+		klog.FromContext(ctx).Info("Wrote the authorized keys", "path", c.File.Path, "keys", len(keys))
 	}
 	return err
 	//lab:else
@@ -175,13 +232,10 @@ func (c *Controller) syncFile(ctx context.Context) error {
 
 // judge writes into the status of an object whether its key is accepted, and tells its owner by an Event if it is not.
 func (c *Controller) judge(ctx context.Context, name string) error {
-	if name == theFile {
-		return nil
-	}
 	//lab:begin judge
 	object, err := c.lister.Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil // it has gone, and its line goes with syncFile
+		return nil // it has gone, and syncFile removes its line
 	}
 	if err != nil {
 		return fmt.Errorf("get the AuthorizedKey %s: %w", name, err)

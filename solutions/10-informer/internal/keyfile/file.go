@@ -13,14 +13,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
-// mode is for the owner alone. sshd refuses a file that others may write (StrictModes).
-const mode fs.FileMode = 0o600
+// mode lets everybody read the file, and its owner alone write it. sshd opens it as the user who logs in, and the file
+// is root's, so with 0600 nobody but root gets in. A file that others may write sshd refuses (StrictModes). There are
+// no secrets in it: public keys are public.
+const mode fs.FileMode = 0o644
 
 // mark begins the last word of each line of ours; the object's name follows. By it a controller that was just started, and remembers
 // nothing, finds the lines of objects that have gone. All other lines are somebody else's.
 const mark = "authorizedkey:"
+
+// temporaryFiles is the pattern of their names. It ends with a name of ours, so that it never matches a file that an
+// administrator keeps in the folder, such as .authorized_keys-2026.
+const temporaryFiles = ".authorized_keys-*.authorizedkey-controller"
 
 // File is an authorized_keys file.
 type File struct {
@@ -36,12 +43,13 @@ func (f File) Sync(keys map[string]string) (changed bool, err error) {
 		return false, fmt.Errorf("read the authorized keys: %w", err)
 	}
 	want := merge(have, keys)
-	if bytes.Equal(have, want) && f.hasMode() {
+	if bytes.Equal(have, want) && f.isStrict() {
 		return false, nil
 	}
 	return true, f.replace(want)
 	//lab:else
-	// // TODO(lab): 2. Read the file (none is as good as an empty one), and merge. If nothing changes, and the file has its mode, write nothing.
+	// // TODO(lab): 2. Read the file (none is as good as an empty one), and merge. If nothing changes, and the file
+	// // isStrict, write nothing.
 	// return false, nil
 	//lab:end
 }
@@ -77,16 +85,42 @@ func ours(line []byte) bool {
 	return len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark)
 }
 
-func (f File) hasMode() bool {
+// isStrict reports whether sshd reads the file. Its owner must be root, or the user who logs in. It is the user that
+// the controller runs as: on a node that is root.
+func (f File) isStrict() bool {
 	info, err := os.Lstat(f.Path)
-	return err == nil && info.Mode() == mode
+	if err != nil || info.Mode() != mode {
+		return false
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(owner.Uid) == os.Geteuid()
+}
+
+// RemoveLeftovers removes the temporary files of a controller that was killed between creating one and renaming it.
+// Call it before Sync, whose temporary file it would remove, too.
+func (f File) RemoveLeftovers() error {
+	folder := filepath.Dir(f.Path)
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for temporary files of an earlier start: %w", err)
+	}
+	for _, entry := range entries {
+		if ours, err := filepath.Match(temporaryFiles, entry.Name()); err != nil || !ours || !entry.Type().IsRegular() {
+			continue
+		}
+		if err := os.Remove(filepath.Join(folder, entry.Name())); err != nil {
+			return fmt.Errorf("remove a temporary file of an earlier start: %w", err)
+		}
+	}
+	return nil
 }
 
 // replace lets sshd see the file as it was or as it is to be, and nothing in between, also when the power fails.
 func (f File) replace(content []byte) (err error) {
 	//lab:begin replace
-	// In the same folder: a rename across file systems is no rename. CreateTemp makes it for the owner alone.
-	temporary, err := os.CreateTemp(filepath.Dir(f.Path), ".authorized_keys-*")
+	// In the same folder: a rename across file systems is no rename. CreateTemp makes it with mode 0600, whatever the
+	// umask.
+	temporary, err := os.CreateTemp(filepath.Dir(f.Path), temporaryFiles)
 	if err != nil {
 		return fmt.Errorf("make a temporary file: %w", err)
 	}

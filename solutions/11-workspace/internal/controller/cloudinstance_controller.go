@@ -7,14 +7,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	cloudv1alpha1 "lva.io/operators/solutions/11-workspace/api/v1alpha1"
@@ -29,6 +34,17 @@ const (
 	soon  = 100 * time.Millisecond // while it starts
 	later = 500 * time.Millisecond // while it runs: in real life minutes, since each look is a request that is counted
 )
+
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
+// minutes: after an outage of that length the cloud would work again for as long before we noticed.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 500 * time.Millisecond // in real life a minute
+)
+
+// workers is how many objects are looked after at once. One of them may wait for an answer that never comes, while the
+// others work.
+const workers = 4
 
 // CloudInstanceReconciler gives each CloudInstance one instance in the cloud.
 type CloudInstanceReconciler struct {
@@ -68,10 +84,12 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	// // TODO(lab): 7. While spec.paused is true, report errPaused, and leave everything as it is: also if it is being deleted.
 	//lab:end
 	if !object.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.finalize(ctx, &object)
+		err := r.finalize(ctx, &object)
+		return ctrl.Result{}, errors.Join(err, r.report(ctx, &object, nil, err)) // An object that stays says why.
 	}
 	if err := r.addFinalizer(ctx, &object); err != nil {
-		return ctrl.Result{}, err // Without it the object could go, and its instance would stay.
+		// Without it the object could go, and its instance would stay.
+		return ctrl.Result{}, errors.Join(err, r.report(ctx, &object, nil, err))
 	}
 	instance, err := r.ensure(ctx, &object)
 	if err := errors.Join(err, r.report(ctx, &object, instance, err)); err != nil {
@@ -84,18 +102,19 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 }
 
 // finalize sees to a CloudInstance that is being deleted: nothing that was launched for it may go on costing money.
+// Reconcile reports its error, whichever step it comes from.
 func (r *CloudInstanceReconciler) finalize(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
 	//lab:begin finalize
 	if !controllerutil.ContainsFinalizer(object, finalizer) {
 		return nil
 	}
 	workspace, err := r.workspace(ctx, object)
-	if err != nil {
+	if err != nil && !errors.Is(err, errTaken) {
 		return err
 	}
-	if workspace != nil { // Without one nothing was ever launched: it comes first.
+	if workspace != nil { // Without one nothing runs: it has our finalizer, so that only we can remove it.
 		if err := r.end(ctx, object, workspace); err != nil {
-			return errors.Join(err, r.report(ctx, object, nil, err))
+			return err
 		}
 		if err := r.discard(ctx, workspace); err != nil {
 			return err
@@ -103,8 +122,9 @@ func (r *CloudInstanceReconciler) finalize(ctx context.Context, object *cloudv1a
 	}
 	return r.removeFinalizer(ctx, object)
 	//lab:else
-	// // TODO(lab): 5. Without our finalizer there is nothing to do. If there is a Workspace, end its instance (end, in instance.go) and
-	// // delete it (discard). Remove the finalizer when all of that has worked, and not before.
+	// // TODO(lab): 5. Without our finalizer there is nothing to do. If there is a Workspace of this object, and not
+	// // another's (errTaken), end its instance (end, in instance.go) and delete it (discard). Remove the finalizer
+	// // when all of that has worked, and not before.
 	// return nil
 	//lab:end
 }
@@ -146,22 +166,12 @@ func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alp
 	if instance == nil && problem == nil {
 		return nil
 	}
-	observed := object.DeepCopy()
-	ready := metav1.Condition{Type: cloudv1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: object.Generation}
-	switch {
-	case errors.Is(problem, errPaused):
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused", "The operator leaves the cloud as it is, since "+problem.Error()
-	case cloud.IsConflict(problem):
-		ready.Reason, ready.Message = "BelongsToAnother", problem.Error()
-	case cloud.IsNotFound(problem):
-		ready.Reason, ready.Message = "NotFound", problem.Error()
-	case problem != nil:
-		ready.Reason, ready.Message = "CloudUnavailable", problem.Error()
-	case instance.State == cloud.Running:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, "Running", "The instance runs"
-	default:
-		ready.Reason, ready.Message = "NotRunning", "The instance is "+instance.State
+	ready, known := verdict(instance, problem)
+	if !known {
+		return nil
 	}
+	ready.ObservedGeneration = object.Generation
+	observed := object.DeepCopy()
 	//lab:begin status
 	if instance != nil {
 		observed.Status.InstanceID, observed.Status.State = instance.ID, instance.State
@@ -180,10 +190,57 @@ func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alp
 	return nil
 }
 
+// verdict says in the condition Ready what was observed. The reason is for programs, and for people who wonder whom to call: so the cloud, the
+// API server and all other trouble have reasons of their own. False: there is nothing that a user has to know.
+func verdict(instance *cloud.Instance, problem error) (ready metav1.Condition, known bool) {
+	ready = metav1.Condition{Type: cloudv1alpha1.Ready, Status: metav1.ConditionFalse}
+	switch {
+	case errors.Is(problem, errPaused):
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused", "The operator leaves the cloud as it is, since "+problem.Error()
+	case errors.Is(problem, errTaken):
+		ready.Reason, ready.Message = "WorkspaceTaken", problem.Error()
+	case cloud.IsConflict(problem):
+		ready.Reason, ready.Message = "BelongsToAnother", problem.Error()
+	case cloud.IsNotFound(problem):
+		ready.Reason, ready.Message = "NotFound", problem.Error()
+	case cloud.IsUnavailable(problem):
+		ready.Reason, ready.Message = "CloudUnavailable", problem.Error()
+	case cloud.IsRefused(problem):
+		ready.Reason, ready.Message = "CloudRefused", problem.Error()
+	case apierrors.IsConflict(problem), apierrors.IsAlreadyExists(problem), errors.Is(problem, errStale):
+		return ready, false // We were too slow, or knew too little. The next call looks again.
+	case isUnavailable(problem):
+		ready.Reason, ready.Message = "APIServerUnavailable", problem.Error()
+	case problem != nil:
+		ready.Reason, ready.Message = "ReconcileFailed", problem.Error() // The message says what it was.
+	case instance.State == cloud.Running:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, "Running", "The instance runs"
+	default:
+		ready.Reason, ready.Message = "NotRunning", "The instance is "+instance.State
+	}
+	return ready, true
+}
+
+// isUnavailable is true if the API server is in trouble: it does not answer, it throttles (429), or it fails (5xx), for
+// example because a webhook is down. If it refuses something, it is well: a right is missing (403), say, or a policy
+// does not allow it (422).
+func isUnavailable(err error) bool {
+	if answer, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		code := answer.Status().Code
+		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+	}
+	_, unanswered := errors.AsType[*url.Error](err) // It comes from net/http, and client-go passes it on.
+	return unanswered
+}
+
 // SetupWithManager tells the manager which changes lead to a call of Reconcile. Workspaces are not among them: only the operator writes them.
 func (r *CloudInstanceReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&cloudv1alpha1.CloudInstance{}).
 		Named("cloudinstance").
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 }

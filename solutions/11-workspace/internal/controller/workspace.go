@@ -13,12 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	cloudv1alpha1 "lva.io/operators/solutions/11-workspace/api/v1alpha1"
 )
 
-// workspace reads the Workspace of a CloudInstance past the cache: nil if there is none. One of an earlier CloudInstance of this name is an
-// error, until it has gone.
+// errTaken is that the Workspace of this name belongs to another CloudInstance: usually to an earlier one, and it is
+// about to go.
+var errTaken = errors.New("there is a workspace of this name that belongs to another object, maybe to an earlier one")
+
+// workspace reads the Workspace of a CloudInstance past the cache: nil if there is none, errTaken if it is another's.
 func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
 	//lab:begin workspace
 	workspace := &cloudv1alpha1.Workspace{}
@@ -28,13 +32,13 @@ func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1
 		return nil, nil //nolint:nilnil // none is an answer
 	case err != nil:
 		return nil, fmt.Errorf("read the workspace: %w", err)
-	case !metav1.IsControlledBy(workspace, object):
-		return nil, errors.New("there is a workspace of this name that belongs to another object, maybe to an earlier one that is just going")
+	case workspace.Labels[ownerTag] != string(object.UID): // not the owner reference: --cascade=orphan removes that
+		return nil, errTaken
 	}
 	return workspace, nil
 	//lab:else
 	// // TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If there
-	// // is one that is not controlled by this object (metav1.IsControlledBy), return an error.
+	// // is one that has not this object's UID in its label ownerTag, return errTaken.
 	// return nil, nil
 	//lab:end
 }
@@ -47,8 +51,13 @@ func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *clo
 	if err := r.current(ctx, object); err != nil {
 		return nil, err
 	}
+	// The owner reference deletes the Workspace when the object is deleted, with --cascade=foreground even before it.
+	// The finalizer keeps it until we don't need it any more.
 	workspace := &cloudv1alpha1.Workspace{
-		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: object.Name, Namespace: object.Namespace,
+			Labels: map[string]string{ownerTag: string(object.UID)}, Finalizers: []string{finalizer},
+		},
 		InstanceID: object.Spec.InstanceID,
 	}
 	if workspace.InstanceID == "" {
@@ -62,14 +71,18 @@ func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *clo
 	}
 	return workspace, nil
 	//lab:else
-	// // TODO(lab): 2. First: is the object still there, and not being deleted (current, below)? Then create a Workspace of the same name and
-	// // namespace, controlled by the object (ctrl.SetControllerReference), with newNonce(); or with spec.instanceID, if that is given.
+	// // TODO(lab): 2. First: is the object still there, and not being deleted (current, below)? Then create a
+	// // Workspace of the same name and namespace, controlled by the object (ctrl.SetControllerReference), with our
+	// // finalizer, the object's UID in the label ownerTag, and newNonce(); or with spec.instanceID, if that is given.
 	// return &cloudv1alpha1.Workspace{}, nil
 	//lab:end
 }
 
 // newNonce is a client token that nobody has ever used.
 func newNonce() string { return string(uuid.NewUUID()) }
+
+// errStale is that the cache knows the object as it was, and not as it is.
+var errStale = errors.New("the cache is behind: nothing is launched until it knows the object as it is now")
 
 // current returns an error unless the object is there as the cache has it: the same one, and not being deleted.
 func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
@@ -78,7 +91,7 @@ func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1al
 		return fmt.Errorf("ask the API server for the object: %w", err)
 	}
 	if current.UID != object.UID || !current.DeletionTimestamp.IsZero() {
-		return errors.New("the cache is behind: nothing is launched until it knows the object as it is now")
+		return errStale
 	}
 	return nil
 }
@@ -113,9 +126,14 @@ func (r *CloudInstanceReconciler) renew(ctx context.Context, workspace *cloudv1a
 	//lab:end
 }
 
-// discard deletes a Workspace of which nothing is left to be remembered. The garbage collector would, too, when the object has gone; but then
-// it may be there when somebody creates an object of this name again.
+// discard deletes a Workspace of which nothing is left to be remembered. Without our finalizer the garbage collector
+// would, too, when the object has gone; but then it may be there when somebody creates an object of this name again.
 func (r *CloudInstanceReconciler) discard(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
+	if controllerutil.RemoveFinalizer(workspace, finalizer) {
+		if err := r.Update(ctx, workspace); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("remove the finalizer of the workspace: %w", err)
+		}
+	}
 	if err := r.Delete(ctx, workspace, client.Preconditions{UID: &workspace.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the workspace: %w", err)
 	}

@@ -5,7 +5,11 @@ package v1
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -44,10 +48,25 @@ type IcecreamCustomDefaulter struct{}
 // Default is called before the API server looks at its schema, so an order without any flavour can still be saved. It
 // may be called again with what it has returned, since another webhook may have changed the order in between: what is
 // there stays as it is, so the second call finds nothing to do.
-func (*IcecreamCustomDefaulter) Default(_ context.Context, icecream *demov1.Icecream) error {
+func (*IcecreamCustomDefaulter) Default(ctx context.Context, icecream *demov1.Icecream) error {
 	// TODO(lab): 4. No flavour: vanilla. No topping: wafer. What is there stays, and an icecream that is being deleted
-	// is left alone.
+	// is left alone. So is one of which an update leaves the spec as it is (leavesSpec).
 	return nil
+}
+
+// leavesSpec reports whether a request is an update of something else, such as a label or a finalizer. An icecream that was
+// stored before this webhook existed may lack what Default fills in today. If Default filled it in now, a client that only
+// adds a finalizer would change the order, and the operator would act on that.
+func leavesSpec(ctx context.Context, icecream *demov1.Icecream) (bool, error) {
+	req, _ := admission.RequestFromContext(ctx) // There is none in a test that calls Default itself: that is an order.
+	if req.Operation != admissionv1.Update {
+		return false, nil
+	}
+	var old demov1.Icecream
+	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
+		return false, fmt.Errorf("read the icecream as it is stored: %w", err)
+	}
+	return equality.Semantic.DeepEqual(old.Spec, icecream.Spec), nil
 }
 
 // IcecreamCustomValidator refuses what the shop does not sell.

@@ -4,10 +4,12 @@
 package v1
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -70,22 +72,40 @@ func TestValidate(t *testing.T) {
 func TestDefault(t *testing.T) {
 	dying := icecream(nil)
 	dying.DeletionTimestamp = new(metav1.Now())
+	labelled := icecream([]string{"matcha"})
+	labelled.Labels = map[string]string{"table": "4"}
 	tests := []struct {
 		name             string
+		was              *demov1.Icecream // nil: it is a new order
 		order            *demov1.Icecream
 		flavour, topping []string
 	}{
-		{"nothing is said", icecream(nil), []string{"vanilla"}, []string{"wafer"}},
-		{"a flavour is", icecream([]string{"chocolate"}), []string{"chocolate"}, []string{"wafer"}},
-		{"a topping is", icecream(nil, "cream"), []string{"vanilla"}, []string{"cream"}},
-		{"both are", icecream([]string{"matcha"}, "nuts", "cream"), []string{"matcha"}, []string{"nuts", "cream"}},
-		{"it is on its way out", dying, nil, nil},
+		{"nothing is said", nil, icecream(nil), []string{"vanilla"}, []string{"wafer"}},
+		{"a flavour is", nil, icecream([]string{"chocolate"}), []string{"chocolate"}, []string{"wafer"}},
+		{"a topping is", nil, icecream(nil, "cream"), []string{"vanilla"}, []string{"cream"}},
+		{"both are", nil, icecream([]string{"matcha"}, "nuts", "cream"), []string{"matcha"}, []string{"nuts", "cream"}},
+		{
+			"the topping is taken away", icecream([]string{"chocolate"}, "cream"), icecream([]string{"chocolate"}),
+			[]string{"chocolate"},
+			[]string{"wafer"},
+		},
+		{"an old one without topping gets a label", icecream([]string{"matcha"}), labelled, []string{"matcha"}, nil},
+		{"it is on its way out", icecream(nil, "cream"), dying, nil, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create}}
+			if test.was != nil {
+				request.Operation = admissionv1.Update
+				var err error
+				if request.OldObject.Raw, err = json.Marshal(test.was); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx := admission.NewContextWithRequest(t.Context(), request)
 			for _, time := range []string{"first", "second"} {
-				if err := new(IcecreamCustomDefaulter).Default(t.Context(), test.order); err != nil {
+				if err := new(IcecreamCustomDefaulter).Default(ctx, test.order); err != nil {
 					t.Fatal(err)
 				}
 				got := test.order.Spec

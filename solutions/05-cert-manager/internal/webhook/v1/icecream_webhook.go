@@ -5,10 +5,13 @@ package v1
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,9 +51,12 @@ type IcecreamCustomDefaulter struct{}
 // Default is called before the API server looks at its schema, so an order without any flavour can still be saved. It
 // may be called again with what it has returned, since another webhook may have changed the order in between: what is
 // there stays as it is, so the second call finds nothing to do.
-func (*IcecreamCustomDefaulter) Default(_ context.Context, icecream *demov1.Icecream) error {
+func (*IcecreamCustomDefaulter) Default(ctx context.Context, icecream *demov1.Icecream) error {
 	if !icecream.DeletionTimestamp.IsZero() {
 		return nil // Nobody will eat it any more.
+	}
+	if same, err := leavesSpec(ctx, icecream); same || err != nil {
+		return err
 	}
 	if len(icecream.Spec.Flavour) == 0 {
 		icecream.Spec.Flavour = []string{"vanilla"}
@@ -59,6 +65,21 @@ func (*IcecreamCustomDefaulter) Default(_ context.Context, icecream *demov1.Icec
 		icecream.Spec.Topping = []string{"wafer"}
 	}
 	return nil
+}
+
+// leavesSpec reports whether a request is an update of something else, such as a label or a finalizer. An icecream that was
+// stored before this webhook existed may lack what Default fills in today. If Default filled it in now, a client that only
+// adds a finalizer would change the order, and the operator would act on that.
+func leavesSpec(ctx context.Context, icecream *demov1.Icecream) (bool, error) {
+	req, _ := admission.RequestFromContext(ctx) // There is none in a test that calls Default itself: that is an order.
+	if req.Operation != admissionv1.Update {
+		return false, nil
+	}
+	var old demov1.Icecream
+	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
+		return false, fmt.Errorf("read the icecream as it is stored: %w", err)
+	}
+	return equality.Semantic.DeepEqual(old.Spec, icecream.Spec), nil
 }
 
 // IcecreamCustomValidator refuses what the shop does not sell.

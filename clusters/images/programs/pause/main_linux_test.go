@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pauseVariable has this binary be the program, after a child of it has ended.
+const pauseVariable = "PAUSE_TEST_IS_PAUSE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(pauseVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "later":
+		if err := haveChild(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	main()
+}
+
+// haveChild becomes the program when a child has ended, and prints the child's number before.
+func haveChild() error {
+	c := exec.Command("true")
+	if err := c.Start(); err != nil {
+		return err
+	}
+	for !strings.Contains(read(stat(c.Process.Pid)), ") Z ") {
+		<-time.After(time.Millisecond)
+	}
+	fmt.Println(c.Process.Pid)
+	if err := os.Setenv(pauseVariable, "now"); err != nil {
+		return err
+	}
+	return syscall.Exec(os.Args[0], os.Args, os.Environ())
+}
+
+// On a busy machine a process of the Pod may end before the program has begun to listen for that.
+func TestChildrenThatEndedBeforeItStartedAreReaped(t *testing.T) {
+	t.Parallel()
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), pauseVariable+"=later")
+	output, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		if err := c.Wait(); err != nil {
+			t.Errorf("after SIGTERM it ended with %v", err)
+		}
+	}()
+	var child int
+	if _, err := fmt.Fscan(output, &child); err != nil {
+		t.Fatal(err)
+	}
+	for giveUp := time.Now().Add(20 * time.Second); read(stat(child)) != ""; <-time.After(5 * time.Millisecond) {
+		if time.Now().After(giveUp) {
+			t.Fatalf("after 20 s its child is still there: %s", read(stat(child)))
+		}
+	}
+}
+
+func stat(pid int) string { return fmt.Sprintf("/proc/%d/stat", pid) }
+
+func read(file string) string {
+	content, _ := os.ReadFile(file) // a process that is gone has none
+	return string(content)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/process/pid"
+)
+
+// handle is a descriptor of a process, for a program that enters its namespaces (pidfd_open(2)).
+func handle(process *os.Process) (*os.File, error) {
+	descriptor := -1
+	var duplicateErr error
+	err := process.WithHandle(func(handle uintptr) {
+		descriptor, duplicateErr = unix.FcntlInt(handle, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if err = errors.Join(err, duplicateErr); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(descriptor), "process"), nil
+}
+
+// members finds the processes of a container whose process namespace is not its own, and so does not end with it. They may
+// have left their parents, but not the container's mounts.
+type members struct {
+	mounts *os.File // the mount namespace: while it is open, no other has its number
+	cgroup string
+}
+
+// membersOf finds those of the container whose first process has a number.
+func membersOf(first int, cgroup string) (*members, error) {
+	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", first))
+	if err != nil {
+		return nil, fmt.Errorf("looking at the mounts of a container: %w", err)
+	}
+	return &members{mounts, cgroup}, nil
+}
+
+// end ends them. It repeats until it has found none, since a process may fork while we look. After two seconds it leaves
+// those that the kernel can't end: they wait for a disk.
+func (m *members) end() {
+	if m == nil {
+		return
+	}
+	defer m.mounts.Close()
+	if m.cgroup != "" {
+		// Since Linux 5.14 this ends all at once, however fast they fork.
+		_ = os.WriteFile(filepath.Join(m.cgroup, "cgroup.kill"), []byte("1"), 0)
+	}
+	mounts, err := m.mounts.Stat()
+	if err != nil {
+		return
+	}
+	const pause, patience = time.Millisecond, 2 * time.Second
+	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); <-time.After(pause) {
+		found := false
+		for _, number := range pid.All() {
+			found = endIn(mounts, number) || found
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+// endIn ends the process that has a number, if it is in a mount namespace.
+func endIn(mounts os.FileInfo, number int) bool {
+	process, there := pid.Open(number) // before we look at it
+	if !there {
+		return false
+	}
+	defer process.Close()
+	other, err := os.Stat(fmt.Sprintf("/proc/%d/ns/mnt", number))
+	return err == nil && os.SameFile(mounts, other) && process.Signal(unix.SIGKILL)
+}
+
+// endTree ends a process and those below it, as far as they have not been left by their parents.
+func endTree(process *os.Process) {
+	below := pid.Below(process.Pid)
+	if process.Signal(unix.Signal(0)) != nil {
+		return // it has ended, and its number may have been another's when we looked
+	}
+	for _, child := range below {
+		child.Signal(unix.SIGKILL)
+	}
+	_ = process.Signal(unix.SIGKILL)
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A machine that has no memory left kills a probe: that says nothing of a node. Scripts stand for the program, since nobody can have the
+// kernel kill it at a given moment.
+func TestAProbeThatIsKilled(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	const leaves = "#!/bin/sh\nmkdir -p \"$TMPDIR/operator-labs-probe-1/log\" \"$TMPDIR/operator-labs-probe-1/root\"\n"
+	for _, test := range []struct{ name, script, wrong string }{
+		{"once", leaves + "[ -e \"$0.tried\" ] && echo '{}' && exit\n: > \"$0.tried\"\nkill -9 $$\n", ""},
+		{"each time", leaves + "kill -9 $$\n", "trying whether there can be a node: signal: killed"},
+		{
+			"not at all, and it fails", leaves + ": >> \"$0.tried\"; [ -s \"$0.tried\" ] && echo '{}' && exit; echo x > \"$0.tried\"; echo no disk >&2; exit 1\n",
+			"trying whether there can be a node: exit status 1: no disk",
+		},
+		{"when all is said", leaves + "echo '{\"reason\": \"no namespaces\"}'\nkill -9 $$\n", "no namespaces"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "init")
+			if err := os.WriteFile(program, []byte(test.script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			err := Probe(t.Context(), Programs{Init: program})
+			if (err != nil) != (test.wrong != "") || err != nil && !strings.HasPrefix(err.Error(), test.wrong) {
+				t.Errorf("it must say %q and says %v", test.wrong, err)
+			}
+			wantNoProbe(t, tmp)
+		})
+	}
+}
+
+// Whoever ends a run during the probe, as a save does in lab watch, hears of that, and not of a signal.
+func TestAProbeEndsWithItsRun(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	program := filepath.Join(t.TempDir(), "init")
+	begun := program + ".begun"
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nmkdir \"$TMPDIR/operator-labs-probe-1\"\necho > \"$0.begun\"\nexec sleep 600\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errSaved := errors.New("a file was saved")
+	ended := make(chan error, 1)
+	go func() { ended <- Probe(ctx, Programs{Init: program}) }()
+	if _, err := os.ReadFile(begun); err != nil { // which waits for what the program writes
+		t.Fatal(err)
+	}
+	cancel(errSaved)
+	if err := <-ended; !errors.Is(err, errSaved) {
+		t.Errorf("its run was ended because a file was saved, and it says %v", err)
+	}
+	wantNoProbe(t, tmp)
+}
+
+func wantNoProbe(t *testing.T, dir string) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(entry.Name(), "operator-labs-probe-") {
+			t.Errorf("%s is left", path)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package removal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Temporary is the pattern of a name, for os.MkdirTemp and os.CreateTemp. It begins with a prefix and says whose it is,
+// so that Abandoned finds it.
+func Temporary(prefix string) string { return fmt.Sprintf("%s%d-*", prefix, os.Getpid()) }
+
+// Abandoned removes from a folder what has a temporary name with this prefix, and was left by processes that are gone.
+// What can't be removed does no harm: the next call tries again.
+func Abandoned(dir, prefix string) {
+	entries, _ := os.ReadDir(dir) // without the folder there is nothing to remove
+	for _, entry := range entries {
+		rest, found := strings.CutPrefix(entry.Name(), prefix)
+		process, random, _ := strings.Cut(rest, "-")
+		number, err := strconv.Atoi(process)
+		_, randomErr := strconv.Atoi(random)
+		if found && errors.Join(err, randomErr) == nil && number > 0 && errors.Is(syscall.Kill(number, 0), syscall.ESRCH) {
+			_ = All(filepath.Join(dir, entry.Name()))
+		}
+	}
+}

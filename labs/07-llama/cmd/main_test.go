@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"lva.io/operators/labs/07-llama/api/v1alpha"
+	"lva.io/operators/labs/07-llama/internal/serve"
+)
+
+// nobody is whom this server believes: its health needs no user.
+type nobody struct{}
+
+func (nobody) Authenticate(*http.Request) (serve.User, error) {
+	return serve.User{}, apierrors.NewUnauthorized("nobody is believed")
+}
+
+func (nobody) Authorize(context.Context, serve.User, serve.Action) error { return nil }
+
+// certificate writes the certificate of net/http's test server into files.
+func certificate(t *testing.T) (o options) {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, content []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	o.certFile, o.keyFile = write("tls.crt", "CERTIFICATE", pair.Certificate[0]), write("tls.key", "PRIVATE KEY", key)
+	return o
+}
+
+// After SIGTERM new connections still come, from those who have not learned yet that the Pod is no endpoint any more.
+func TestAServerThatEndsIsUnreadyFirst(t *testing.T) {
+	t.Parallel()
+	o := certificate(t)
+	o.shutdownDelay = 2 * time.Second
+	server, err := serve.New(v1alpha.GroupVersion, nobody{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each request has a connection of its own, as from a client that has just been sent here.
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	code := func(path string) int {
+		t.Helper()
+		answer, err := client.Get("https://" + listener.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- listen(ctx, listener, server, o) }()
+	if got := code("/readyz"); got != http.StatusOK {
+		t.Fatalf("/readyz answers %d", got)
+	}
+	began := time.Now()
+	cancel()
+	for code("/readyz") == http.StatusOK {
+		if time.Since(began) > o.shutdownDelay {
+			t.Fatal("/readyz answers as before")
+		}
+	}
+	if got := code("/livez"); got != http.StatusOK {
+		t.Errorf("/livez answers %d", got)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the server ends with %v", err)
+	}
+	if took := time.Since(began); took < o.shutdownDelay {
+		t.Errorf("it has ended after %s, and the delay is %s", took, o.shutdownDelay)
+	}
+}
+
+// The kubelet sends SIGTERM, and SIGKILL when the grace period of the Pod is over: all that the server does in between
+// must be done by then.
+func TestTheServerEndsWithinTheGracePeriodOfItsPod(t *testing.T) {
+	t.Parallel()
+	manifests, err := os.ReadFile("../config/manager/manager.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment appsv1.Deployment
+	for documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096); deployment.Kind != "Deployment"; {
+		deployment = appsv1.Deployment{}
+		if err := documents.Decode(&deployment); err != nil {
+			t.Fatalf("find the Deployment: %v", err)
+		}
+	}
+	pod := deployment.Spec.Template.Spec
+	var delay time.Duration
+	for _, argument := range pod.Containers[0].Args {
+		if value, is := strings.CutPrefix(argument, "--shutdown-delay-duration="); is {
+			if delay, err = time.ParseDuration(value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if delay == 0 {
+		t.Error("the Deployment sets no delay")
+	}
+	grace := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
+	if delay+shutdownTimeout >= grace {
+		t.Errorf("the delay of %s and %s for running requests do not end before the grace period, %s",
+			delay, shutdownTimeout, grace)
+	}
+}
+
+// A server that is asked to end, and ends, has not failed: with another exit code than 0 its Pod would count as failed.
+// Here it is asked while it waits to learn how the front proxy is recognized.
+func TestTheEndIsNoErrorWhileTheServerStarts(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	folder := t.TempDir()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["silent"] = &clientcmdapi.Cluster{Server: "http://" + silent.Addr().String()}
+	config.Contexts["silent"] = &clientcmdapi.Context{Cluster: "silent"}
+	config.CurrentContext = "silent"
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, options{kubeconfigFile: kubeconfig, dataDir: filepath.Join(folder, "data")}) }()
+	asked, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Close()
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it did not end")
+	}
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certify
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/checkout"
+)
+
+// Whatever gradings end first, all are done, labs with a node follow each other, and no slot is free while a submission may begin.
+func TestLabsShareTheSlots(t *testing.T) {
+	t.Parallel()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const atOnce = 5
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var all []*certification
+		left := 0
+		for i := range here.Labs.Labs {
+			c := &certification{Options: Options{Lab: &here.Labs.Labs[i], Parallel: atOnce}}
+			for n := range 1 + random.IntN(9) {
+				c.jobs = append(c.jobs, job{dir: fmt.Sprint(n)})
+				left++
+			}
+			all = append(all, c)
+		}
+		var running []*certification
+		for left > 0 || len(running) > 0 {
+			for len(running) < atOnce {
+				c := next(all)
+				if c == nil {
+					break
+				}
+				c.jobs = c.jobs[1:]
+				c.running++
+				left--
+				running = append(running, c)
+			}
+			withNode := ""
+			for _, c := range running {
+				if c.running > c.atOnce() {
+					t.Fatalf("seed %d: %d of lab %s run", seed, c.running, c.Lab.Name)
+				}
+				if c.withNode() && withNode != "" && withNode != c.Lab.Name {
+					t.Fatalf("seed %d: labs %s and %s have nodes at the same time", seed, withNode, c.Lab.Name)
+				}
+				if c.withNode() {
+					withNode = c.Lab.Name
+				}
+			}
+			for _, c := range all {
+				if !c.withNode() && len(c.jobs) > 0 && len(running) < atOnce {
+					t.Fatalf("seed %d: a slot is free, and %d of lab %s wait", seed, len(c.jobs), c.Lab.Name)
+				}
+			}
+			if len(running) == 0 {
+				t.Fatalf("seed %d: %d wait for ever", seed, left)
+			}
+			i := random.IntN(len(running))
+			running[i].running--
+			running = append(running[:i], running[i+1:]...)
+		}
+	}
+}
+
+func TestARunThatTheMachineHinderedIsNoGrade(t *testing.T) {
+	t.Parallel()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{Lab: &here.Labs.Labs[0]}
+	line := o.verdict(candidate{name: solutionName}, time.Second, result{hindered: "it was stopped for 20 s"})
+	if !strings.HasPrefix(line, "none ") || !strings.HasSuffix(line, "\n             it has no grade: it was stopped for 20 s\n") {
+		t.Errorf("the line says %q", line)
+	}
+}

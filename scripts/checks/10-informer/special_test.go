@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package informer_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// An operator may leave anything in the place of the file. The checks neither wait for it nor read it to an end that it
+// does not have, and say what is wrong with it.
+func TestWhatIsNoFileIsNamed(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.WriteFile(outside, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const must = ": it must be a regular file of at most 1 MB"
+	link := func(to string) func(string) error {
+		return func(file string) error { return os.Symlink(to, file) }
+	}
+	for name, test := range map[string]struct {
+		make func(file string) error
+		want string
+	}{
+		"a pipe": {
+			func(file string) error { return syscall.Mkfifo(file, 0o600) }, "authorized_keys is a named pipe" + must,
+		},
+		"a folder": {
+			func(file string) error { return os.Mkdir(file, 0o755) }, "authorized_keys is a folder" + must,
+		},
+		"too large": {
+			func(file string) error { return os.WriteFile(file, make([]byte, fileLimit+1), 0o644) },
+			"authorized_keys is larger" + must,
+		},
+		"a link to zero":    {link("/dev/zero"), "authorized_keys is a link to /dev/zero" + must},
+		"a link outside":    {link(outside), "authorized_keys is a link to " + outside + must},
+		"a link to nothing": {link("nothing"), "there is no such file"},
+		"a link inside":     {link("draft"), ""},
+		"nothing":           {func(string) error { return nil }, "there is no such file"},
+		"right": {
+			func(file string) error { return os.Rename(filepath.Join(filepath.Dir(file), "draft"), file) }, "",
+		},
+	} {
+		n := &node{folder: t.TempDir()}
+		draft := []byte("ssh-ed25519 AAAA " + mark + "ada\n# mine\n")
+		if err := errors.Join(os.WriteFile(filepath.Join(n.folder, "draft"), draft, 0o644), test.make(n.path())); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.wrong(map[string]string{"ada": "ssh-ed25519 AAAA"}, "# mine\n"); got != test.want {
+			t.Errorf("%s: it says %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// A file of many wrong lines fills no report.
+func TestOfManyWrongLinesAFewAreShown(t *testing.T) {
+	n := &node{folder: t.TempDir()}
+	var content []byte
+	for range 1000 {
+		content = append(content, "AAAA "+mark+"ada\n"...)
+	}
+	if err := os.WriteFile(n.path(), content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := n.wrong(nil, "")
+	if want := `it has the line "AAAA authorizedkey:ada"; it has 995 lines more`; !strings.HasSuffix(got, want) {
+		t.Errorf("it says %q", got)
+	}
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workspace_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/cloud"
+	"lva.io/operators/scripts/faults"
+)
+
+// cascade deletes a CloudInstance as kubectl does with --cascade.
+func (v visit) cascade(o order, policy metav1.DeletionPropagation) {
+	v.t.Helper()
+	err := v.objects.Delete(v.ctx, o.name, metav1.DeleteOptions{PropagationPolicy: &policy})
+	v.OK(v.t, "deleting the CloudInstance "+o.name, err)
+}
+
+// The garbage collector asks only every 30 s which kinds there are (k8s.io/kubernetes/cmd/kube-controller-manager/app,
+// startGarbageCollectorController): a check would wait for longer than all others take. So its part is done here, by
+// its own rules (k8s.io/kubernetes/pkg/controller/garbagecollector), and it finds it done when it comes.
+
+// collect is its part in a deletion in the foreground: it deletes what the object owns, and when that is gone, removes
+// its finalizer.
+func (v visit) collect(o order) {
+	v.t.Helper()
+	notes, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !ownedBy(notes, o):
+		v.release(o, metav1.FinalizerDeleteDependents)
+		return
+	case err == nil && notes.GetDeletionTimestamp().IsZero():
+		uid := notes.GetUID()
+		err = v.notes.Delete(v.ctx, o.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	}
+	if !apierrors.IsNotFound(err) {
+		v.OK(v.t, "deleting the Workspace of "+o.name+", as the garbage collector does", err)
+	}
+}
+
+// setFree is its part where the children of an object are to stay: it takes the owner from them, and then its finalizer
+// from the object.
+func (v visit) setFree(o order) {
+	v.t.Helper()
+	v.edit(v.notes, "taking its owner from the Workspace "+o.name, o.name, func(notes *unstructured.Unstructured) bool {
+		owned := ownedBy(notes, o)
+		others := slices.DeleteFunc(notes.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return string(r.UID) == o.uid })
+		notes.SetOwnerReferences(others)
+		return owned
+	})
+	v.release(o, metav1.FinalizerOrphanDependents)
+}
+
+// release removes a finalizer of the garbage collector.
+func (v visit) release(o order, finalizer string) {
+	v.t.Helper()
+	what := fmt.Sprintf("removing the finalizer %s of %s", finalizer, o.name)
+	v.edit(v.objects, what, o.name, func(object *unstructured.Unstructured) bool {
+		held := string(object.GetUID()) == o.uid && slices.Contains(object.GetFinalizers(), finalizer)
+		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(), func(f string) bool { return f == finalizer }))
+		return held
+	})
+}
+
+// edit changes an object, if it is there, until nobody else was faster. The change says whether there is one.
+func (v visit) edit(client dynamic.ResourceInterface, what, name string, change func(*unstructured.Unstructured) bool) {
+	v.t.Helper()
+	for {
+		object, err := client.Get(v.ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		v.OK(v.t, what, err)
+		if !change(object) {
+			return
+		}
+		_, err = client.Update(v.ctx, object, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			v.OK(v.t, what, err)
+			return
+		}
+	}
+}
+
+// foreground is about objects whose Workspace is deleted before them, and what the operator does not know by then.
+func foreground() e2etypes.Feature {
+	return feature("deleted in the foreground", "and nothing is left", func(v visit) {
+		v.bootsAtOnce()
+		down, paused := v.runs("walnut"), v.runs("wattle")
+		v.arm(whole(faults.Unavailable)...)
+		v.cascade(down, metav1.DeletePropagationForeground)
+		v.collect(down)
+		v.dies(down)
+		v.disarm()
+		const outage = "when walnut is deleted with --cascade=foreground while the cloud is down, its instance ends before it goes, " +
+			"although the garbage collector deletes its Workspace first"
+		v.goesWhile(outage, longPatience, down, func() { v.collect(down) })
+
+		v.kill()
+		v.change(paused, `{"spec":{"paused":true}}`)
+		v.cascade(paused, metav1.DeletePropagationForeground)
+		v.collect(paused)
+		v.start()
+		other := v.runs("wenge") // by then it has seen wattle
+		const stays = "while wattle is paused, it stays when it is deleted with --cascade=foreground, and its instance runs"
+		now, there := v.find(paused)
+		if !there || !slices.Contains(now.GetFinalizers(), finalizer) || len(v.running(paused)) != 1 {
+			v.fail(stays, fmt.Sprintf("it is there: %t; %s", there, v.bill(paused)))
+		}
+		v.change(paused, `{"spec":{"paused":false}}`)
+		const unpaused = "when wattle, which was deleted with --cascade=foreground, is not paused any more, " +
+			"its instance ends before it goes"
+		v.goesWhile(unpaused, longPatience, paused, func() { v.collect(paused) })
+		v.delete(other)
+		v.goes("wenge goes when it is deleted", longPatience, other)
+
+		lost := v.unanswered("wisteria")
+		v.cascade(lost, metav1.DeletePropagationForeground)
+		v.kill()
+		v.collect(lost)
+		v.set(func(s *cloud.Settings) { s.Lag, s.Boot = metav1.Duration{Duration: hiddenFor}, metav1.Duration{} })
+		v.disarm()
+		v.start()
+		const unknown = "when wisteria is deleted with --cascade=foreground while the answer to its launch is on the way, and " +
+			"the operator is killed, the instance that was launched ends before wisteria goes, although the cloud does not show it yet"
+		v.goesWhile(unknown, longPatience, lost, func() { v.collect(lost) })
+		for _, o := range []order{down, paused, lost} {
+			v.atMost("nothing is launched twice for an object that is deleted", o, 1)
+		}
+	})
+}
+
+// hiddenFor is for how long the cloud does not show what was launched: longer than an operator takes to start again,
+// and shorter than one waits that relies on the list.
+const hiddenFor = 1900 * time.Millisecond
+
+// orphan is about objects whose Workspace has no owner when they go.
+func orphan() e2etypes.Feature {
+	return feature("deleted with --cascade=orphan", "and nothing is left", func(v visit) {
+		v.bootsAtOnce()
+		o := v.runs("yellowwood")
+		v.kill()
+		v.cascade(o, metav1.DeletePropagationOrphan)
+		v.setFree(o)
+		v.start()
+		const expected = "when yellowwood is deleted with --cascade=orphan, its instance ends before it goes, " +
+			"although its Workspace has no owner any more"
+		v.goes(expected, longPatience, o)
+		second := v.make("yellowwood")
+		const another = "another yellowwood gets an instance of its own, although the first one was deleted with --cascade=orphan"
+		v.hasOne(another, longPatience, second, 1)
+	})
+}
+
+// noAnswer is about what others wait for while a request has no answer: nothing. A machine that stalls may keep them
+// waiting, so that several attempts are made, of which one must do.
+func noAnswer() e2etypes.Feature {
+	return feature("a request has no answer", "and others go on", func(v visit) {
+		v.bootsAtOnce()
+		var expected, observed string
+		for round := range mostRounds {
+			v.arm(faults.Fault{Kind: faults.NoAnswer, Class: faults.Write, Service: cloud.Service, At: 1})
+			v.began = time.Now()
+			stuck := v.make(fmt.Sprintf("box-%d", round))
+			v.until("a launch is sent for "+stuck.name, longPatience, func() (string, bool) {
+				_, sent := v.unansweredRequest()
+				return "none was", sent
+			})
+			other := v.make(fmt.Sprintf("briar-%d", round))
+			expected = fmt.Sprintf("%s gets its instance while the launch of %s has no answer", other.name, stuck.name)
+			v.until(expected, longPatience, func() (string, bool) { return v.bill(other), len(v.instances(other)) > 0 })
+			late := v.launchedLate(other)
+			v.disarm()
+			v.hasOne("when the cloud answers again, "+stuck.name+" gets its instance", longPatience, stuck, 1)
+			if late == nil {
+				return
+			}
+			observed = late.Error()
+		}
+		v.fail(expected, fmt.Sprintf("%s (and so it was each of %d times)", observed, mostRounds))
+	})
+}
+
+// mostRounds is how often a check tries what a machine that stalls can spoil; inTime is how long before the end of a
+// request without an answer another one is sent by an operator that did not wait for that end.
+const (
+	mostRounds = 4
+	inTime     = 100 * time.Millisecond
+)
+
+// unansweredRequest is the request to the cloud that gets no answer.
+func (v visit) unansweredRequest() (faults.Entry, bool) {
+	v.t.Helper()
+	log := v.log()
+	i := slices.IndexFunc(log, func(e faults.Entry) bool {
+		return e.Service == cloud.Service && e.Fault == faults.NoAnswer
+	})
+	if i < 0 {
+		return faults.Entry{}, false
+	}
+	return log[i], true
+}
+
+// launchedLate is an error if the launch for an object was sent only when the request without an answer was given up.
+func (v visit) launchedLate(o order) error {
+	v.t.Helper()
+	waiting, sent := v.unansweredRequest()
+	if !sent {
+		return errors.New("no request was without an answer")
+	}
+	if waiting.Seconds == 0 {
+		return nil // it waits still
+	}
+	given := waiting.Time.Add(time.Duration(waiting.Seconds * float64(time.Second)))
+	for _, e := range launches(v.log()) {
+		if e.ID != waiting.ID && !e.Answered().IsZero() && given.Sub(e.Time) >= inTime {
+			return nil
+		}
+	}
+	return fmt.Errorf("the launch for %s was sent only after that, which began at %s, was given up after %.1f s",
+		o.name, waiting.Time.Format("15:04:05.000"), waiting.Seconds)
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workspace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/existing"
+)
+
+// down is the name of a webhook that does not answer. The API server's error has it.
+const down = "notary.team.example.com"
+
+// downLook is how often the API server is asked for something of which no watch tells.
+const downLook = 10 * time.Millisecond
+
+// notesFail lets the API server fail when a Workspace is written, since it asks a webhook that is down. Both an object that needs a Workspace,
+// and one that is being deleted, must say so in their status. An operator that leaves the Workspace to the garbage collector does not notice at
+// the end: then the object goes.
+func (v visit) notesFail(dying order) {
+	v.t.Helper()
+	isUp := v.webhookDown()
+	defer isUp()
+	fresh := v.make("hemlock")
+	v.delete(dying)
+	const fails = "while the API server answers each write of a Workspace with an error, since the webhook " + down + " is down, "
+	for _, o := range []order{fresh, dying} {
+		expected := fmt.Sprintf("%sReady of %s is False, with that error in its message and another reason than %s", fails, o.name, cloudDown)
+		v.until(expected, patience, func() (string, bool) {
+			now, there := v.find(o)
+			if !there {
+				return o.name + " is gone", true
+			}
+			c := conditionOf(now)
+			if c == nil {
+				return o.name + " has no condition Ready", false
+			}
+			return fmt.Sprintf("Ready of %s is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message),
+				c.Status == metav1.ConditionFalse && c.Reason != cloudDown && strings.Contains(c.Message, down)
+		})
+	}
+	isUp()
+	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
+	v.goes("when the API server does not fail any more, "+dying.name+" goes", longPatience, dying)
+}
+
+// webhookDown registers a webhook for Workspaces that does not answer, and returns when the API server asks it. The
+// function that it returns removes it.
+func (v visit) webhookDown() (isUp func()) {
+	v.t.Helper()
+	client, err := kubernetes.NewForConfig(v.Config)
+	v.OK(v.t, "making a client", err)
+	all := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	made, err := all.Create(v.ctx, &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "workspace-down-", Labels: map[string]string{existing.Label: "true"}},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:         down,
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}, // no one listens there
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{workspaces.Group}, APIVersions: []string{workspaces.Version}, Resources: []string{workspaces.Resource},
+				},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			TimeoutSeconds:    new(int32(1)),
+			SideEffects:       new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		}},
+	}, metav1.CreateOptions{})
+	v.OK(v.t, "registering a webhook that is down", err)
+	isUp = func() { _ = all.Delete(context.WithoutCancel(v.ctx), made.Name, metav1.DeleteOptions{}) }
+	probe := &unstructured.Unstructured{}
+	probe.SetGroupVersionKind(workspaces.GroupVersion().WithKind("Workspace"))
+	probe.SetName("probe")
+	for wait := v.NewWait(patience, 2*patience); ; v.Pause(v.ctx, v.t, downLook) {
+		_, err := v.notes.Create(v.ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsInternalError(err) {
+			return isUp
+		}
+		if why := wait.Over(v.ctx); err != nil || why != "" {
+			isUp()
+			v.OK(v.t, "waiting until the API server asks a webhook", errors.Join(err, errors.New(why)))
+		}
+	}
+}

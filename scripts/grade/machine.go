@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/report"
+)
+
+const (
+	// stallTick is how often a run looks whether the machine still runs it.
+	stallTick = 100 * time.Millisecond
+	// stallTolerated is how late a tick may be. A busy machine is late by some tenths of a second. One that was paused,
+	// as `docker pause` and SIGSTOP do, or whose hypervisor runs others, has taken this time from the operator, too,
+	// and leases and time-outs run out meanwhile.
+	stallTolerated = 3 * time.Second
+	// usageInterval is how often the grader reads for how long it ran and waited for a processor.
+	usageInterval = time.Second
+	// starvedFactor is how many times as long as it ran the grader may have waited for a processor. All requests of an operator pass through the
+	// grader, so it is starved if they are. With five runs at once on two cores it waits twice as long as it runs, with the unit tests besides
+	// twelve times, and among 20 programs that compute 300 times.
+	starvedFactor = 30
+	// starvedLeast is for how long it must have waited, so that a moment of starvation does not count.
+	starvedLeast = 3 * time.Second
+)
+
+// machine is what this machine gives to a run. Start watching with watchMachine.
+type machine struct {
+	end, ended chan struct{}
+
+	mutex sync.Mutex
+	// longest is the longest stall, and given what the grader has had since the run began.
+	longest time.Duration
+	given   supply
+}
+
+// supply is for how long the threads of the grader ran, and for how long they waited for a processor, both summed up.
+type supply struct{ ran, waited time.Duration }
+
+func watchMachine() *machine {
+	m := &machine{end: make(chan struct{}), ended: make(chan struct{})}
+	// The time before the goroutine first runs counts, too.
+	go m.watch(time.Now(), ownUsage())
+	return m
+}
+
+// watch watches from a moment on, at which the usage was this.
+func (m *machine) watch(began time.Time, before protocol.Usage) {
+	defer close(m.ended)
+	// No ticker: that would drop the ticks for which it is late.
+	for last, read := began, began; ; {
+		over := false
+		select {
+		case <-m.end:
+			over = true
+		case <-time.After(stallTick):
+		}
+		now := time.Now()
+		m.mutex.Lock()
+		m.longest, last = max(m.longest, now.Sub(last)-stallTick), now
+		m.mutex.Unlock()
+		if over {
+			return
+		}
+		if now.Sub(read) >= usageInterval {
+			used := ownUsage()
+			m.mutex.Lock()
+			m.given = m.given.plus(before, used)
+			m.mutex.Unlock()
+			before, read = used, now
+		}
+	}
+}
+
+// plus adds what was used between two readings. The share of a thread that has ended is missing in the second one.
+func (s supply) plus(before, now protocol.Usage) supply {
+	seconds := func(now, before float64) time.Duration {
+		return time.Duration(max(0, now-before) * float64(time.Second))
+	}
+	return supply{ran: s.ran + seconds(now.CPU, before.CPU), waited: s.waited + seconds(now.Waited, before.Waited)}
+}
+
+// since is what was given since an earlier moment.
+func (s supply) since(earlier supply) supply {
+	return supply{ran: s.ran - earlier.ran, waited: s.waited - earlier.waited}
+}
+
+// starved reports whether the machine ran so much else that nobody can say whether the operator or the machine was too slow.
+func (s supply) starved() bool { return s.waited >= starvedLeast && s.waited >= starvedFactor*s.ran }
+
+// now is what was given until a second ago at the latest. It is always zero on systems without schedstat, and if nothing is watched.
+func (m *machine) now() supply {
+	if m == nil {
+		return supply{}
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.given
+}
+
+// stop ends the watch, and returns the longest stall.
+func (m *machine) stop() time.Duration {
+	close(m.end)
+	<-m.ended
+	return m.longest
+}
+
+// doubt takes back a verdict that may be the machine's doing: it stopped the run, or starved it during a check that failed, and something
+// came of it that is less than full marks and that time decides. Full marks are no doubt, and neither is what does not compile.
+func (r *run) doubt(err error, stalled time.Duration) error {
+	var hindered, todo string
+	switch {
+	case stalled >= stallTolerated:
+		hindered, todo = fmt.Sprintf("stopped for %.1f s in the middle of the run", stalled.Seconds()), "grade it again"
+	case r.starved.starved():
+		hindered = fmt.Sprintf("was too busy while the operator was tried: the grader waited for a processor for %.0f s, and ran for %.1f s",
+			r.starved.waited.Seconds(), r.starved.ran.Seconds())
+		todo = "end other programs, and grade it again"
+	default:
+		return err
+	}
+	v, isVerdict := errors.AsType[*verdict](err)
+	failed := r.torture != nil && r.torture.Failure != nil ||
+		slices.ContainsFunc(r.report.Checks, func(c report.Check) bool { return c.Status == report.Failed })
+	switch {
+	case err != nil && !isVerdict:
+		return err
+	case isVerdict && slices.Contains([]report.Outcome{report.NotBuilt, report.NotGenerated, report.Error}, v.outcome):
+		return err
+	case err == nil && !failed:
+		return nil
+	}
+	return &verdict{outcome: report.Error, reason: fmt.Sprintf(
+		theMachine+"%s, so nobody can say whether the operator or the machine was too slow: %s", hindered, todo)}
+}
+
+// theMachine begins the reason of a run that came to no grade because of the machine.
+const theMachine = "this machine "
+
+// Hindered reports whether a run came to no grade because the machine stopped it, or was too busy.
+func Hindered(r *report.Report) bool {
+	return r.Outcome == report.Error && strings.HasPrefix(r.Reason, theMachine)
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/report"
+)
+
+// stalledVariable has this binary watch itself until its standard input ends, and print the longest stall in seconds.
+const stalledVariable = "GRADE_TEST_STALLED"
+
+func TestAStoppedProcessKnowsForHowLong(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(stalledVariable) != "" {
+		watched := watchMachine()
+		fmt.Println("watching")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		fmt.Println(watched.stop().Seconds())
+		return
+	}
+	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	c.Env = append(os.Environ(), stalledVariable+"=1", "TMPDIR="+t.TempDir())
+	input, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = c.Process.Kill() // it has said all that it has to say
+		_ = c.Wait()
+	}()
+	said := make([]byte, 100)
+	if n, err := output.Read(said); err != nil || string(said[:n]) != "watching\n" {
+		t.Fatalf("it says %q: %v", said[:n], err)
+	}
+	const stop = 1500 * time.Millisecond
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := c.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(stop) // this is how long it is stopped
+	}
+	input.Close()
+	n, err := output.Read(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(string(said[:n]))
+	if seconds, err := strconv.ParseFloat(words[0], 64); err != nil || seconds < stop.Seconds()-stallTick.Seconds()-0.1 {
+		t.Errorf("it was stopped for %s and says %q", stop, words)
+	}
+}
+
+func TestWhatAStallPutsInDoubt(t *testing.T) {
+	t.Parallel()
+	ours := errors.New("the disk is full")
+	for _, test := range []struct {
+		name    string
+		err     error
+		failed  bool
+		stalled time.Duration
+		starved bool
+		doubted bool
+	}{
+		{"a check failed", nil, true, 20 * time.Second, false, true},
+		{"a check failed on a machine that was late", nil, true, 2 * time.Second, false, false},
+		{"full marks", nil, false, 20 * time.Second, false, false},
+		{"it crashed", &verdict{outcome: report.Crashed}, true, 20 * time.Second, false, true},
+		{"the checks were not done", &verdict{outcome: report.TimedOut}, false, 20 * time.Second, false, true},
+		{"it does not compile", &verdict{outcome: report.NotBuilt}, false, 20 * time.Second, false, false},
+		{"a check failed on a starved machine", nil, true, 0, true, true},
+		{"full marks on a starved machine", nil, false, 0, true, false},
+		{"an error of ours", ours, false, 20 * time.Second, false, false},
+	} {
+		r := &run{report: &report.Report{Checks: []report.Check{{Status: report.Passed}}}}
+		if test.failed {
+			r.report.Checks = append(r.report.Checks, report.Check{Status: report.Failed})
+		}
+		reason := "this machine stopped for 20.0 s"
+		if test.starved {
+			r.starved, reason = supply{ran: 2 * time.Second, waited: 90 * time.Second}, "this machine was too busy"
+		}
+		got := r.doubt(test.err, test.stalled)
+		v, is := errors.AsType[*verdict](got)
+		if doubted := is && v.outcome == report.Error; doubted != test.doubted {
+			t.Errorf("%s: doubted %t, want %t: %v", test.name, doubted, test.doubted, got)
+		}
+		if !test.doubted && !errors.Is(got, test.err) {
+			t.Errorf("%s: %v became %v", test.name, test.err, got)
+		}
+		if test.doubted && !strings.HasPrefix(v.reason, reason) {
+			t.Errorf("%s: the reason is %q", test.name, v.reason)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package limited
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Copies copies files, as long as they are not too many and not too large together.
+type Copies struct {
+	// Files is how many there may be, and Bytes how large they may be together.
+	Files int
+	Bytes int64
+
+	files int
+	size  int64
+}
+
+// TooMuchError says that there are too many files, or too many bytes in them.
+type TooMuchError struct {
+	Files int
+	Bytes int64
+}
+
+func (e *TooMuchError) Error() string {
+	return fmt.Sprintf("the submission has more than %d files or %d MB: remove what does not belong to it", e.Files, e.Bytes>>20)
+}
+
+// Copy copies a file of a folder, of at most so many bytes, to a file that is not there yet. The errors are those of
+// Open, and a *TooMuchError.
+func (c *Copies) Copy(dir, name, to string, limit int64) (err error) {
+	from, err := Open(dir, name, limit)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if c.files++; c.files > c.Files {
+		return &TooMuchError{c.Files, c.Bytes}
+	}
+	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	left := c.Bytes - c.size
+	n, err := io.Copy(file, io.LimitReader(from, left+1))
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", name, err)
+	}
+	if c.size += n; n > left {
+		return &TooMuchError{c.Files, c.Bytes}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package limited
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// FileError says that a file can't be read: it is no regular file, too large, or outside the folder.
+type FileError struct {
+	// Path is slash-separated, from the folder.
+	Path string
+	// What it is instead: "a named pipe".
+	What string
+	// Limit is how large it may be, in bytes.
+	Limit int64
+}
+
+func (e *FileError) Error() string {
+	return fmt.Sprintf("%s must be a regular file of the submission's folder, of at most %d MB, and is %s", e.Path, e.Limit>>20, e.What)
+}
+
+// TooLarge reports whether it is a regular file, and only too large.
+func (e *FileError) TooLarge() bool { return e.What == tooLarge }
+
+// ReadFile reads a regular file of at most so many bytes. The path is slash-separated, from the folder. Any other file
+// is a *FileError, and is not read; so is one that a link outside the folder names.
+func ReadFile(dir, name string, limit int64) ([]byte, error) {
+	file, err := Open(dir, name, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return content, nil
+}
+
+// Open opens such a file. If the file has grown by the time it is read, reading past the limit is a *FileError.
+func Open(dir, name string, limit int64) (fs.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the submission: %w", err)
+	}
+	defer root.Close()
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	opened, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fileError(name, limit, err)
+	}
+	info, err := opened.Stat()
+	if err == nil {
+		err = regular(name, info, limit)
+	}
+	if err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return &file{opened, name, Reader(opened, limit)}, nil
+}
+
+// Check reports whether there is a regular file of at most so many bytes, as an error of Open.
+func Check(root *os.Root, name string, limit int64) error {
+	info, err := root.Stat(filepath.FromSlash(name)) // of what a link leads to
+	if err != nil {
+		return fileError(name, limit, err)
+	}
+	return regular(name, info, limit)
+}
+
+// file is an open file of which no more is read than its limit.
+type file struct {
+	*os.File
+	name    string
+	content io.Reader
+}
+
+func (f *file) Read(p []byte) (int, error) {
+	n, err := f.content.Read(p)
+	if long, ok := errors.AsType[*LongError](err); ok { // it has grown
+		return n, &FileError{f.name, tooLarge, long.Limit}
+	}
+	return n, err
+}
+
+// WriteTo hides the one of os.File, which knows no limit.
+func (f *file) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{f}) }
+
+const tooLarge = "larger than that"
+
+// fileError tells a link that leads out of the folder from files that can't be opened for other reasons.
+func fileError(name string, limit int64, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("opening a file of the submission: %w", err)
+	case errors.Is(err, syscall.ENXIO):
+		return &FileError{name, "a socket", limit}
+	case errors.Is(err, syscall.ELOOP):
+		return &FileError{name, "a link that leads to itself", limit}
+	case !filepath.IsLocal(filepath.FromSlash(name)), strings.Contains(err.Error(), "path escapes"): // package os has no name for this error
+		return &FileError{name, "outside of the submission's folder", limit}
+	}
+	return fmt.Errorf("opening a file of the submission: %w", err)
+}
+
+func regular(name string, info fs.FileInfo, limit int64) error {
+	what := "no regular file"
+	switch mode := info.Mode(); {
+	case mode.IsRegular() && info.Size() <= limit:
+		return nil
+	case mode.IsRegular():
+		what = tooLarge
+	case mode.IsDir():
+		what = "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a named pipe"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	}
+	return &FileError{name, what, limit}
+}

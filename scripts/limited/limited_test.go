@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package limited
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A program may print without end. The part that is kept is limited, also when it is copied by io.Copy, as package os/exec does.
+func TestOutputIsLimited(t *testing.T) {
+	t.Parallel()
+	output := NewOutput(10)
+	if _, err := output.Write([]byte("vanilla, c")); err != nil || output.Full() {
+		t.Errorf("all of it is kept, and it is full: %t, %v", output.Full(), err)
+	}
+	for range 2 {
+		n, err := io.Copy(output, struct{ io.Reader }{strings.NewReader("chocolate")})
+		if n != 9 || err != nil {
+			t.Errorf("a program can't go on printing: %d, %v", n, err)
+		}
+	}
+	if output.String() != "vanilla, c" || string(output.Bytes()) != "vanilla, c" || !output.Full() {
+		t.Errorf("%q was kept", output)
+	}
+}
+
+// A server may answer without end. What has exactly as many bytes as are allowed has an end.
+func TestAnAnswerIsReadToItsEndOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		from io.Reader
+		long bool
+	}{
+		{"as long as allowed", strings.NewReader("vanilla"), false},
+		{"a byte longer", strings.NewReader("vanilla!"), true},
+		{"without end", endless{}, true},
+	} {
+		content, err := ReadAll(test.from, 7)
+		long, ok := errors.AsType[*LongError](err)
+		if ok != test.long || ok && long.Limit != 7 || err != nil && !ok || len(content) > 7 {
+			t.Errorf("%s: %q, %v", test.name, content, err)
+		}
+	}
+	from := Reader(endless{}, 7)
+	for range 3 {
+		if n, err := io.Copy(io.Discard, from); !errors.As(err, new(*LongError)) || n > 7 {
+			t.Errorf("%d bytes were read, and the error is %v", n, err)
+		}
+	}
+}
+
+// endless has no end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// A file may grow between the look at its size and the end of reading it.
+func TestAFileThatGrowsIsNotReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(io.Reader) (int64, error){
+		"read":   func(r io.Reader) (int64, error) { content, err := io.ReadAll(r); return int64(len(content)), err },
+		"copied": func(r io.Reader) (int64, error) { return io.Copy(io.Discard, r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, "a.yaml")
+			if err := os.WriteFile(path, []byte("small"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			file, err := Open(dir, "a.yaml", 1<<10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if err := os.Truncate(path, 100<<20); err != nil {
+				t.Fatal(err)
+			}
+			n, err := read(file)
+			if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != tooLarge || n > 1<<10 {
+				t.Errorf("%d bytes were read, and the error is %v", n, err)
+			}
+		})
+	}
+}
+
+func TestCopiesAreLimitedTogether(t *testing.T) {
+	t.Parallel()
+	dir, to := t.TempDir(), t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("12345"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		copies Copies
+		files  []string
+		tooFar bool
+	}{
+		{"exactly as much as is allowed", Copies{Files: 2, Bytes: 10}, []string{"a", "b"}, false},
+		{"a file too many", Copies{Files: 2, Bytes: 100}, []string{"a", "b", "c"}, true},
+		{"a byte too many", Copies{Files: 3, Bytes: 14}, []string{"a", "b", "c"}, true},
+	} {
+		for i, name := range test.files {
+			target := filepath.Join(to, test.name+name)
+			err := test.copies.Copy(dir, name, target, 5)
+			_, tooMuch := errors.AsType[*TooMuchError](err)
+			if last := i == len(test.files)-1; tooMuch != (test.tooFar && last) || err != nil && !tooMuch {
+				t.Errorf("%s: copying %s: %v", test.name, name, err)
+			}
+		}
+	}
+	copies := Copies{Files: 1, Bytes: 100}
+	if err := copies.Copy(dir, "pipe", filepath.Join(to, "pipe"), 5); !errors.As(err, new(*FileError)) {
+		t.Errorf("a pipe is copied: %v", err)
+	}
+}

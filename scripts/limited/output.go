@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package limited
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Output keeps the beginning of what is written to it. What comes after that is accepted and dropped, so the program
+// that writes it does not block. It may be used by several goroutines.
+type Output struct {
+	limit int
+
+	mutex   sync.Mutex
+	content bytes.Buffer
+	full    bool
+}
+
+// NewOutput keeps at most so many bytes.
+func NewOutput(limit int) *Output { return &Output{limit: limit} }
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	room := o.limit - o.content.Len()
+	o.full = o.full || len(p) > room
+	o.content.Write(p[:min(room, len(p))])
+	return len(p), nil
+}
+
+// Full reports whether more was written than is kept.
+func (o *Output) Full() bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.full
+}
+
+// Bytes is a copy of what is kept.
+func (o *Output) Bytes() []byte {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return bytes.Clone(o.content.Bytes())
+}
+
+func (o *Output) String() string {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.content.String()
+}

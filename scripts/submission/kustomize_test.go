@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"lva.io/operators/scripts/checkout"
+)
+
+// A kustomization may name what layOutKustomizations does not see. Then kustomize tries to download it, and reaches
+// nobody.
+func TestKustomizeReachesNoNetwork(t *testing.T) {
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := here.EnsureControlPlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// This machine's ways out: a proxy, and a git that calls it.
+	var asked atomic.Int32
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "you may not", http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	tools := t.TempDir()
+	called := filepath.Join(tools, "called")
+	git := "#!/bin/sh\necho git >> " + called + "\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(tools, "git"), []byte(git), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("HTTPS_PROXY", proxy.URL)
+	t.Setenv("NO_PROXY", "")
+
+	// download puts together what names something elsewhere, and says how often this machine's ways out were used.
+	download := func(named string, environment []string) (proxied int32, cloned bool, said string) {
+		t.Helper()
+		dir := t.TempDir()
+		kustomization := "resources: [\"" + named + "\"]\n"
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := asked.Load()
+		kustomize := exec.CommandContext(t.Context(), here.ControlPlane.Path)
+		kustomize.Args, kustomize.Env = []string{"kubectl", "kustomize", dir}, environment
+		output, err := kustomize.CombinedOutput()
+		if err == nil {
+			t.Errorf("%s was found: %s", named, output)
+		}
+		_, err = os.Stat(called)
+		if cloned = err == nil; cloned {
+			err = os.Remove(called)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return asked.Load() - before, cloned, string(output)
+	}
+	for _, test := range []struct {
+		named, why string
+	}{
+		{"http://operators.invalid/map.yaml", "127.0.0.1:0"},
+		{"https://operators.invalid/map.yaml", "127.0.0.1:0"},
+		{"github.com/kubernetes-sigs/kustomize//examples/helloWorld", "git"},
+		{"git@operators.invalid:shop/base", "git"},
+	} {
+		if proxied, cloned, said := download(test.named, os.Environ()); proxied == 0 && !cloned {
+			t.Errorf("with this machine's environment, %s is not looked for: %s", test.named, said)
+		}
+		proxied, cloned, said := download(test.named, kustomizeEnvironment(t.TempDir()))
+		if proxied > 0 || cloned || !strings.Contains(said, test.why) {
+			t.Errorf("of %s, the proxy was asked %d times, git was called: %t, and it says: %s", test.named, proxied, cloned, said)
+		}
+	}
+}
