@@ -19,9 +19,6 @@ import (
 	"lva.io/operators/clusters/thread"
 )
 
-// reaperTimeout is how long a supervisor without a namespace may take to end what is below it. It gives up a little earlier.
-const reaperTimeout = 10 * time.Second
-
 // supervision is the owner's side of a supervisor.
 type supervision struct {
 	mode       supervisor.Mode
@@ -160,8 +157,8 @@ func (c *supervision) receive() (supervisor.Message, error) {
 func (c *supervision) ending(supervisorEnding error) error {
 	defer c.connection.Close()
 	defer c.program.Close()
-	// It has said all. Were a program to get hold of the other end, it could have us wait for more.
-	_ = c.connection.SetReadDeadline(time.Now().Add(time.Second))
+	// It has said all, so this takes no time. Were a program to get hold of the other end, it could have us wait for more.
+	_ = c.connection.SetReadDeadline(time.Now().Add(10 * time.Second))
 	for {
 		message, err := supervisor.Read(c.connection)
 		var killed *exec.ExitError
@@ -186,9 +183,18 @@ func (c *supervision) kill(s *os.Process) {
 		_ = s.Kill()
 		return
 	}
-	_ = s.Signal(supervisor.End)
-	_ = s.Signal(syscall.SIGCONT) // the program may have stopped it
-	time.AfterFunc(reaperTimeout, func() { _ = s.Kill() })
+	askToEnd(s)
+}
+
+// askAgain is after how long a reaper that has not ended is asked again.
+const askAgain = time.Second
+
+// askToEnd asks a reaper to end all that is below it, until it has ended. Nobody kills a reaper: nothing would end what is
+// below it, and on a busy machine it needs long. It is asked again because the program may have stopped it in the meantime.
+func askToEnd(reaper *os.Process) {
+	if reaper.Signal(supervisor.End) == nil && reaper.Signal(syscall.SIGCONT) == nil {
+		time.AfterFunc(askAgain, func() { askToEnd(reaper) })
+	}
 }
 
 // signal gives a signal to the program's process group.

@@ -11,10 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,10 +44,63 @@ echo escaped
 func init() {
 	roles["containing"] = func() error { return containing(Options{}) }
 	roles["reaping"] = func() error { return containing(Options{withoutNamespaces: true}) }
+	roles["reaping on an older kernel"] = func() error {
+		return errors.Join(beOlderKernel(), containing(Options{withoutNamespaces: true}))
+	}
 	roles["forbidding"] = func() error { return errors.Join(forbidNamespaces(), containing(Options{})) }
 	roles["from noexec"] = startFromNoexec
-	roles["bombing in a namespace"] = func() error { return bomb(Options{}) }
-	roles["bombing without namespaces"] = func() error { return bomb(Options{withoutNamespaces: true}) }
+	for bombName, script := range bombs {
+		roles[bombName+" in a namespace"] = func() error { return bomb(Options{}, script) }
+		roles[bombName+" without namespaces"] = func() error { return bomb(Options{withoutNamespaces: true}, script) }
+		roles[bombName+" on an older kernel"] = func() error {
+			return errors.Join(beOlderKernel(), bomb(Options{withoutNamespaces: true}, script))
+		}
+	}
+}
+
+// ownerModes are the modes, and how a reaper works on older kernels.
+var ownerModes = append(slices.Clone(modes), mode{
+	"on an older kernel", "reaping on an older kernel", Options{withoutNamespaces: true},
+})
+
+// beOlderKernel keeps from this process, and from what it starts, what kernels do not have before Linux 6.9: Landlock for
+// signals, and signals to the group of a process descriptor's process.
+func beOlderKernel() error {
+	const (
+		load         = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal        = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		answer       = unix.BPF_RET | unix.BPF_K
+		number       = 0          // offsets in struct seccomp_data of linux/seccomp.h
+		fourth       = 16 + 3*8   // on machines that are little-endian
+		processGroup = 1 << 2     // PIDFD_SIGNAL_PROCESS_GROUP
+		allow        = 0x7fff0000 // SECCOMP_RET_ALLOW
+		fail         = 0x00050000 // SECCOMP_RET_ERRNO
+	)
+	filter := []unix.SockFilter{
+		{Code: load, K: number},
+		{Code: equal, K: unix.SYS_LANDLOCK_CREATE_RULESET, Jt: 4},
+		{Code: equal, K: unix.SYS_PIDFD_SEND_SIGNAL, Jf: 2},
+		{Code: load, K: fourth},
+		{Code: equal, K: processGroup, Jt: 2},
+		{Code: answer, K: allow},
+		{Code: answer, K: fail | uint32(unix.ENOSYS)},
+		{Code: answer, K: fail | uint32(unix.EINVAL)},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, _, failed := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
+	if failed != 0 {
+		return failed
+	}
+	if _, _, failed := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); failed != unix.ENOSYS {
+		return fmt.Errorf("the kernel is not an older one: %w", failed)
+	}
+	return nil
 }
 
 // containing starts a contained program that tries to get away, in TMPDIR.
@@ -143,7 +199,7 @@ func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
 // killed: the program can't, see TestAContainedProgramCannotEndWhatIsOutside.
 func TestAContainedProgramLeavesNothingBehindAfterKill9(t *testing.T) {
 	t.Parallel()
-	for _, mode := range modes {
+	for _, mode := range ownerModes {
 		for _, test := range []struct {
 			of   string
 			kill func(owner, guard, supervisor int) []int
@@ -183,9 +239,18 @@ func TestAContainedProgramLeavesNothingBehindAfterKill9(t *testing.T) {
 	}
 }
 
+// bombs are scripts that fork for as long as they can. They say so when they can't.
+var bombs = map[string]string{
+	"bombing": "bomb() { bomb & bomb & wait; }; bomb",
+	// All but the program end at once, so that those that are found have ended when they are signalled.
+	"bombing and leaving": "bomb() { bomb & bomb & }; bomb; sleep 1000",
+	// Each begins a session, and so a group.
+	"bombing in sessions": `export BOMB='setsid bash -c "$BOMB" & setsid bash -c "$BOMB" & wait'; eval "$BOMB"`,
+}
+
 // bomb lets a contained program fork for as long as its user may have another process. The supervisor can't have another
 // either, and no thread.
-func bomb(options Options) error {
+func bomb(options Options, script string) error {
 	scope, err := NewScope(options)
 	if err != nil {
 		return err
@@ -203,7 +268,7 @@ func bomb(options Options) error {
 		return err
 	}
 	_, err = scope.Start(Spec{
-		Path: "/bin/bash", Args: []string{"-c", "bomb() { bomb & bomb & wait; }; bomb"}, Stdout: os.Stdout, Stderr: os.Stdout, Contained: true,
+		Path: "/bin/bash", Args: []string{"-c", script}, Stdout: os.Stdout, Stderr: os.Stdout, Contained: true,
 	})
 	if err := errors.Join(err, unix.Setrlimit(unix.RLIMIT_NPROC, &ours)); err != nil {
 		return err
@@ -217,21 +282,23 @@ func TestAContainedForkBombIsEnded(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("nothing bounds what root forks: TestAnOrdinaryUserContainsProgramsToo does this")
 	}
-	for _, mode := range modes { // one after the other: what one takes, the other can't have
-		t.Run(mode.name, func(t *testing.T) {
-			owner := play(t, "bombing "+mode.name, t.TempDir())
-			for {
-				said, err := owner.says.ReadString('\n')
-				if err != nil {
-					t.Fatalf("it said %q: %v", said, err)
+	for _, mode := range ownerModes { // one after the other: what one takes, the other can't have
+		for name := range bombs {
+			t.Run(mode.name+"/"+name, func(t *testing.T) {
+				owner := play(t, name+" "+mode.name, t.TempDir())
+				for {
+					said, err := owner.says.ReadString('\n')
+					if err != nil {
+						t.Fatalf("it said %q: %v", said, err)
+					}
+					if strings.Contains(said, "Resource temporarily unavailable") {
+						break
+					}
 				}
-				if strings.Contains(said, "Resource temporarily unavailable") {
-					break
-				}
-			}
-			must(t, owner.Process.Kill())
-			nobodyHolds(t, owner.says)
-		})
+				must(t, owner.Process.Kill())
+				nobodyHolds(t, owner.says)
+			})
+		}
 	}
 }
 
@@ -251,19 +318,24 @@ func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
 		p, output, dir := contain(t, scope, fmt.Sprintf(
 			`kill -KILL $PPID; kill -STOP $PPID; kill -KILL %d; kill -KILL %d; kill -CONT $PPID`, outside[0], outside[1])+escapes+"sleep 1000")
 		readLine(t, output)
-		for _, pid := range append(outside, p.PID()) {
-			if !runs(pid) {
-				t.Errorf("process %d was ended", pid)
+		live := func(pids ...int) {
+			t.Helper()
+			for _, pid := range pids {
+				if !runs(pid) {
+					t.Errorf("process %d was ended", pid)
+				}
 			}
 		}
+		live(append(outside, p.PID())...)
 		p.Kill()
 		nothingLives(t, output, dir)
+		live(outside...) // the supervisor signals all that it can reach
 	})
 }
 
 func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t *testing.T) {
 	t.Parallel()
-	for _, mode := range modes {
+	for _, mode := range ownerModes {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			for range 15 {

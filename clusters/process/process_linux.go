@@ -80,9 +80,10 @@ func openGroup(number int) (group, bool) { return pid.Open(number) }
 
 // killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or of its end, it
 // has no environment for a moment. One that the kernel can't end (it waits for a disk) is left to its fate after two seconds.
-// A reaper is asked to end what is below it, some of which has no marker, and has longer for that.
+// A reaper is asked to end what is below it, some of which has no marker. We wait a minute for that. A reaper that needs
+// longer is left alone: it goes on without us.
 func killMarked(id string) {
-	const patience = 2 * time.Second
+	const patience, reapersPatience = 2 * time.Second, time.Minute
 	started := time.Now()
 	giveUp := started.Add(patience)
 	for none := 0; none < 2 && time.Now().Before(giveUp); {
@@ -91,9 +92,9 @@ func killMarked(id string) {
 			if number == os.Getpid() {
 				continue
 			}
-			found, reaper := endMarked(number, id, time.Since(started) < reaperTimeout)
+			found, reaper := endMarked(number, id)
 			if reaper {
-				giveUp = started.Add(reaperTimeout + patience)
+				giveUp = started.Add(reapersPatience)
 			}
 			if found {
 				none = 0
@@ -105,9 +106,9 @@ func killMarked(id string) {
 	}
 }
 
-// endMarked ends the process that has a number, if it has the marker; a reaper is asked to, while there is patience for
-// it. found is true also of a process that does not show its marker for the moment.
-func endMarked(number int, id string, patient bool) (found, reaper bool) {
+// endMarked ends the process that has a number, if it has the marker; a reaper is asked to. found is true also of a process
+// that does not show its marker for the moment.
+func endMarked(number int, id string) (found, reaper bool) {
 	process, there := pid.Open(number) // before we look at it
 	if !there {
 		return false, false
@@ -120,14 +121,14 @@ func endMarked(number int, id string, patient bool) (found, reaper bool) {
 		return true, false
 	case err != nil || !marked(environment, id):
 		return false, false
-	case patient && isReaper(dir):
+	case isReaper(dir):
 		return process.Signal(supervisor.End) && process.Signal(unix.SIGCONT), true
 	}
 	return process.Signal(unix.SIGKILL), false
 }
 
-// isReaper reports whether a process is a supervisor that must not be killed before it has ended what is below it. Who only
-// calls itself so gains seconds.
+// isReaper reports whether a process is a supervisor that must not be killed: nothing else would end what is below it. A
+// contained program that only calls itself so gains nothing, since its own supervisor ends it.
 func isReaper(process string) bool {
 	arguments, err := os.ReadFile(filepath.Join(process, "cmdline"))
 	return err == nil && bytes.HasPrefix(arguments, []byte(supervisor.Reaper+"\x00"))

@@ -4,6 +4,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -35,6 +36,9 @@ type Options struct {
 	Detachable bool
 
 	withoutNamespaces bool // for tests of how programs are contained without them
+	// waitDelay is how long we wait for the end of the output of a program that has ended, when a grandchild that has left
+	// the group keeps it open. Default: a second. Other values are for tests.
+	waitDelay time.Duration
 }
 
 // Scope is a folder and the processes that were started in it. All methods are safe for concurrent use.
@@ -268,8 +272,7 @@ func (s *Scope) command(spec Spec) *exec.Cmd {
 		Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir,
 		Env: append(slices.Clip(spec.Env), markerVariable+"="+s.ID), Stdout: spec.Stdout, Stderr: spec.Stderr,
 		ExtraFiles: spec.Files, SysProcAttr: groupAttributes(s.options.Detachable),
-		// A grandchild that has left the group and keeps the output open must not keep us waiting for it.
-		WaitDelay: time.Second,
+		WaitDelay: cmp.Or(s.options.waitDelay, time.Second),
 	}
 }
 

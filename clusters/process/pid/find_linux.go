@@ -46,13 +46,31 @@ func Below(ancestor int) (below []Child) {
 // Signal signals the process, and reports whether it was still there. One that was left by its parent in the meantime
 // is not found, and the caller has to look again.
 func (c Child) Signal(signal syscall.Signal) bool {
-	h, there := Open(c.Number)
-	if !there {
-		return false
-	}
+	h, there := c.open()
 	defer h.Close()
+	return there && h.Signal(signal)
+}
+
+// SignalWithGroup signals the process, and then the process group that it leads, if it leads one: no process of the group
+// can fork meanwhile. A group that it has only joined is not signalled, since others may be in it: the ancestor's group is
+// open to all processes of its session. It reports whether the process was still there.
+func (c Child) SignalWithGroup(signal syscall.Signal) bool {
+	h, there := c.open()
+	defer h.Close()
+	there = there && h.Signal(signal)
+	if there {
+		h.SignalGroup(signal)
+	}
+	return there
+}
+
+// open is a handle of the process; false: it is gone, or was left by its parent. The handle must be closed in both cases.
+func (c Child) open() (h Handle, there bool) {
+	if h, there = Open(c.Number); !there {
+		return h, false
+	}
 	parent, ok := parentOf(c.Number)
-	return ok && parent == c.Parent && h.Signal(signal)
+	return h, ok && parent == c.Parent
 }
 
 // parentOf reads /proc/PID/stat (proc(5)). The program's name, in parentheses, may hold anything.

@@ -19,14 +19,14 @@ const signalProcessGroup = 1 << 2
 // the number.
 type Handle struct{ number, descriptor int }
 
-// Open is a handle of the process that has a number, which must be closed; false: there is none.
+// Open is a handle of the process that has a number, which must be closed; false: there is none, and nothing to close.
 func Open(number int) (h Handle, there bool) {
 	descriptor, _, err := syscall.RawSyscall(sysPidfdOpen, uintptr(number), 0, 0)
 	switch err {
 	case 0:
 		return Handle{number, int(descriptor)}, true
 	case syscall.ESRCH, syscall.EINVAL, syscall.ENOENT: // the last two: it is a thread of another process
-		return Handle{}, false
+		return Handle{number, -1}, false
 	}
 	return Handle{number, -1}, true
 }

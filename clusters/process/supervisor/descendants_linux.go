@@ -14,24 +14,35 @@ import (
 )
 
 const (
-	// killInterval lets those who die have the processor, and us bury them.
-	killInterval = time.Millisecond
-	// killTimeout bounds the race with a program that forks faster than we kill.
-	killTimeout = 8 * time.Second
+	// The pauses between two attempts let those who die have the processor, and us bury them. They grow, since the kernel
+	// may be unable to end a process for long: it waits for a disk.
+	shortestPause, longestPause = time.Millisecond, 100 * time.Millisecond
 	// freezeLimit bounds how often we look for processes that are not stopped yet: one that forks and ends stays ahead of us.
 	freezeLimit = 10
 )
 
-// killDescendants kills our descendants again and again, since one may fork while we look. It ends with the process, which
-// ends when it has no child.
-func killDescendants() {
-	tick := time.NewTicker(killInterval)
-	for giveUp := time.Now().Add(killTimeout); time.Now().Before(giveUp); <-tick.C {
-		for _, process := range freezeDescendants() {
-			process.Signal(syscall.SIGKILL)
-		}
+// killDescendants kills our descendants again and again. It has no time limit: on a busy machine we may get the processor
+// only now and then, and what we left would stay until the machine is restarted. bury ends the process when no child is
+// left. The caller must be on the thread that the supervisor began on.
+func (s *supervisor) killDescendants() {
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		s.killAll()
+		<-time.After(pause)
 	}
-	os.Exit(1)
+}
+
+// killAll kills all descendants that it can reach.
+func (s *supervisor) killAll() {
+	// From a thread that is not shut in, the signal would reach every process of the user.
+	if s.shutIn && syscall.Gettid() == os.Getpid() {
+		// No process can fork meanwhile, so one call reaches all, whatever group or session they are in.
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+		return
+	}
+	s.signalProgram(syscall.SIGKILL)
+	for _, process := range freezeDescendants() {
+		process.SignalWithGroup(syscall.SIGKILL)
+	}
 }
 
 // freezeDescendants stops our descendants: thousands of them would take the processor for dying while others still fork.
@@ -41,7 +52,7 @@ func freezeDescendants() []pid.Child {
 		found := pid.Below(os.Getpid())
 		before := len(stopped)
 		for _, process := range found {
-			if !stopped[process.Number] && process.Signal(syscall.SIGSTOP) {
+			if !stopped[process.Number] && process.SignalWithGroup(syscall.SIGSTOP) {
 				stopped[process.Number] = true
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"lva.io/operators/clusters/process/pid"
 )
@@ -36,7 +37,7 @@ func init() {
 		launch(program)
 		os.Exit(1)
 	}
-	s := &supervisor{mode: mode, owner: program.Files}
+	s := &supervisor{mode: mode, owner: program.Files, ending: make(chan struct{})}
 	s.run(program)
 	os.Exit(0)
 }
@@ -45,11 +46,18 @@ type supervisor struct {
 	mode    Mode
 	owner   int // the descriptor of the connection to it
 	program pid.Handle
-	ending  sync.Once
+	// burying is held while the program is waited for, after which its number may be another's.
+	burying sync.Mutex
+	// shutIn says that a signal to all processes reaches only those below us, if it comes from the thread that we began on.
+	shutIn bool
+	// ending is closed when a reaper has to end what is below it.
+	ending chan struct{}
+	ended  sync.Once
 }
 
-// run returns when nothing is left below the supervisor. It does not leave the thread that it was called on, the first of the
-// process, which lasts as long as that: so does the program's parent death signal, which belongs to a thread.
+// run returns if the program can't be started. Otherwise the process ends when nothing is left below it. run does not leave
+// the thread that it was called on, the first of the process, which lasts as long as that: so does the program's parent
+// death signal, which belongs to a thread.
 func (s *supervisor) run(program Program) {
 	// A handler, and not SIG_IGN, which the program would inherit. What was ignored when we began is ignored by the program.
 	signals := make(chan os.Signal, 16)
@@ -72,17 +80,64 @@ func (s *supervisor) run(program Program) {
 	s.tell(Message{Kind: Started}, rights)
 	go s.obey(signals)
 	go s.followOwner()
+	go s.bury(started)
+	<-s.ending
+	s.killDescendants()
+}
+
+// bury waits for all children that end, and ends the process when no child is left. Then no descendant is left either: an
+// orphan would be our child.
+func (s *supervisor) bury(program int) {
 	for {
-		var status syscall.WaitStatus
-		switch ended, err := syscall.Wait4(-1, &status, syscall.WALL, nil); {
+		switch ended, err := nextEnded(); {
 		case err == syscall.EINTR:
-		case err != nil: // no child is left, so no descendant is: an orphan would be our child
-			return
-		case ended == started:
-			s.tell(Message{Ended, uint32(status)}, nil)
+		case err != nil:
+			os.Exit(0)
+		case ended == program:
+			s.buryProgram(program)
+			program = 0 // the number may be that of an orphan from now on
 			s.end()
+		default:
+			_, _ = syscall.Wait4(ended, nil, syscall.WALL, nil)
 		}
 	}
+}
+
+// buryProgram ends what the program left in its group, while the group's number can't be another's, and tells the owner how
+// it ended.
+func (s *supervisor) buryProgram(number int) {
+	s.burying.Lock()
+	defer s.burying.Unlock()
+	s.program.SignalGroup(syscall.SIGKILL)
+	var status syscall.WaitStatus
+	_, _ = syscall.Wait4(number, &status, syscall.WALL, nil)
+	s.tell(Message{Ended, uint32(status)}, nil)
+}
+
+// signalProgram signals the program's group, unless it may have become another's.
+func (s *supervisor) signalProgram(signal syscall.Signal) {
+	s.burying.Lock()
+	defer s.burying.Unlock()
+	s.program.SignalGroup(signal)
+}
+
+// nextEnded waits until a child has ended, and leaves it to be waited for: it keeps its number.
+func nextEnded() (child int, err error) {
+	const all = 0 // P_ALL of waitid(2)
+	var ended struct {
+		_      [3]int32
+		fields struct {
+			_     [0]uintptr // the kernel aligns the rest of a siginfo_t like a pointer
+			child int32
+			_     [28]int32
+		}
+	}
+	_, _, failed := syscall.Syscall6(syscall.SYS_WAITID, all, 0, uintptr(unsafe.Pointer(&ended)),
+		syscall.WEXITED|syscall.WNOWAIT|syscall.WALL, 0, 0)
+	if failed != 0 {
+		return 0, failed
+	}
+	return int(ended.fields.child), nil
 }
 
 func number(err error) uint32 {
@@ -98,9 +153,6 @@ func (s *supervisor) tell(message Message, rights []byte) {
 
 func (s *supervisor) start(program Program, descriptor *int) (int, error) {
 	syscall.CloseOnExec(s.owner)
-	if program.Nice != 0 {
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, program.Nice) // it only would be slower
-	}
 	files := make([]uintptr, program.Files)
 	for i := range files {
 		files[i] = uintptr(i)
@@ -110,6 +162,7 @@ func (s *supervisor) start(program Program, descriptor *int) (int, error) {
 	}
 	if s.mode == Namespace {
 		prepareNamespace()
+		setNice(program.Nice)
 		return syscall.ForkExec(program.Path, program.Args, attributes)
 	}
 	makeThreads()
@@ -117,11 +170,16 @@ func (s *supervisor) start(program Program, descriptor *int) (int, error) {
 		return 0, err
 	}
 	attributes.Sys.Pdeathsig = syscall.SIGKILL
-	if rules, err := ruleset(); err == nil {
-		_ = syscall.Close(rules)
-		return startShutIn(program, attributes)
+	s.shutIn = shutInSupervisor()
+	return startByLauncher(program, attributes)
+}
+
+// setNice sets the niceness of this thread, and so of what it starts. A reaper's own first thread keeps its niceness: it has
+// to kill what gives way. So the launcher calls it.
+func setNice(nice int) {
+	if nice != 0 {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) // it only would be slower
 	}
-	return syscall.ForkExec(program.Path, program.Args, attributes)
 }
 
 // prepareNamespace makes /proc that of the namespace, so that a program finds itself there by its number, and nobody else.
@@ -135,7 +193,7 @@ func (s *supervisor) obey(signals <-chan os.Signal) {
 	for number := range signals {
 		switch number {
 		case syscall.SIGTERM:
-			s.program.SignalGroup(syscall.SIGTERM)
+			s.signalProgram(syscall.SIGTERM)
 		case End:
 			s.end()
 		}
@@ -156,5 +214,5 @@ func (s *supervisor) end() {
 	if s.mode == Namespace {
 		os.Exit(0)
 	}
-	s.ending.Do(func() { go killDescendants() })
+	s.ended.Do(func() { close(s.ending) })
 }
