@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 # More flags for the command behind a target. A variable of this name in the environment is for compilers.
 FLAGS =
 
-.PHONY: labs grade up status zombie experiment-state down fresh test unit certify mutate soak conformance verify fix bench clean
+.PHONY: labs grade up status zombie experiment-state down fresh test prove unit certify mutate soak conformance verify fix bench clean
 .PHONY: docs docs-serve cluster cluster-status cluster-down invite revoke e2e-kind
 .PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy order validate
 
@@ -143,6 +143,9 @@ unit: $(LAB) ## Unit tests only (PART=1 to 5: a part of those that grade; MEASUR
 certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades (PART=1 to 5: a part of designs and mutants; SINCE=COMMIT, SOAK=5)
 	@$(LAB) certify --parallel 5 $(if $(PART),--part $(PART)) $(if $(SINCE),--since $(SINCE)) $(if $(SOAK),--soak $(SOAK)) $(FLAGS)
 
+prove: $(LAB) ## The proof: every part whose inputs have changed since it was proven here (PART=kind,certify-02; WITHIN=60m); hours the first time
+	@$(LAB) prove $(PART) $(if $(WITHIN),--within $(WITHIN)) $(FLAGS)
+
 mutate: $(LAB) ## Judge the checks by mutants made from the solutions' syntax (SAMPLE=10: ten; SEED=7: the same ten again)
 	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(FLAGS)
 
@@ -169,7 +172,7 @@ bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
 	@$(LAB) bench $(FLAGS)
 
 clean: ## Remove what was built, except images, which take long to build; your work is kept
-	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions .cache/proven .cache/site $(SITE)/node_modules docs/slides/node_modules
+	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions .cache/site $(SITE)/node_modules docs/slides/node_modules
 	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
 # The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,

@@ -131,7 +131,12 @@ func (o *Options) remember() error {
 	if err != nil {
 		return err
 	}
-	o.proven, err = newProven(filepath.Join(o.Root, ".cache", "proven"), o.Lab, harness, o.ControlPlane.Path, o.ControllerGen, o.Checks)
+	// All checkouts of this user share it.
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return fmt.Errorf("looking for the user's cache folder, which has what is proven: %w", err)
+	}
+	o.proven, err = newProven(filepath.Join(cache, "operator-labs", "proven"), o.Lab, harness, o.ControlPlane.Path, o.ControllerGen, o.Checks)
 	return err
 }
 
@@ -286,6 +291,16 @@ func (o *Options) verdict(c candidate, took time.Duration, r result) string {
 func (o *Options) Has() bool {
 	_, err := o.candidates()
 	return err == nil
+}
+
+// Names are those of all submissions that certify a lab.
+func Names(here *checkout.Checkout, lab *manifest.Lab) (names []string, err error) {
+	o := Options{Checkout: here, Lab: lab}
+	all, err := o.candidates()
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names, err
 }
 
 // candidates are skeleton, solution, right designs and mutants, or those of them that were asked for.

@@ -6,12 +6,11 @@ package certify
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/mod/sumdb/dirhash"
@@ -23,9 +22,13 @@ import (
 // proven knows which submissions were graded as they must be on this machine, by all that decides it: what they are, what must come of
 // them, the checks, the harness, the control plane, controller-gen and the Go that compiles them.
 type proven struct {
-	// dir is the folder of a lab, as its grader is now. What was proven with another grader is not kept.
+	// dir is the folder of a lab, as its grader is now.
 	dir string
 }
+
+// unusedTime is how long what a grader has proven is kept after its last use. Other checkouts have other graders, and what one has
+// proven is no waste of another.
+const unusedTime = 14 * 24 * time.Hour
 
 // newProven opens what is known, in a folder, of a lab that is graded by these programs.
 func newProven(folder string, lab *manifest.Lab, programs ...string) (*proven, error) {
@@ -44,20 +47,25 @@ func newProven(folder string, lab *manifest.Lab, programs ...string) (*proven, e
 	}
 	all := filepath.Join(folder, lab.Name)
 	dir := filepath.Join(all, fmt.Sprintf("%x", sum.Sum(nil)))
-	others, err := os.ReadDir(all)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("keeping what is proven: %w", err)
+	}
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err != nil { // the folder is in use, however old it is
+		return nil, fmt.Errorf("keeping what is proven: %w", err)
+	}
+	graders, err := os.ReadDir(all)
+	if err != nil {
 		return nil, fmt.Errorf("reading what is proven: %w", err)
 	}
-	for _, other := range others {
-		if other.Name() == filepath.Base(dir) {
-			continue
+	for _, other := range graders {
+		info, err := other.Info()
+		if err != nil || now.Sub(info.ModTime()) < unusedTime {
+			continue // another command may just have removed it
 		}
 		if err := os.RemoveAll(filepath.Join(all, other.Name())); err != nil {
 			return nil, fmt.Errorf("removing what another grader has proven: %w", err)
 		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("keeping what is proven: %w", err)
 	}
 	return &proven{dir: dir}, nil
 }

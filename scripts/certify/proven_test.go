@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
@@ -63,9 +64,23 @@ func TestWhatIsProven(t *testing.T) {
 		{"another submission", func() { write(filepath.Join(dir, "main.go"), "package other") }, one, false},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},
 		{"other checks", func() { write(program, "two") }, one, false},
-		{"the checks from before, of which nothing was kept", func() { write(program, "one") }, one, false},
+		{"the checks from before", func() { write(program, "one") }, one, true},
 		{"another entry in labs.yaml", func() { lab.Checks = []manifest.Check{{ID: "toppings"}} }, one, false},
 		{"nothing has changed again", func() {}, one, true},
+		{"a third grader, when nobody has used the others for long", func() {
+			write(program, "three")
+			long := time.Now().Add(-2 * unusedTime)
+			graders, err := filepath.Glob(filepath.Join(root, "proven", lab.Name, "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range graders {
+				if err := os.Chtimes(dir, long, long); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, one, false},
+		{"the grader from before, of which nothing was kept", func() { write(program, "one") }, one, false},
 	} {
 		step.change()
 		if had := known(step.candidate); had != step.want {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package proof
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+)
+
+// Result is what became of a part.
+type Result string
+
+// The results. A part that is running has the record of one that was interrupted, since kill -9 lets nobody write another.
+const (
+	Proven      Result = "proven"
+	Failed      Result = "failed"
+	Interrupted Result = "interrupted"
+)
+
+// Record is what is known of a part: what its last run came to, and when it was last proven.
+type Record struct {
+	Part   string `json:"part"`
+	Result Result `json:"result"`
+	Run
+	// Reason says why the part is not proven: the last lines of its output.
+	Reason string `json:"reason,omitempty"`
+	// LastProven is the last run that proved the part, which may be this one. Nil: none did on this machine.
+	LastProven *Run `json:"lastProven,omitempty"`
+}
+
+// Run is one run of a part.
+type Run struct {
+	// Inputs is the hash of all that decides the part.
+	Inputs string `json:"inputs"`
+	// Proved says how much was proven: "48 submissions".
+	Proved string `json:"proved,omitempty"`
+	// Commit is the one that was checked out. It ends with +changes if the work tree had others.
+	Commit string `json:"commit"`
+	// Date is when the run began. Seconds is how long it took.
+	Date    time.Time `json:"date"`
+	Seconds float64   `json:"seconds"`
+	Machine string    `json:"machine"`
+}
+
+// proves reports whether the part is proven with these inputs. There need be no record.
+func (r *Record) proves(inputs string) bool {
+	return r != nil && r.Result == Proven && r.Inputs == inputs
+}
+
+// Store has a record for each part.
+type Store struct{ dir string }
+
+// UserStore is the store of this user on this machine, which all checkouts share.
+func UserStore() (*Store, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("looking for the user's cache folder, which has the records of the proof: %w", err)
+	}
+	return NewStore(filepath.Join(cache, "operator-labs", "proof"))
+}
+
+// NewStore is a store in a folder, which is made if need be.
+func NewStore(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder for the records of the proof: %w", err)
+	}
+	return &Store{dir: dir}, nil
+}
+
+func (s *Store) file(part string) string { return filepath.Join(s.dir, part+".json") }
+
+// Read returns the record of a part. It is nil if there is none. A record that nobody can read is as good as none: the part is
+// proven again.
+func (s *Store) Read(part string) (*Record, error) {
+	content, err := os.ReadFile(s.file(part))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the record of %s: %w", part, err)
+	}
+	var record Record
+	if json.Unmarshal(content, &record) != nil || record.Part != part {
+		return nil, nil
+	}
+	return &record, nil
+}
+
+// Write keeps the record of a part. Whatever happens meanwhile, there is a whole record afterwards, the old one or the new one.
+func (s *Store) Write(record *Record) error {
+	content, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(s.file(record.Part), append(content, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing the record of %s: %w", record.Part, err)
+	}
+	return nil
+}
