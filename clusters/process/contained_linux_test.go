@@ -246,7 +246,7 @@ func TestAContainedProgramIsAskedToEnd(t *testing.T) {
 		p, output, _ := contain(t, scope,
 			`trap 'wait; echo bye; exit 7' TERM; (trap 'echo child; exit' TERM; echo ready; sleep 1000 & wait) & wait`)
 		readLine(t, output)
-		p.Stop(10 * time.Second)
+		p.Stop(within)
 		if p.Err() == nil || p.Err().Error() != "exit status 7" {
 			t.Errorf("it ended with %v, want exit status 7", p.Err())
 		}
@@ -301,12 +301,12 @@ func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/contained %v", mode.name, name, contained), func(t *testing.T) {
 					t.Parallel()
 					options := mode.options
-					options.waitDelay = 2 * time.Minute
+					options.waitDelay = 2 * within
 					scope := newScope(t, options)
 					p := startWithOutput(t, scope, script, contained)
 					select {
 					case <-p.Done():
-					case <-time.After(time.Minute): // Kill could not end the wait: what it ends has ended already
+					case <-time.After(within): // Kill could not end the wait: what it ends has ended already
 						t.Fatal("its end does not come while a grandchild holds the output")
 					}
 					if p.Err() == nil || p.Err().Error() != "exit status 3" {

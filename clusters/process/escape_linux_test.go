@@ -20,12 +20,13 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/process/pid"
 )
 
 // escapes try all that a process can do to stay: leave the group, the session, the parents, the environment, the output and
-// the name behind, ignore signals, and fork faster than one can look. What gets away writes into a file alive-N, again and
-// again. All but one hold the standard output open, so that its end says when they are gone. The script goes on when all of
-// them live.
+// the name behind, ignore signals, and fork faster than one can look. All stay in the working folder, by which the tests find
+// them. All but one hold the standard output open. Each writes a file alive-N, and the script goes on when all of them live.
 const escapes = `
 live() { echo "trap '' HUP INT QUIT TERM; while :; do echo >alive-$1; sleep 0.1; done"; }
 ln -s /bin/sh kworker
@@ -126,10 +127,10 @@ func containing(options Options) error {
 	return nil
 }
 
-// nobodyHolds waits until nobody has the output open.
+// nobodyHolds waits until nobody has the output open. A process that we fork at this moment may have it until it becomes
+// another program.
 func nobodyHolds(t *testing.T, output io.Reader) {
 	t.Helper()
-	const within = 2 * time.Minute // a process that we fork at this moment may have it until it becomes another program
 	ended := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, output)
@@ -142,26 +143,33 @@ func nobodyHolds(t *testing.T, output io.Reader) {
 	}
 }
 
-// nothingLives waits until nobody has the output open, and longer than what escaped needs for a sign of life.
+// nothingLives waits until nobody has the output open, and no process is in a folder.
 func nothingLives(t *testing.T, output io.Reader, dir string) {
 	t.Helper()
 	nobodyHolds(t, output)
-	signs := func() []string {
-		signs, err := filepath.Glob(filepath.Join(dir, "alive-*"))
-		if err != nil {
-			t.Fatal(err)
+	eventually(t, "no process is in "+dir, func() bool { return len(livingIn(t, dir)) == 0 })
+}
+
+// allLive makes sure that nothingLives would find those that escaped, and the program.
+func allLive(t *testing.T, dir string) {
+	t.Helper()
+	const escaped = 5
+	if found := livingIn(t, dir); len(found) <= escaped {
+		t.Errorf("only the processes %v are in %s", found, dir)
+	}
+}
+
+// livingIn are the numbers of the processes whose working folder is this one. One that is dead has none.
+func livingIn(t *testing.T, dir string) (numbers []int) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(dir)
+	must(t, err)
+	for _, number := range pid.All() {
+		if folder, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", number)); err == nil && folder == dir {
+			numbers = append(numbers, number)
 		}
-		return signs
 	}
-	for _, sign := range signs() {
-		if err := os.Remove(sign); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-time.After(500 * time.Millisecond)
-	if signs := signs(); len(signs) > 0 {
-		t.Errorf("%q: something lives", signs)
-	}
+	return numbers
 }
 
 func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
@@ -172,7 +180,7 @@ func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
 	}{
 		{"it ends", func(_ *Scope, p *Process) { <-p.Done() }},
 		{"it is killed", func(_ *Scope, p *Process) { p.Kill() }},
-		{"it is asked to end", func(_ *Scope, p *Process) { p.Stop(10 * time.Second) }},
+		{"it is asked to end", func(_ *Scope, p *Process) { p.Stop(within) }},
 		{"its scope is closed", func(s *Scope, _ *Process) { _ = s.Close() }},
 		{"its supervisor is asked to end", func(_ *Scope, p *Process) { _ = syscall.Kill(p.PID(), syscall.SIGQUIT); <-p.Done() }},
 	} {
@@ -187,6 +195,9 @@ func TestAContainedProgramLeavesNothingBehind(t *testing.T) {
 				p, output, dir := contain(t, scope, script)
 				if said := readLine(t, output)[0]; said != "escaped" {
 					t.Fatalf("it said %q", said)
+				}
+				if test.when != "it ends" {
+					allLive(t, dir)
 				}
 				test.end(scope, p)
 				nothingLives(t, output, dir)
@@ -224,6 +235,7 @@ func TestAContainedProgramLeavesNothingBehindAfterKill9(t *testing.T) {
 				if said := owner.line(t)[0]; said != "escaped" {
 					t.Fatalf("it said %q", said)
 				}
+				allLive(t, dir)
 				for _, pid := range test.kill(owner.Process.Pid, guard, supervisor) {
 					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 						t.Fatal(err)

@@ -78,12 +78,12 @@ type group = pid.Handle
 // openGroup is the group with a number; false: its leader is gone.
 func openGroup(number int) (group, bool) { return pid.Open(number) }
 
-// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or of its end, it
-// has no environment for a moment. One that the kernel can't end (it waits for a disk) is left to its fate after two seconds.
-// A reaper is asked to end what is below it, some of which has no marker. We wait a minute for that. A reaper that needs
-// longer is left alone: it goes on without us.
+// killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or of
+// its end, it has no environment for a moment. We wait ten seconds for such, which may be another's. We wait a minute for
+// those that show the marker: on a busy machine, dying takes long. One that the kernel can't end (it waits for a disk) is
+// left to its fate. A reaper is asked to end what is below it, some of which has no marker, and goes on without us.
 func killMarked(id string) {
-	const patience, reapersPatience = 2 * time.Second, time.Minute
+	const patience, patienceForOurs = 10 * time.Second, time.Minute
 	started := time.Now()
 	giveUp := started.Add(patience)
 	for none := 0; none < 2 && time.Now().Before(giveUp); {
@@ -92,9 +92,9 @@ func killMarked(id string) {
 			if number == os.Getpid() {
 				continue
 			}
-			found, reaper := endMarked(number, id)
-			if reaper {
-				giveUp = started.Add(reapersPatience)
+			found, ours := endMarked(number, id)
+			if ours {
+				giveUp = started.Add(patienceForOurs)
 			}
 			if found {
 				none = 0
@@ -106,9 +106,9 @@ func killMarked(id string) {
 	}
 }
 
-// endMarked ends the process that has a number, if it has the marker; a reaper is asked to. found is true also of a process
-// that does not show its marker for the moment.
-func endMarked(number int, id string) (found, reaper bool) {
+// endMarked ends the process that has a number, if it has the marker, which ours reports; a reaper is asked to end. found is
+// true also of a process that does not show its marker for the moment.
+func endMarked(number int, id string) (found, ours bool) {
 	process, there := pid.Open(number) // before we look at it
 	if !there {
 		return false, false
@@ -124,7 +124,7 @@ func endMarked(number int, id string) (found, reaper bool) {
 	case isReaper(dir):
 		return process.Signal(supervisor.End) && process.Signal(unix.SIGCONT), true
 	}
-	return process.Signal(unix.SIGKILL), false
+	return process.Signal(unix.SIGKILL), true
 }
 
 // isReaper reports whether a process is a supervisor that must not be killed: nothing else would end what is below it. A

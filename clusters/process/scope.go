@@ -35,10 +35,8 @@ type Options struct {
 	// Detachable makes processes that survive their parent once Release was called.
 	Detachable bool
 
-	withoutNamespaces bool // for tests of how programs are contained without them
-	// waitDelay is how long we wait for the end of the output of a program that has ended, when a grandchild that has left
-	// the group keeps it open. Default: a second. Other values are for tests.
-	waitDelay time.Duration
+	withoutNamespaces bool          // for tests of how programs are contained without them
+	waitDelay         time.Duration // for tests of what does not depend on it
 }
 
 // Scope is a folder and the processes that were started in it. All methods are safe for concurrent use.
@@ -268,11 +266,17 @@ func (s *Scope) startFree(spec Spec) (*exec.Cmd, error) {
 }
 
 func (s *Scope) command(spec Spec) *exec.Cmd {
+	// A grandchild that has left the group and keeps the output open must not keep us waiting for it. A contained program
+	// has no such grandchild, so we read its output to the end, which takes long on a busy machine.
+	delay := time.Second
+	if spec.Contained {
+		delay = 10 * time.Second
+	}
 	return &exec.Cmd{
 		Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: spec.Dir,
 		Env: append(slices.Clip(spec.Env), markerVariable+"="+s.ID), Stdout: spec.Stdout, Stderr: spec.Stderr,
 		ExtraFiles: spec.Files, SysProcAttr: groupAttributes(s.options.Detachable),
-		WaitDelay: cmp.Or(s.options.waitDelay, time.Second),
+		WaitDelay: cmp.Or(s.options.waitDelay, delay),
 	}
 }
 

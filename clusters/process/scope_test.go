@@ -187,7 +187,7 @@ func TestStopLetsAProcessEndByItself(t *testing.T) {
 	scope := newScope(t, Options{})
 	p, output := startShell(t, scope, `trap 'echo bye; exit 0' TERM; sleep 1000 & echo ready; wait`)
 	readLine(t, output)
-	p.Stop(10 * time.Second)
+	p.Stop(within)
 	if p.Err() != nil {
 		t.Errorf("it ended with %v, want by itself", p.Err())
 	}

@@ -272,7 +272,7 @@ func (c *kept) follow(over chan<- struct{}, copies *sync.WaitGroup) {
 		copies.Wait()
 		close(complete)
 	}()
-	const grace = 2 * time.Second
+	const grace = 10 * time.Second // on a busy machine, reading what they wrote takes long
 	select {
 	case <-complete:
 	case <-time.After(grace):

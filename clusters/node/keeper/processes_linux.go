@@ -44,8 +44,8 @@ func membersOf(first int, cgroup string) (*members, error) {
 	return &members{mounts, cgroup}, nil
 }
 
-// end ends them. It repeats until it has found none, since a process may fork while we look. After two seconds it leaves
-// those that the kernel can't end: they wait for a disk.
+// end ends them. It repeats until it has found none, since a process may fork while we look, and on a busy machine dying
+// takes long. After a minute it leaves those that the kernel can't end: they wait for a disk.
 func (m *members) end() {
 	if m == nil {
 		return
@@ -59,7 +59,7 @@ func (m *members) end() {
 	if err != nil {
 		return
 	}
-	const pause, patience = time.Millisecond, 2 * time.Second
+	const pause, patience = time.Millisecond, time.Minute
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); <-time.After(pause) {
 		found := false
 		for _, number := range pid.All() {

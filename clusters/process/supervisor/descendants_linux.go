@@ -17,8 +17,9 @@ const (
 	// The pauses between two attempts let those who die have the processor, and us bury them. They grow, since the kernel
 	// may be unable to end a process for long: it waits for a disk.
 	shortestPause, longestPause = time.Millisecond, 100 * time.Millisecond
-	// freezeLimit bounds how often we look for processes that are not stopped yet: one that forks and ends stays ahead of us.
-	freezeLimit = 10
+	// freezeLimit bounds how often we look for processes that are not stopped yet. A bomb comes to the limit of its user's
+	// processes before, since those that are stopped count, too. But one that forks and ends stays ahead of us.
+	freezeLimit = 100
 )
 
 // killDescendants kills our descendants again and again. It has no time limit: on a busy machine we may get the processor
