@@ -222,12 +222,13 @@ func (v visit) occupy() *occupation {
 		return v.herd.taken
 	}
 	o := &occupation{cow: v.herd.draw(corner)}
-	look := func(ctx context.Context, x *workload.Occupation) (err error) {
+	// The event recorder writes in the background: on a busy machine an Event comes after the condition that tells the same.
+	look := func(ctx context.Context, x *workload.Occupation) (told bool, err error) {
 		o.writes = len(v.Audit.Since(x.Since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 			return e.Resource == "events" && e.Namespace == o.cow.Namespace && strings.HasPrefix(e.Name, o.cow.Name+".") && e.Code < http.StatusMultipleChoices
 		})))
 		o.events, err = v.herd.eventsOf(ctx, x.Owner)
-		return err
+		return slices.ContainsFunc(o.events, o.cow.portIsTaken), err
 	}
 	taken := workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(o.cow.port))}}
 	var err error
@@ -264,6 +265,11 @@ func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) 
 	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != object.GetUID() }), nil
 }
 
+// portIsTaken reports whether an Event is a Warning that names the node port of a cow.
+func (c *cow) portIsTaken(event corev1.Event) bool {
+	return event.Type == corev1.EventTypeWarning && strings.Contains(event.Message, strconv.Itoa(int(c.port)))
+}
+
 // An Event is written when something becomes so, and not each time when it is so still.
 func events() types.Feature {
 	return features.New("an Event says that a port is taken").
@@ -276,7 +282,7 @@ func events() types.Feature {
 			var about, told []string
 			for _, event := range taken.events {
 				told = append(told, fmt.Sprintf("Event %s %s × %d: %s", event.Type, event.Reason, max(1, event.Count), event.Message))
-				if event.Type == corev1.EventTypeWarning && strings.Contains(event.Message, port) {
+				if taken.cow.portIsTaken(event) {
 					about = append(about, event.Reason)
 				}
 			}

@@ -35,6 +35,9 @@ const (
 	occupiedLimit = 15 * time.Second
 	// occupiedPoll is how often it is looked whether the time is over.
 	occupiedPoll = 100 * time.Millisecond
+	// lookLimit is for how long the port stays taken for a look that waits, after the operator has reported that it is taken. An event
+	// recorder that met an error writes its Event up to 10 s later (k8s.io/client-go/tools/events, sleepDuration).
+	lookLimit = 15 * time.Second
 )
 
 // Occupation is an owner whose node port another Service has for a while, and what its operator does meanwhile. That
@@ -58,17 +61,21 @@ type Occupation struct {
 	owners     *Owners
 	suite      *check.Suite
 	reported   []Wanted
-	look       func(context.Context, *Occupation) error
+	look       Look
 	began      time.Time
 	seen, done chan struct{}
 	err        error
 	cancel     context.CancelFunc
 }
 
-// Occupy makes an owner whose node port is taken. Reported are the conditions by which its operator tells of it. Look, which may be nil, is
-// called right before the port is given back; it may not use what ends a check.
+// Look looks at what else the operator tells while the port is taken, and reports whether all of that has come: what it writes beside the
+// conditions may come later than they do. It may not use what ends a check.
+type Look func(context.Context, *Occupation) (all bool, err error)
+
+// Occupy makes an owner whose node port is taken. Reported are the conditions by which its operator tells of it. Look may be nil. The port
+// is given back after a look that has seen all, or lookLimit after the operator has reported.
 func (o *Owners) Occupy(
-	ctx context.Context, suite *check.Suite, owner *unstructured.Unstructured, port int32, reported []Wanted, look func(context.Context, *Occupation) error,
+	ctx context.Context, suite *check.Suite, owner *unstructured.Unstructured, port int32, reported []Wanted, look Look,
 ) (*Occupation, error) {
 	x := &Occupation{
 		Port: port, Squatter: types.NamespacedName{Namespace: owner.GetNamespace(), Name: "squatter-" + owner.GetName()},
@@ -100,15 +107,21 @@ func (o *Owners) Occupy(
 
 // last waits until the time is over, and gives the port back.
 func (x *Occupation) last(ctx context.Context) error {
-	for seen := false; ; {
+	for seen := (time.Time{}); ; {
 		changed := x.owners.Changed()
-		if !seen && x.unlike() == "" {
-			seen = true
+		if seen.IsZero() && x.unlike() == "" {
+			seen = time.Now()
 			close(x.seen)
 		}
 		left := time.Until(x.began.Add(occupied))
-		if seen && left <= 0 && x.decided() {
-			break
+		if !seen.IsZero() && left <= 0 && x.decided() {
+			all, err := x.looked(ctx)
+			if err != nil {
+				return err
+			}
+			if all || time.Since(seen) >= lookLimit {
+				break
+			}
 		}
 		select {
 		case <-changed:
@@ -117,16 +130,19 @@ func (x *Occupation) last(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	if x.look != nil {
-		if err := x.look(ctx, x); err != nil {
-			return err
-		}
-	}
 	x.Freed = x.suite.Audit.Now()
 	if err := x.owners.Client.CoreV1().Services(x.Squatter.Namespace).Delete(ctx, x.Squatter.Name, metav1.DeleteOptions{}); IgnoreGone(err) != nil {
 		return fmt.Errorf("giving the node port back: %w", err)
 	}
 	return nil
+}
+
+// looked looks at what else the operator tells, and reports whether all of that has come.
+func (x *Occupation) looked(ctx context.Context) (all bool, err error) {
+	if x.look == nil {
+		return true, nil
+	}
+	return x.look(ctx, x)
 }
 
 // decided reports whether the tries so far show how the operator tries again.
