@@ -130,21 +130,22 @@ $(SITE_MODULES): $(SITE)/package-lock.json
 
 ##@ For contributors
 
-fresh: ## Try README's first commands on a machine with nothing but Go, make and git (as root: in a fresh Debian)
+test: $(LAB) ## The gate: is a change sound? Generated files, unit tests, each solution and skeleton, some mutants (10 min)
+	@$(LAB) test $(if $(SINCE),--since $(SINCE)) $(FLAGS)
+
+fresh: ## Try README's first commands with empty caches and nothing but Go, make and git (WARM=1: the first, with your caches)
 	@$(GO_IS_HERE)
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/fresh ./fresh
-	@.cache/bin/fresh
-
-test: unit certify ## Unit tests, then certification of every lab (PART=, SINCE= and SOAK= as for certify, MEASURE= as for unit)
-
-unit: $(LAB) ## Unit tests only (PART=1 to 5: a part of those that grade; MEASURE=1: print what took how long)
-	@$(LAB) test $(if $(PART),--part $(PART)) $(if $(MEASURE),--measure) $(FLAGS)
-
-certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades (PART=1 to 5: a part of designs and mutants; SINCE=COMMIT, SOAK=5)
-	@$(LAB) certify --parallel 5 $(if $(PART),--part $(PART)) $(if $(SINCE),--since $(SINCE)) $(if $(SOAK),--soak $(SOAK)) $(FLAGS)
+	@.cache/bin/fresh $(if $(WARM),--warm) $(if $(AIR_GAP),--air-gap)
 
 prove: $(LAB) ## The proof: every part whose inputs have changed since it was proven here (PART=kind,certify-02; WITHIN=60m); hours the first time
 	@$(LAB) prove $(PART) $(if $(WITHIN),--within $(WITHIN)) $(FLAGS)
+
+unit: $(LAB) ## Unit tests, also those that take long (SHORT=1: without them; MEASURE=1: print what took how long)
+	@$(LAB) unit $(if $(SHORT),--short) $(if $(MEASURE),--measure) $(FLAGS)
+
+certify: $(LAB) ## Prove the graders: skeleton, solution, right designs and mutants must get their stated grades
+	@$(LAB) certify --parallel 5 $(FLAGS)
 
 mutate: $(LAB) ## Judge the checks by mutants made from the solutions' syntax (SAMPLE=10: ten; SEED=7: the same ten again)
 	@$(LAB) mutate $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(FLAGS)

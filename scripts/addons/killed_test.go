@@ -17,6 +17,7 @@ import (
 
 	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/addons"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -28,6 +29,7 @@ const kills = 10
 // The install of all add-ons, killed at ten moments from its first request to its last proof: the next one always ends with all of them
 // usable. Then the playground goes, and nothing of it is left.
 func TestAfterAKillTheNextInstallEndsUsable(t *testing.T) {
+	longtest.Proof(t)
 	here, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)

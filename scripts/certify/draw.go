@@ -5,6 +5,7 @@ package certify
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"path"
 	"reflect"
@@ -16,29 +17,28 @@ import (
 	"lva.io/operators/scripts/changes"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
-	"lva.io/operators/scripts/parts"
 )
 
-// completeAtMost is how many labs are graded completely because they changed. A change to more of them is one to what
-// they share, and grading all of that takes longer than CI may.
-const completeAtMost = 2
-
-// Draw says which mutants and designs are graded, and which solutions tortured, where there is not time for all of
-// them. Skeletons and solutions are always graded: docs/decisions/0030-ci-in-five-parts.md.
+// Draw says which mutants are graded where there is not time for all of them. Skeletons and solutions are always
+// graded: docs/decisions/0032-gate-and-proof.md.
 type Draw struct {
-	// Part, from 1 to parts.Parts, is graded of the designs and mutants that need not be graded for another reason.
-	Part int
-	// Since is what changed since a commit that was certified. Mutants that are new since then, or others, are graded,
-	// and all of a lab that changed itself, if not more than two did. Nil: nobody knows what changed.
+	// Seed decides which mutants are drawn. The same seed draws the same.
+	Seed string
+	// Mutants is how many of each lab are drawn, and Changed how many of a lab that changed since the commit below.
+	Mutants, Changed int
+	// Since is what changed since a commit that was certified. Mutants and designs that are new or different since then
+	// are graded as well. Nil: nobody knows what changed.
 	Since *changes.Changes
+	// Most limits how many new or different mutants and designs of all labs together are graded. 0: no limit.
+	Most int
 }
 
 // choice are the mutants, designs and tortures of a lab that are graded, and why.
 type choice struct {
-	graded   map[string]bool // all there are, by name
-	others   int             // are graded because they are new or others
-	complete bool
-	draw     *Draw
+	graded  map[string]bool // all there are, by name
+	changed int             // are graded because they are new or different
+	late    []string        // are new or different, and beyond the limit
+	draw    *Draw
 }
 
 // choose draws the mutants of each lab.
@@ -50,7 +50,14 @@ func (d *Draw) choose(ctx context.Context, labs []Options) ([]*choice, error) {
 			return nil, err
 		}
 	}
+	type name struct {
+		of    *choice
+		name  string
+		order string
+	}
+	byOrder := func(a, b name) int { return strings.Compare(a.order, b.order) }
 	var chosen []*choice
+	var others []name
 	for i := range labs {
 		o := &labs[i]
 		list, err := mutant.Load(o.SolutionDir(o.Lab))
@@ -67,26 +74,49 @@ func (d *Draw) choose(ctx context.Context, labs []Options) ([]*choice, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &choice{graded: map[string]bool{}, draw: d, complete: len(changed) <= completeAtMost && slices.Contains(changed, o.Lab.Name)}
-		take := func(name string, other bool) {
-			if other {
-				c.others++
-			}
-			c.graded[name] = c.complete || other || parts.Of(o.Lab.Name+"/"+name) == d.Part
-		}
+		c := &choice{graded: map[string]bool{}, draw: d}
 		if o.tortured() {
-			take(tortureName, false)
+			c.graded[tortureName] = false
 		}
 		for _, done := range o.partly() {
-			take(stepsName(done), false)
+			c.graded[stepsName(done)] = false
+		}
+		order := func(n string) name {
+			return name{c, n, fmt.Sprintf("%x", sha256.Sum256([]byte(d.Seed+" "+o.Lab.Name+" "+n)))}
 		}
 		for _, r := range right {
-			take(r.name, d.Since != nil && d.Since.Any(func(file string) bool { return file == path.Join(designsDir, r.name+".txtar") }))
+			c.graded[r.name] = false
+			if d.Since != nil && d.Since.Any(func(file string) bool { return file == path.Join(designsDir, r.name+".txtar") }) {
+				others = append(others, order(r.name))
+			}
 		}
+		var same []name
 		for _, m := range list.Mutants {
-			take(m.Name, d.Since != nil && !slices.ContainsFunc(before, func(b mutant.Mutant) bool { return reflect.DeepEqual(b, m) }))
+			c.graded[m.Name] = false
+			if d.Since != nil && !slices.ContainsFunc(before, func(b mutant.Mutant) bool { return reflect.DeepEqual(b, m) }) {
+				others = append(others, order(m.Name))
+			} else {
+				same = append(same, order(m.Name))
+			}
+		}
+		slices.SortFunc(same, byOrder)
+		drawn := d.Mutants
+		if slices.Contains(changed, o.Lab.Name) {
+			drawn = max(drawn, d.Changed)
+		}
+		for _, n := range same[:min(drawn, len(same))] {
+			c.graded[n.name] = true
 		}
 		chosen = append(chosen, c)
+	}
+	slices.SortFunc(others, byOrder)
+	for i, n := range others {
+		if d.Most > 0 && i >= d.Most {
+			n.of.late = append(n.of.late, n.name)
+			continue
+		}
+		n.of.graded[n.name] = true
+		n.of.changed++
 	}
 	return chosen, nil
 }
@@ -169,12 +199,13 @@ func (c *choice) String() string {
 			graded++
 		}
 	}
-	if c.complete {
-		return fmt.Sprintf("all %d mutants, designs and tortures are graded: the lab changed since %s", len(c.graded), c.draw.Since.Commit())
-	}
-	text := fmt.Sprintf("%d of %d mutants, designs and tortures are graded: part %d of %d", graded, len(c.graded), c.draw.Part, parts.Parts)
+	text := fmt.Sprintf("%d of %d mutants, designs and tortures are graded: %d drawn by %s",
+		graded, len(c.graded), graded-c.changed, c.draw.Seed)
 	if c.draw.Since != nil {
-		text += fmt.Sprintf(", and %d that are new or changed since %s", c.others, c.draw.Since.Commit())
+		text += fmt.Sprintf(", and %d that are new or different since %s", c.changed, c.draw.Since.Commit())
 	}
-	return fmt.Sprintf("%s. %d are left out", text, len(c.graded)-graded)
+	if len(c.late) > 0 {
+		text += fmt.Sprintf(". Left to the proof, though new or different: %s", strings.Join(c.late, ", "))
+	}
+	return text
 }

@@ -6,6 +6,7 @@ package certify
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,6 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/mutant"
-	"lva.io/operators/scripts/parts"
 )
 
 // everyLab is what certify takes when no lab is named.
@@ -30,14 +30,14 @@ func everyLab(t *testing.T) []Options {
 	return labs
 }
 
-// Whatever is drawn, skeleton and solution are graded, and the parts together grade each design and mutant, and torture each solution, once.
-func TestThePartsGradeEachOnce(t *testing.T) {
+// Whatever is drawn, skeleton and solution are graded. A seed draws so many mutants of each lab, always the same ones,
+// and another seed draws others.
+func TestASeedDrawsMutants(t *testing.T) {
 	t.Parallel()
 	labs := everyLab(t)
-	graded := map[string]int{}
-	mutants := 0
-	for part := 1; part <= parts.Parts; part++ {
-		chosen, err := (&Draw{Part: part}).choose(t.Context(), labs)
+	drawn := func(seed string) (names []string) {
+		t.Helper()
+		chosen, err := (&Draw{Seed: seed, Mutants: 2}).choose(t.Context(), labs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,49 +48,23 @@ func TestThePartsGradeEachOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var of []string
 			for _, c := range options.drawn(all) {
-				graded[options.Lab.Name+"/"+c.name]++
+				of = append(of, c.name)
 			}
-			if part > 1 {
-				continue
+			if len(of) != 4 || of[0] != skeletonName || of[1] != solutionName {
+				t.Errorf("of %s these are graded: %v, want skeleton, solution and two mutants", options.Lab.Name, of)
 			}
-			if all, err = options.candidates(); err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range all {
-				name := options.Lab.Name + "/" + c.name
-				if !c.drawn() {
-					graded[name] -= parts.Parts - 1 // they are graded in each part
-				} else {
-					mutants++
-				}
-				if _, known := graded[name]; !known {
-					graded[name] = 0
-				}
-			}
+			names = append(names, of...)
 		}
+		return names
 	}
-	for name, times := range graded {
-		if times != 1 {
-			t.Errorf("%s is graded %d times too often or too rarely in %d parts", name, times-1, parts.Parts)
-		}
+	first := drawn("a")
+	if again := drawn("a"); !slices.Equal(first, again) {
+		t.Errorf("one seed drew %v, and then %v", first, again)
 	}
-	for part := 1; part <= parts.Parts; part++ {
-		chosen, err := (&Draw{Part: part}).choose(t.Context(), labs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for _, c := range chosen {
-			for _, yes := range c.graded {
-				if yes {
-					n++
-				}
-			}
-		}
-		if n < mutants/parts.Parts*2/3 || n > mutants/parts.Parts*3/2 {
-			t.Errorf("part %d has %d of %d mutants: parts must be alike", part, n, mutants)
-		}
+	if other := drawn("b"); slices.Equal(first, other) {
+		t.Errorf("two seeds drew the same: %v", first)
 	}
 }
 
@@ -114,9 +88,9 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 		name string
 		// files get a line at their end, and a list of mutants another misconception of the first.
 		files []string
-		// complete are the labs whose mutants are all graded, and others how many of lab 02 are new or changed.
-		complete string
-		others   int
+		// changed are the labs of which more is drawn, and others how many mutants and designs of lab 02 are new or different.
+		changed string
+		others  int
 	}{
 		{"nothing", nil, "", 0},
 		{"documentation", []string{"docs/lectures/02-reconcile.md", "docs/README.md"}, "", 0},
@@ -124,10 +98,10 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 		{"the checks of a lab", []string{"scripts/checks/11-workspace/launch_test.go"}, "11-workspace", 0},
 		{"what all checks import", []string{"scripts/checks/check/check.go"}, "", 0},
 		{"what two labs share", []string{"scripts/checks/workload/page.go"}, "08-lolcow 09-webapp", 0},
-		{"a design", []string{"scripts/certify/testdata/designs/two-controllers.txtar"}, "", 0},
+		{"a design of lab 02", []string{"scripts/certify/testdata/designs/DESIGN.txtar"}, "", 1},
 		{"three solutions", []string{
 			"solutions/02-reconciler/cmd/main.go", "solutions/03-finalizer/cmd/main.go", "solutions/04-webhook/cmd/main.go",
-		}, "", 0},
+		}, "02-reconciler 03-finalizer 04-webhook", 0},
 		{"a mutant", []string{"solutions/02-reconciler/mutants.yaml"}, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -150,7 +124,7 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			draw := &Draw{Part: 1}
+			draw := &Draw{Seed: "a", Mutants: 2, Changed: 5, Most: 1}
 			if draw.Since, err = changes.Since(t.Context(), runner, root, "HEAD"); err != nil {
 				t.Fatal(err)
 			}
@@ -164,20 +138,25 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var complete []string
+			var changed []string
 			for i, c := range chosen {
-				if c.complete {
-					complete = append(complete, labs[i].Lab.Name)
+				graded := 0
+				for _, yes := range c.graded {
+					if yes {
+						graded++
+					}
 				}
-				if others := c.others; labs[i].Lab.Name == "02-reconciler" && others != test.others {
-					t.Errorf("%d mutants of lab 02 are new or changed, want %d", others, test.others)
+				if graded-c.changed == draw.Changed {
+					changed = append(changed, labs[i].Lab.Name)
+				} else if graded-c.changed != draw.Mutants {
+					t.Errorf("%d mutants of %s are drawn", graded-c.changed, labs[i].Lab.Name)
 				}
-				if left := strings.HasSuffix(c.String(), "are left out"); left == c.complete {
-					t.Errorf("complete: %t, and it says %q", c.complete, c)
+				if labs[i].Lab.Name == "02-reconciler" && c.changed != test.others {
+					t.Errorf("%d mutants and designs of lab 02 are new or different, want %d", c.changed, test.others)
 				}
 			}
-			if got := strings.Join(complete, " "); got != test.complete {
-				t.Errorf("complete are %q, want %q", got, test.complete)
+			if got := strings.Join(changed, " "); got != test.changed {
+				t.Errorf("more is drawn of %q, want %q", got, test.changed)
 			}
 		})
 	}

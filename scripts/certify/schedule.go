@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,55 @@ func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 	}
 	fmt.Fprintf(first.Out, "Certified in %s.\n", watch.Elapsed())
 	return nil
+}
+
+// Uncertified is the error of a lab of whose submissions some were not graded as they must be.
+type Uncertified struct {
+	Lab    string
+	Graded int
+	// Names are those submissions, and Explained says how each was graded.
+	Names, Explained []string
+}
+
+func (u *Uncertified) Error() string {
+	return fmt.Sprintf("lab %s is not certified: of %d submissions, these were not graded as they must be: %s",
+		u.Lab, u.Graded, strings.Join(u.Names, ", "))
+}
+
+// repetitions is how often a failed grading is repeated, and flakyMost how many of them Repeating forgives.
+const (
+	repetitions = 2
+	flakyMost   = 10
+)
+
+// Repeating is Labs for a gate: submissions that were not graded as they must be are graded again, alone, twice at most.
+// If they are graded as they must be then, the others follow. forgiven gets their names with their labs, and what was
+// wrong. The labs must not be graded under a load or several times, since then nothing is remembered.
+func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(name, explained string) error) error {
+	for n := 0; ; n++ {
+		err := Labs(ctx, labs, draw)
+		wrong, is := errors.AsType[*Uncertified](err)
+		if !is || ctx.Err() != nil || n == flakyMost {
+			return err
+		}
+		i := slices.IndexFunc(labs, func(o Options) bool { return o.Lab.Name == wrong.Lab })
+		alone := labs[i]
+		alone.Only, alone.Parallel, alone.choice = wrong.Names, 1, nil
+		fmt.Fprintf(alone.Out, "\nOf lab %s these are graded again, alone: %s\n", wrong.Lab, strings.Join(wrong.Names, ", "))
+		for range repetitions {
+			if err = Lab(ctx, alone); err == nil || ctx.Err() != nil {
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+		for i, name := range wrong.Names {
+			if err := forgiven("lab "+wrong.Lab+" "+name, wrong.Explained[i]); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // job is a grading to be done.
@@ -135,8 +185,7 @@ func (c *certification) close(ctx context.Context) error {
 		if c.graded > len(c.wrong) { // once more at the end: of a long log, many a CI keeps only that
 			fmt.Fprint(c.Out, "\n", strings.Join(c.explained, ""))
 		}
-		return errors.Join(fmt.Errorf("lab %s is not certified: of %d submissions, these were not graded as they must be: %s",
-			c.Lab.Name, c.graded, strings.Join(c.wrong, ", ")), ended)
+		return errors.Join(&Uncertified{Lab: c.Lab.Name, Graded: c.graded, Names: c.wrong, Explained: c.explained}, ended)
 	}
 	return ended
 }

@@ -60,6 +60,21 @@ func (c *Changes) Any(wanted func(name string) bool) bool {
 	return slices.ContainsFunc(c.files, wanted)
 }
 
+// Packages are the folders below a folder in which Go files differ, from the root with slashes. Testdata are no packages,
+// and a folder without Go files that are left is none either.
+func (c *Changes) Packages(below string) (folders []string) {
+	for _, name := range c.files {
+		dir := path.Dir(name)
+		if path.Ext(name) != ".go" || !strings.HasPrefix(name, below+"/") || strings.Contains(name, "/testdata/") || slices.Contains(folders, dir) {
+			continue
+		}
+		if left, _ := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(dir), "*.go")); len(left) > 0 {
+			folders = append(folders, dir)
+		}
+	}
+	return folders
+}
+
 // Touch reports whether a file of one of the packages differs, tests and documentation aside. Packages are named by
 // their folders. A file in a folder without Go code, as one that is embedded, is of the nearest package above.
 func (c *Changes) Touch(packages ...string) bool {

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,7 +21,10 @@ func main() {
 	process.EndWithParent()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx); err != nil {
+	warm := flag.Bool("warm", false, "use this machine's module cache and build cache, and try only the first command (default: both are empty)")
+	airGap := flag.Bool("air-gap", false, "as --warm, where nothing can be downloaded and, in a Debian root, no network is reached")
+	flag.Parse()
+	if err := run(ctx, *warm, *airGap); err != nil {
 		fmt.Fprintf(os.Stderr, "fresh: %v\n", err)
 		stop()
 		os.Exit(1)
@@ -28,10 +32,10 @@ func main() {
 }
 
 // run proves it of the checkout in whose root we are.
-func run(ctx context.Context) error {
+func run(ctx context.Context, warm, airGap bool) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	return proof.Run(ctx, root, os.Stdout)
+	return proof.Run(ctx, root, warm, airGap, os.Stdout)
 }

@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/scripts/manifest"
-	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/local"
@@ -104,7 +104,7 @@ func TestNoLabWithoutPodsWaitsForControllers(t *testing.T) {
 	t.Cleanup(lease.Return)
 	// Deployments wait for controllers, and the deletion of namespaces while an API server is away.
 	labs := slices.DeleteFunc(slices.Clone(have.Labs.Labs), func(lab manifest.Lab) bool { return lab.NeedsNode(lab.Stage) || lab.Aggregated })
-	for _, lab := range parts.Rows(t, labs, func(lab manifest.Lab) string { return lab.Name }) {
+	for _, lab := range longtest.First(labs) {
 		t.Run(lab.Name, func(t *testing.T) {
 			options := options(t, lab.Name, have.SolutionDir(&lab))
 			options.Start = lease.Start

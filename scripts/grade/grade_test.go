@@ -18,7 +18,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/filelock"
-	"lva.io/operators/scripts/parts"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/own"
 )
@@ -40,7 +40,7 @@ func TestSubmissions(t *testing.T) {
 		forbidden string
 		change    func(*Options)
 	}
-	for _, test := range parts.Rows(t, []row{
+	for _, test := range longtest.First([]row{
 		{
 			name: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$",
 			diagnostics: []string{"cmd/behaviour.go:3:18 undefined: watch", "cmd/behaviour.go:5:36 declared and not used: count", "cmd/behaviour.go:5:48 cannot use name"},
@@ -127,7 +127,7 @@ func TestSubmissions(t *testing.T) {
 		{name: "flags-of-2019", outcome: report.Graded, log: `(?s)^arguments \[--metrics-addr=0\] metrics at 0\nwatching`, failed: "toppings-count"},
 		{name: "no-flags", outcome: report.Graded, log: `(?s)^arguments \[\]\nwatching`, failed: "toppings-count"},
 		{name: "ignores-the-end", outcome: report.Graded, log: "watching", failed: "toppings-count"},
-	}, func(r row) string { return r.name }) {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			options := options(t, "2", lay(t, test.name))

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/process"
-	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
 )
@@ -71,18 +71,19 @@ const spareCreate = `^it allows icecreams\.demo\.lva\.io \(create\b.*\), which n
 // Each of these is compiled with modules of its year, which takes minutes where nothing is in Go's build cache.
 func TestOperatorsOfOthers(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	type row struct {
 		name string
 		test func(*testing.T)
 	}
-	for _, test := range parts.Rows(t, []row{
+	for _, test := range longtest.First([]row{
 		{"from before our time", anOperatorFromBeforeOurTime},
 		{"the Lolcow operator of 2022", theLolcowOperatorOf2022},
 		{"as people published it in 2024", anOperatorAsPeoplePublishedItIn2024},
 		{"of the published lecture", theOperatorOfThePublishedLecture},
 		{"whose missing markers are named", theMarkersThatAreMissingHelp},
 		{"a server of the library", aServerOfTheLibrary},
-	}, func(r row) string { return r.name }) {
+	}) {
 		t.Run(test.name, test.test)
 	}
 }
@@ -267,7 +268,7 @@ func TestPublishedOperators(t *testing.T) {
 		// forbidden are the markers for all that it was forbidden, and arguments what it was started with.
 		forbidden, arguments []string
 	}
-	for _, test := range parts.Rows(t, []row{
+	for _, test := range longtest.First([]row{
 		{
 			name: "website-v0.14", labs: []string{"1", "4"}, within: 30 * time.Second, outcome: report.Graded, failed: "served", observed: noIcecreams,
 			notices: []string{"^its go.mod says go 1.19: before 1.22"},
@@ -320,7 +321,7 @@ func TestPublishedOperators(t *testing.T) {
 			reason:    "^it waits to be elected as the leader, and may not use the Lease for that: add the marker below",
 			forbidden: []string{leases}, arguments: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
 		},
-	}, func(r row) string { return strings.Join(append([]string{r.name, r.main}, r.labs...), " ") }) {
+	}) {
 		for _, lab := range test.labs {
 			t.Run(strings.Join([]string{test.name, test.main, lab}, " "), func(t *testing.T) {
 				t.Parallel()

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/own"
@@ -19,6 +20,7 @@ import (
 // TestAControlPlaneIsLentAgain lends one control plane three times, and then another, since what was there before was changed.
 func TestAControlPlaneIsLentAgain(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	have, err := tools()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/stagetest"
 )
@@ -23,6 +24,7 @@ const withoutRoute = "OPERATOR_LABS_TEST_WITHOUT_ROUTE"
 
 // A laptop on a train and a container without a network have lo, and no more.
 func TestGradingNeedsNoRoute(t *testing.T) {
+	longtest.Proof(t)
 	if os.Getenv(withoutRoute) != "" {
 		gradeWithoutRoute(t)
 		return

@@ -24,7 +24,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
-	"lva.io/operators/scripts/parts"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/shared"
 )
@@ -159,17 +159,18 @@ func wantFull(t *testing.T, got *report.Report) {
 // One cluster of others has one submission after the other. Each finds what the one before it left.
 func TestAClusterOfOthers(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	e := newElsewhere(t)
 	type row struct {
 		name string
 		is   func(*testing.T)
 	}
-	for _, test := range parts.Rows(t, []row{
+	for _, test := range longtest.First([]row{
 		{"it is as it was", e.isAsItWas},
 		{"two runs take turns, and what a killed one left is removed", e.isUsedInTurns},
 		{"a submission cannot reach out", e.cannotBeReached},
 		{"what is in the way is not touched", e.keepsWhatIsInTheWay},
-	}, func(r row) string { return r.name }) {
+	}) {
 		t.Run(test.name, test.is)
 	}
 }

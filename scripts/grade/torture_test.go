@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/parts"
 	"lva.io/operators/scripts/report"
 )
 
@@ -106,7 +106,7 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 		tried              int
 		evidence, timeline string
 	}
-	for _, test := range parts.Rows(t, []row{
+	for _, test := range longtest.First([]row{
 		{
 			submission: "base", outcome: report.Graded, schedule: "no faults", expected: "^sundae has a cup and a spoon$",
 			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1,
@@ -127,7 +127,7 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 		},
 		{submission: "crashes-at-start", outcome: report.NotStarted, reason: "^it ended before it listed or watched anything at the API server"},
 		{submission: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$"},
-	}, func(r row) string { return r.submission }) {
+	}) {
 		t.Run(test.submission, func(t *testing.T) {
 			t.Parallel()
 			names := []string{test.submission}

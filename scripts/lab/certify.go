@@ -4,7 +4,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,34 +17,44 @@ import (
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/command"
+	"lva.io/operators/scripts/gate"
 	"lva.io/operators/scripts/manifest"
-	"lva.io/operators/scripts/parts"
 )
 
 func certifyCommand() *cobra.Command {
 	options := certify.Options{Out: os.Stdout}
-	var part int
+	var draw certify.Draw
 	var since string
+	var repeating bool
 	cmd := &cobra.Command{
 		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
-		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --load 20\n  lab certify --part 3 --since main~20",
+		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --load 20\n  lab certify --draw 2 --seed today --since main~20",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if since != "" && part == 0 {
-				return errors.New("--since says which mutants need not wait for their part: give --part as well, or leave it out")
+			if draw.Mutants == 0 && (since != "" || draw.Seed != "") {
+				return errors.New("--since and --seed are about mutants that are drawn: give --draw as well, or leave them out")
 			}
-			if err := parts.Check(part); err != nil {
-				return err
+			if repeating && (options.Repeat > 1 || options.Load > 0 || options.Soak > 1) {
+				return errors.New("--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load")
 			}
 			here, err := checkout.Find()
 			if err != nil {
 				return err
 			}
 			options.Checkout = here
-			draw, end, err := draw(cmd.Context(), here, part, since)
-			if err != nil {
-				return err
+			drawn := &draw
+			if draw.Mutants == 0 {
+				drawn = nil
 			}
-			defer func() { err = errors.Join(err, end()) }()
+			if since != "" {
+				var runner *command.Runner
+				if runner, err = command.NewRunner(); err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, runner.Close()) }()
+				if draw.Since, err = changes.Since(cmd.Context(), runner, here.Root, since); err != nil {
+					return err
+				}
+			}
 			var labs []*manifest.Lab
 			for _, ref := range args {
 				lab, err := here.Labs.Lab(ref)
@@ -79,13 +88,14 @@ func certifyCommand() *cobra.Command {
 				}
 				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
 				options.WithNode = clusterWithNode(here, lab)
-				mine := options
-				if place := slices.IndexFunc(here.Labs.Labs, func(l manifest.Lab) bool { return l.Name == lab.Name }); part != 0 && parts.OfPlace(place) != part {
-					mine.Soak = 1 // in the run of its own part
-				}
-				all = append(all, mine)
+				all = append(all, options)
 			}
-			return certify.Labs(cmd.Context(), all, draw)
+			if !repeating {
+				return certify.Labs(cmd.Context(), all, drawn)
+			}
+			return certify.Repeating(cmd.Context(), all, drawn, func(name, explained string) error {
+				return gate.AddFlaky(here.Root, gate.Flaky{Name: name, Output: explained})
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
@@ -93,30 +103,14 @@ func certifyCommand() *cobra.Command {
 	cmd.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
 	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
 	cmd.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
-	cmd.Flags().IntVar(&part, "part", 0, fmt.Sprintf("grade this part of the designs and mutants, 1 to %d, besides skeletons and solutions (default: all)", parts.Parts))
-	cmd.Flags().StringVar(&since, "since", "", "with --part: a commit that was certified; those that are new or changed since then are graded, and all of a lab that changed")
+	cmd.Flags().IntVar(&draw.Mutants, "draw", 0, "besides skeletons and solutions, grade so many mutants of each lab (default: all)")
+	cmd.Flags().StringVar(&draw.Seed, "seed", "", "with --draw: what decides which mutants are drawn")
+	cmd.Flags().StringVar(&since, "since", "", "with --draw: a commit that was certified. Mutants and designs that are new or different since then are graded, too")
+	cmd.Flags().IntVar(&draw.Changed, "changed", 0, "with --since: of a lab that changed, draw so many mutants")
+	cmd.Flags().IntVar(&draw.Most, "most", 0, "with --since: grade at most so many of what is new or different (default: all)")
+	cmd.Flags().BoolVar(&repeating, "forgive", false, "grade what fails again, alone, twice at most. If it passes then, name it in out/flaky.json and go on")
 	options.Soak = 1
-	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak", "grade the solutions so many times, with --part those of this part")
+	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak", "grade the solutions so many times, each time but the first with another check before all others")
 	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "run so many programs meanwhile that only compute (default: none)")
 	return cmd
-}
-
-// draw is what a part of the mutants and a commit mean: nil, if all mutants are graded. end ends what it has started.
-func draw(ctx context.Context, here *checkout.Checkout, part int, commit string) (_ *certify.Draw, end func() error, err error) {
-	end = func() error { return nil }
-	if part == 0 {
-		return nil, end, nil
-	}
-	draw := &certify.Draw{Part: part}
-	if commit == "" {
-		return draw, end, nil
-	}
-	runner, err := command.NewRunner()
-	if err != nil {
-		return nil, nil, err
-	}
-	if draw.Since, err = changes.Since(ctx, runner, here.Root, commit); err != nil {
-		return nil, nil, errors.Join(err, runner.Close())
-	}
-	return draw, runner.Close, nil
 }

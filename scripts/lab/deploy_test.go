@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -44,6 +45,7 @@ func wantDone(t *testing.T, root string, args ...string) (said string) {
 // What `make docker-build deploy` and `make undeploy` of a lab do at the playground.
 func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := withNode(t)
 	wantDone(t, root, "up")
 	// What is there, but for what comes and goes by itself.
@@ -125,6 +127,7 @@ func deployToEachNode(t *testing.T, root string) {
 // A playground that `lab run` starts has a node if the lab's operator is a Pod in grading, and then only.
 func TestAPlaygroundThatRunStartsHasANodeForALabOfPods(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := withNode(t)
 	labs := filepath.Join(root, "labs")
 	listed, err := os.ReadFile(filepath.Join(root, manifest.File))

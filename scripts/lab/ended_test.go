@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
 )
@@ -243,6 +244,7 @@ func TestReportsAreOfOneFolder(t *testing.T) {
 // A machine that stops for a while in the middle of a run costs no points: there are full marks, or no grade and the reason.
 func TestARunThatIsStoppedLosesNoPoints(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	if runtime.GOOS != "linux" {
 		t.Log("processes are found by Linux's /proc: nothing is stopped here")
 		return

@@ -6,9 +6,12 @@ package main_test
 import (
 	"strings"
 	"testing"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 func TestHelmInstallsAChartOfTheCourseInThePlayground(t *testing.T) {
+	longtest.Proof(t)
 	t.Setenv("HELM_NAMESPACE", "of-another-cluster")
 	root := withPlayground(t)
 	chart := run(t, root, "chart", "cert-manager")

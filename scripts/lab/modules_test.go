@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"lva.io/operators/clusters/gobuild"
-	"lva.io/operators/scripts/parts"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 )
 
@@ -37,7 +37,7 @@ func TestLabsAndSolutionsGetTheirModulesByThemselves(t *testing.T) {
 	t.Parallel()
 	root := complete(t)
 	commands := []string{"grade 1 --solution", "certify 1 --only solution", "torture 2 --solution --random 0"}
-	for _, args := range parts.Rows(t, commands, func(args string) string { return args }) {
+	for _, args := range longtest.First(commands) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			c, runs := command(t, root, strings.Fields(args)...)

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lva.io/operators/scripts/gate"
 )
 
 func TestDownloadsOfTestsAreCountedAndAllElseIsPassedOn(t *testing.T) {
@@ -32,25 +34,54 @@ func TestDownloadsOfTestsAreCountedAndAllElseIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestAPackageThatFailsWithoutATestIsNotForgiven(t *testing.T) {
+func TestHowTestsEnded(t *testing.T) {
 	t.Parallel()
 	const (
-		test    = `{"Action":"fail","Package":"a","Test":"TestA"}` + "\n"
+		says    = `{"Action":"output","Package":"a","Test":"TestA","Output":"it is broken\n"}` + "\n"
+		fails   = `{"Action":"fail","Package":"a","Test":"TestA"}` + "\n"
+		partly  = `{"Action":"fail","Package":"a","Test":"TestA/part"}` + "\n"
+		passes  = `{"Action":"pass","Package":"a","Test":"TestA"}` + "\n"
+		skips   = `{"Action":"skip","Package":"a","Test":"TestB"}` + "\n"
+		begins  = `{"Action":"run","Package":"a","Test":"TestC"}` + "\n"
 		pkg     = `{"Action":"fail","Package":"a"}` + "\n"
 		passing = `{"Action":"pass","Package":"a"}` + "\n"
+		left    = `{"Action":"output","Package":"b","Output":"it left a process\n"}` + "\n"
 		other   = `{"Action":"fail","Package":"b"}` + "\n"
 	)
-	for events, want := range map[string]string{
-		passing:                     "",
-		test + pkg + passing:        "",
-		pkg + passing:               "package a failed although each of its tests passed",
-		test + pkg + other:          "package b failed although each of its tests passed",
-		passing + `{"Action":"fail`: "reading what the tests have reported",
+	for _, test := range []struct {
+		name, events    string
+		passed, skipped int
+		failed, flaky   string
+	}{
+		{"all pass", passes + skips + passing, 1, 1, "", ""},
+		{"a failure", says + fails + pkg, 0, 0, "a TestA: it is broken\n", ""},
+		{"a failure of a part", says + partly + fails + pkg, 0, 0, "a TestA/part: ", ""},
+		{"passes when repeated", says + fails + pkg + passes + passing, 1, 0, "", "a TestA: it is broken\n"},
+		{"fails again", says + fails + pkg + says + fails + pkg, 0, 0, "a TestA: it is broken\nit is broken\n", ""},
+		{"ends with the program", begins + pkg, 0, 0, "a TestC: ", ""},
+		{"a package leaves something behind", passes + passing + left + other, 1, 0, "b: it left a process\n", ""},
+		{"it is content when repeated", left + other + `{"Action":"pass","Package":"b"}`, 0, 0, "b: it left a process\n", ""},
 	} {
-		err := failedWithoutTest(strings.NewReader(events))
-		if (want == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("of %s it says %v, want %q", events, err, want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ended, err := judge(strings.NewReader(test.events))
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown := func(all []gate.Flaky) (text string) {
+				for _, f := range all {
+					text += f.Name + ": " + f.Output
+				}
+				return text
+			}
+			if ended.passed != test.passed || ended.skipped != test.skipped || shown(ended.failed) != test.failed || shown(ended.flaky) != test.flaky {
+				t.Errorf("%d passed, %d were skipped, these failed: %q, and these are flaky: %q",
+					ended.passed, ended.skipped, shown(ended.failed), shown(ended.flaky))
+			}
+		})
+	}
+	if _, err := judge(strings.NewReader(passing + `{"Action":"fail`)); err == nil {
+		t.Error("half an event is no error")
 	}
 }
 

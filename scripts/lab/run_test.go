@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 // withPlayground makes a checkout with a playground without a node.
@@ -210,6 +212,7 @@ func TestAShellWithThePlayground(t *testing.T) {
 // Each step begins with what the one before it left, as it does for who plays.
 func TestOperatorsAtThePlayground(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := withPlayground(t)
 
 	// Somebody has the freezer's usual port.

@@ -28,7 +28,11 @@ var lint = Check{
 	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
 		var findings []Finding
 		err := r.eachModuleWithCode(ctx, func(m module) error {
-			err := r.golangci(ctx, m, "run", "--allow-parallel-runners", "--color=never")
+			packages, any := r.linted(m)
+			if !any {
+				return nil
+			}
+			err := r.golangci(ctx, m, append([]string{"run", "--allow-parallel-runners", "--color=never"}, packages...)...)
 			output, failed := command.Output(err)
 			if failed {
 				findings = append(findings, Finding{Where: m.dir, Message: "golangci-lint found", Detail: output})
@@ -57,6 +61,17 @@ var lint = Check{
 			})
 		})
 	},
+}
+
+// linted are the packages of a module that are linted; none of them stands for all. any is false if there are none.
+func (r *Repository) linted(m module) (packages []string, any bool) {
+	if r.since == nil || r.since.Any(func(name string) bool { return name == ".golangci.yml" || name == m.dir+"/go.mod" }) {
+		return nil, true
+	}
+	for _, folder := range r.since.Packages(m.dir) {
+		packages = append(packages, "."+strings.TrimPrefix(folder, m.dir))
+	}
+	return packages, len(packages) > 0
 }
 
 func (r *Repository) golangci(ctx context.Context, m module, args ...string) error {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/mod/modfile"
 
+	"lva.io/operators/scripts/changes"
 	"lva.io/operators/scripts/clientgen"
 	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/skeleton"
@@ -34,6 +35,7 @@ type Repository struct {
 	controllerGen string
 	golangciLint  string
 	clients       clientgen.Generator
+	since         *changes.Changes
 }
 
 // module is a Go module of the repository.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/changes"
 	"lva.io/operators/scripts/clientgen"
 	"lva.io/operators/scripts/command"
 )
@@ -50,6 +51,10 @@ type Options struct {
 	Clients       clientgen.Generator
 	// Only has the names of the checks to run. Default: all.
 	Only []string
+	// Short leaves out what belongs to the proof: the check of types for macOS.
+	Short bool
+	// Since limits the linter to the packages that differ from a commit, unless its configuration differs. Nil: all.
+	Since *changes.Changes
 	// Extra are the checks of others. They run before those that take long.
 	Extra []Check
 	// Out shows what is found, and how far it is.
@@ -155,6 +160,9 @@ func (o Options) needs(check Check) bool {
 
 func chosen(options Options) ([]Check, error) {
 	all := Checks(options.Extra...)
+	if options.Short {
+		all = slices.DeleteFunc(all, func(c Check) bool { return c.Name == macOS.Name })
+	}
 	if len(options.Only) == 0 {
 		return all, nil
 	}
@@ -196,7 +204,7 @@ func watched(options Options, what string, do func(*Repository) (ok bool, err er
 	bar := progress.Start(options.Out, what)
 	ok, err := do(&Repository{
 		Root: options.Root, Runner: runner, Progress: bar.Set,
-		controllerGen: options.ControllerGen, golangciLint: options.GolangCILint, clients: options.Clients,
+		controllerGen: options.ControllerGen, golangciLint: options.GolangCILint, clients: options.Clients, since: options.Since,
 	})
 	if ok && err == nil {
 		bar.Done()

@@ -43,6 +43,8 @@ type machine struct {
 	what  string
 	// root says that it has a root of its own.
 	root bool
+	// warm says that its caches are this machine's.
+	warm bool
 	// home is its user's home, and temporary the folder for temporary files, both as seen from this machine. temporary is
 	// empty where others use it, too.
 	home, temporary string
@@ -57,29 +59,48 @@ type machine struct {
 
 func (m *machine) String() string { return m.what }
 
-// host is what of this machine is used: Go and its build cache.
-type host struct{ goroot, gocache string }
+// host is what of this machine is used: Go, and with warm its caches.
+type host struct {
+	goroot, gocache, gomodcache string
+	warm                        bool
+	// airGap says that the machine has no network and no module proxy.
+	airGap bool
+}
+
+func (h host) caches() string {
+	if h.airGap {
+		return "no module proxy, and the module cache and the build cache of this machine"
+	}
+	if h.warm {
+		return "and uses the module cache and the build cache of this machine"
+	}
+	return "an empty module cache and an empty build cache"
+}
+
+// more are variables that the machine has besides those that it has anyway.
+func (h host) more() []string {
+	if h.airGap {
+		return []string{"GOPROXY=off"}
+	}
+	return nil
+}
 
 func lookAround(ctx context.Context) (host, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return host{}, gobuild.ErrNoGo
 	}
-	command := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOCACHE")
+	command := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOCACHE", "GOMODCACHE")
 	command.Env = gobuild.Environment()
 	out, err := command.Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if err != nil || len(lines) != 2 {
-		return host{}, fmt.Errorf("asking Go where its build cache is: %w: %q", err, out)
+	if err != nil || len(lines) != 3 {
+		return host{}, fmt.Errorf("asking Go where its caches are: %w: %q", err, out)
 	}
-	return host{goroot: lines[0], gocache: lines[1]}, os.MkdirAll(lines[1], 0o755)
+	return host{goroot: lines[0], gocache: lines[1], gomodcache: lines[2]}, errors.Join(os.MkdirAll(lines[1], 0o755), os.MkdirAll(lines[2], 0o755))
 }
 
 // newMachine makes a Debian root where that is possible, and otherwise what comes nearest to it. modules is its module cache.
-func newMachine(ctx context.Context, scope *process.Scope, modules string) (*machine, error) {
-	h, err := lookAround(ctx)
-	if err != nil {
-		return nil, err
-	}
+func newMachine(ctx context.Context, scope *process.Scope, h host, modules string) (*machine, error) {
 	m, err := debianRoot(ctx, scope, h, modules)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -96,7 +117,11 @@ func variablesOf(home, goroot string, more ...string) []string {
 	for _, variable := range gobuild.Environment() {
 		name, value, _ := strings.Cut(variable, "=")
 		switch strings.ToUpper(name) {
-		case "GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE",
+		case "GOPROXY":
+			if value != "" && !slices.Contains(more, "GOPROXY=off") {
+				variables = append(variables, variable)
+			}
+		case "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE",
 			"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR":
 			if value != "" {
 				variables = append(variables, variable)
@@ -134,9 +159,8 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 	}
 	m := &machine{
 		scope: scope, root: true, home: filepath.Join(scope.Dir, "home"), temporary: filepath.Join(scope.Dir, "tmp"),
-		program: program, environment: []string{}, variables: variablesOf(homeInRoot, h.goroot), close: func() error { return nil },
-		what: "a Debian root (" + suite + ") with Go, make, git and ca-certificates, whose user has no rights, an empty home and an empty " +
-			"module cache; Go and its build cache are this machine's",
+		program: program, environment: []string{}, variables: variablesOf(homeInRoot, h.goroot, h.more()...), close: func() error { return nil },
+		warm: h.warm, what: "a Debian root (" + suite + ") with this machine's Go, make, git and ca-certificates, whose user has no rights and an empty home, " + h.caches(),
 	}
 	if err := errors.Join(os.Mkdir(m.home, 0o755), os.Mkdir(m.temporary, 0o755)); err != nil {
 		return nil, err
@@ -157,8 +181,13 @@ func (m *machine) sandbox(h host, root, modules string) []string {
 		"--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", "fresh",
 		"--die-with-parent", "--new-session", "--clearenv",
 		"--bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--bind", m.temporary, "/tmp",
-		"--bind", m.home, homeInRoot, "--bind", modules, homeInRoot + "/go/pkg/mod", "--bind", h.gocache, homeInRoot + "/.cache/go-build",
-		"--ro-bind", h.goroot, h.goroot,
+		"--bind", m.home, homeInRoot, "--bind", modules, homeInRoot + "/go/pkg/mod", "--ro-bind", h.goroot, h.goroot,
+	}
+	if h.warm {
+		arguments = append(arguments, "--bind", h.gocache, homeInRoot+"/.cache/go-build")
+	}
+	if h.airGap {
+		arguments = append(arguments, "--unshare-net") // bwrap brings the loopback device up
 	}
 	// Without these nothing can be downloaded.
 	readOnly := []string{"/etc/resolv.conf", "/etc/hosts", certificates}
@@ -231,11 +260,14 @@ func install(ctx context.Context, scope *process.Scope, root string) error {
 // withoutRoot is this machine, as an ordinary user with an empty home: programs that are installed can be found, and others
 // use the folder for temporary files.
 func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*machine, error) {
-	m := &machine{scope: scope, home: filepath.Join(scope.Dir, "home"), program: "/bin/sh", close: func() error { return nil }}
-	m.what = fmt.Sprintf("this one, for an ordinary user with an empty home and an empty module cache. It is no Debian root (%v), so a program that is missing "+
-		"elsewhere may be found here", reason)
-	more := []string{"GOMODCACHE=" + modules}
-	if os.Geteuid() == 0 {
+	m := &machine{scope: scope, warm: h.warm, home: filepath.Join(scope.Dir, "home"), program: "/bin/sh", close: func() error { return nil }}
+	m.what = fmt.Sprintf("this one, for a user who has an empty home, %s. It is no Debian root (%v), so a program that is missing "+
+		"elsewhere may be found here", h.caches(), reason)
+	more := append(h.more(), "GOMODCACHE="+modules)
+	switch {
+	case h.warm: // Nobody else may use these caches, so the user is ours, root or not.
+		more = append(more, "GOCACHE="+h.gocache)
+	case os.Geteuid() == 0:
 		// The folder of a run can be entered by nobody else.
 		folder, err := os.MkdirTemp("", "operator-labs-fresh-")
 		if err != nil {
@@ -250,8 +282,6 @@ func withoutRoot(scope *process.Scope, h host, modules string, reason error) (*m
 		if err := os.Chmod(folder, 0o711); err != nil {
 			return nil, errors.Join(err, m.close())
 		}
-	} else {
-		more = append(more, "GOCACHE="+h.gocache)
 	}
 	if err := os.Mkdir(m.home, 0o755); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -268,7 +298,7 @@ func (m *machine) clone(ctx context.Context, root, modules string) error {
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("cloning what is committed in %s: %w: %s", root, err, bytes.TrimSpace(out))
 	}
-	if m.root || os.Geteuid() != 0 {
+	if m.root || m.warm || os.Geteuid() != 0 {
 		return nil
 	}
 	for _, folder := range []string{m.home, modules} {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package gate
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// step is one that runs a script.
+func step(name, script string) Step { return Step{Name: name, Args: []string{"-c", script}} }
+
+func try(t *testing.T, root string, options Options) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	options.Root, options.Program, options.Out = root, "/bin/sh", &out
+	err := Run(t.Context(), options)
+	return out.String(), err
+}
+
+func TestAGateThatPasses(t *testing.T) {
+	t.Parallel()
+	out, err := try(t, t.TempDir(), Options{
+		Steps: []Step{step("first", "echo one"), step("second", "pwd")},
+		Notes: func(context.Context) ([]string, error) { return []string{"The proof is old."}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"The machine: ", " cores, ", "=== first\none\n", "| second ", "The proof is old.\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// The end of a log is what people see: it has the step and its last 40 lines, and no later step ran.
+func TestAGateThatFailsSaysWhyAtItsEnd(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	out, err := try(t, root, Options{Steps: []Step{
+		step("good", "true"), step("bad", "seq 100; echo broken >&2; exit 3"), step("later", "touch later"),
+	}})
+	if err == nil || !strings.Contains(err.Error(), `the step "bad" failed: exit status 3`) {
+		t.Errorf("the error is %v", err)
+	}
+	_, end, found := strings.Cut(out, `The gate failed at the step "bad"`)
+	if !found || !strings.HasSuffix(end, "\n99\n100\nbroken\n\n") || strings.Count(end, "\n") != tailLines+3 {
+		t.Errorf("its last lines are %q", end)
+	}
+	if _, err := os.Stat(filepath.Join(root, "later")); err == nil {
+		t.Error("a step ran after the failure")
+	}
+}
+
+func TestALateGateLeavesOutWhatIsDrawn(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	drawn := step("drawn mutants", "touch ran")
+	drawn.Drawn = true
+	out, err := try(t, root, Options{Began: time.Now().Add(-late - time.Second), Steps: []Step{drawn, step("whole", "true")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "ran")); err == nil || !strings.Contains(out, "LEFT OUT: drawn mutants, ") {
+		t.Errorf("it ran, or is not named:\n%s", out)
+	}
+}
+
+func TestFlakyTestsAreNamedAndFewAreTolerated(t *testing.T) {
+	t.Parallel()
+	for n, want := range []string{"", "", "", "", "4 tests and grades are flaky, and the gate tolerates 3"} {
+		root := t.TempDir()
+		// Those of an earlier gate do not count.
+		if err := AddFlaky(root, make([]Flaky, 9)...); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"name": "TestNumber%d", "output": "it was late"}`, i))
+		}
+		out, err := try(t, root, Options{Steps: []Step{step("tests", "mkdir -p out && echo '["+strings.Join(all, ",")+"]' >out/flaky.json")}})
+		if got := fmt.Sprint(err); want != "" && got != want || want == "" && err != nil {
+			t.Errorf("with %d flaky tests the error is %v, want %q", n, err, want)
+		}
+		if strings.Count(out, "FLAKY: TestNumber") != n {
+			t.Errorf("with %d flaky tests it says\n%s", n, out)
+		}
+	}
+}
