@@ -119,6 +119,21 @@ func (h history) restarting() bool {
 	return killed
 }
 
+// starting reports whether the operator was started, and has asked the API server for nothing since: on a busy machine
+// its process begins late. It may have asked for a Lease, or written an Event of that.
+func starting(entries []faults.Entry) bool {
+	starting := false
+	for _, e := range entries {
+		switch {
+		case e.Service == faults.Operator:
+			starting = e.Verb == "started"
+		case e.Service == faults.API && e.Resource != "leases" && e.Resource != "events":
+			starting = false
+		}
+	}
+	return starting
+}
+
 // passes reports whether a request failed in a way that may be different next time: a conflict, no answer, a failure of the service.
 func (m moment) passes() bool {
 	switch {

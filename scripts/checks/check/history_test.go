@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/faults"
 )
 
@@ -104,6 +105,30 @@ func TestSetback(t *testing.T) {
 	}
 }
 
+func TestStarting(t *testing.T) {
+	t.Parallel()
+	note := func(verb string) faults.Entry { return faults.Entry{Service: faults.Operator, Verb: verb} }
+	request := func(verb, resource string) faults.Entry {
+		return faults.Entry{Service: faults.API, Verb: verb, Resource: resource}
+	}
+	for _, test := range []struct {
+		name    string
+		entries []faults.Entry
+		want    bool
+	}{
+		{"one of whom nothing is known", nil, false},
+		{"one who was started", []faults.Entry{note("started")}, true},
+		{"one who lists", []faults.Entry{note("started"), request("list", "icecreams")}, false},
+		{"one who waits for its Lease", []faults.Entry{note("started"), request("update", "leases"), request("create", "events")}, true},
+		{"one who was started again", []faults.Entry{note("started"), request("watch", "icecreams"), note("stopped"), note("started")}, true},
+		{"one who is stopped", []faults.Entry{note("started"), note("stopped")}, false},
+	} {
+		if got := starting(test.entries); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
+	}
+}
+
 func TestRestarting(t *testing.T) {
 	t.Parallel()
 	fault := func(kind faults.Kind) moment {
@@ -125,6 +150,25 @@ func TestRestarting(t *testing.T) {
 	} {
 		if got := test.history.restarting(); got != test.want {
 			t.Errorf("%s: %t", test.name, got)
+		}
+	}
+}
+
+func TestEventsOfOthersDoNotCount(t *testing.T) {
+	t.Parallel()
+	counts := NoEventOfOthers("sundae", "split")
+	for _, test := range []struct {
+		resource, name string
+		want           bool
+	}{
+		{"events", "sundae.18ec6f809d988d67", true},
+		{"events", "split.18ec6f809d988d67", true},
+		{"events", "sundae-2.18ec6f809d988d67", false},
+		{"events", "", true},
+		{"icecreams", "sundae-2", true},
+	} {
+		if got := counts(audit.Event{Resource: test.resource, Name: test.name}); got != test.want {
+			t.Errorf("a write of %s %q counts: %t", test.resource, test.name, got)
 		}
 	}
 }

@@ -22,6 +22,9 @@ const (
 	setbackLimit = 60 * time.Second
 	// unbegunPatience is for everything that a check of a step waits for of which the submission has nothing.
 	unbegunPatience = 3 * time.Second
+	// startPatience is how long an operator may take from its start to its first request: as long as the grader waits
+	// for the first start.
+	startPatience = 20 * time.Second
 	// lookAgain is how often the operator's history is read while nothing seems to happen.
 	lookAgain = 250 * time.Millisecond
 )
@@ -61,7 +64,8 @@ func (w *Wait) Over(ctx context.Context) (why string) {
 		return "and the grader does not say what the operator does: " + err.Error()
 	}
 	history := w.check.history(entries)
-	if history.restarting() && now.Sub(w.began) < setbackLimit {
+	waited := now.Sub(w.began)
+	if history.restarting() && waited < setbackLimit || starting(entries) && waited < startPatience {
 		return ""
 	}
 	patience := max(w.patience, min(slowFactor*w.check.slowness(history), slowLimit))
