@@ -111,6 +111,7 @@ func owner() types.Feature {
 	return features.New("a Lolcow is the controller of its children").
 		Assess("by their owner references", check.Assess(assess(func(v visit) {
 			c := v.penned()
+			v.Settle(v.ctx, v.t) // an operator may write the owner references after the rest
 			deployment, _ := v.herd.deployment(c)
 			service, _ := v.herd.service(c)
 			for _, child := range []struct {
@@ -272,13 +273,12 @@ func deletedChild() types.Feature {
 }
 
 // forbidden waits until the Deployment of a cow tells that a quota lets no Pod run: then nothing more changes in it.
+// Kubernetes' own controllers write that, and not the operator.
 func (v visit) forbidden(c *cow) {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" tells of the quota", statusPatience, v.herd.Changed, func() (string, bool) {
+	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" tells of the quota", podPatience, v.herd.Changed, func() (string, bool) {
 		deployment, wrong := v.herd.deployment(c)
-		return "it does not", wrong != "" || slices.ContainsFunc(deployment.Status.Conditions, func(is appsv1.DeploymentCondition) bool {
-			return is.Type == appsv1.DeploymentReplicaFailure && is.Status == corev1.ConditionTrue
-		})
+		return "it does not", wrong != "" || workload.Forbidden(&deployment)
 	})
 }
 

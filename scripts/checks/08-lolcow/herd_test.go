@@ -275,6 +275,21 @@ func (v visit) shows(c *cow) {
 	})
 }
 
+// open waits until somebody answers at a port. On a busy machine a single question may have no answer in time.
+func (v visit) open(c *cow) {
+	v.t.Helper()
+	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
+		listens, why, err := v.herd.Listens(v.ctx, c.port)
+		v.OK(v.t, "asking whether the port is open", err)
+		if listens {
+			return
+		}
+		if over := wait.Over(v.ctx); over != "" {
+			v.Fail(v.t, fmt.Sprintf("node port %d of %s is open", c.port, c.Name), fmt.Sprintf("%s (%s)", why, over))
+		}
+	}
+}
+
 // closed waits until nobody answers at a port.
 func (v visit) closed(port int32) {
 	v.t.Helper()

@@ -222,7 +222,8 @@ func (v visit) occupy() *occupation {
 		return v.herd.taken
 	}
 	o := &occupation{cow: v.herd.draw(corner)}
-	// The event recorder writes in the background: on a busy machine an Event comes after the condition that tells the same.
+	// The event recorder writes in the background: on a busy machine an Event comes after the condition that tells the
+	// same.
 	look := func(ctx context.Context, x *workload.Occupation) (told bool, err error) {
 		o.writes = len(v.Audit.Since(x.Since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 			return e.Resource == "events" && e.Namespace == o.cow.Namespace && strings.HasPrefix(e.Name, o.cow.Name+".") && e.Code < http.StatusMultipleChoices

@@ -35,8 +35,9 @@ const (
 	occupiedLimit = 15 * time.Second
 	// occupiedPoll is how often it is looked whether the time is over.
 	occupiedPoll = 100 * time.Millisecond
-	// lookLimit is for how long the port stays taken for a look that waits, after the operator has reported that it is taken. An event
-	// recorder that met an error writes its Event up to 10 s later (k8s.io/client-go/tools/events, sleepDuration).
+	// lookLimit is for how long the port stays taken for a look that waits, after the operator has reported that it is
+	// taken. An event recorder that met an error writes its Event up to 10 s later (k8s.io/client-go/tools/events,
+	// sleepDuration).
 	lookLimit = 15 * time.Second
 )
 
@@ -68,12 +69,12 @@ type Occupation struct {
 	cancel     context.CancelFunc
 }
 
-// Look looks at what else the operator tells while the port is taken, and reports whether all of that has come: what it writes beside the
-// conditions may come later than they do. It may not use what ends a check.
+// Look looks at what else the operator tells while the port is taken, and reports whether all of that has come: what it
+// writes beside the conditions may come later than they do. It may not use what ends a check.
 type Look func(context.Context, *Occupation) (all bool, err error)
 
-// Occupy makes an owner whose node port is taken. Reported are the conditions by which its operator tells of it. Look may be nil. The port
-// is given back after a look that has seen all, or lookLimit after the operator has reported.
+// Occupy makes an owner whose node port is taken. Reported are the conditions by which its operator tells of it. Look
+// may be nil. The port is given back after a look that has seen all, or lookLimit after the operator has reported.
 func (o *Owners) Occupy(
 	ctx context.Context, suite *check.Suite, owner *unstructured.Unstructured, port int32, reported []Wanted, look Look,
 ) (*Occupation, error) {

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,14 @@ func WrongService(s *corev1.Service, nodePort int32, template *corev1.PodTemplat
 			labels.Set(s.Spec.Selector), labels.Set(template.Labels))
 	}
 	return ""
+}
+
+// Forbidden reports whether a Deployment tells that none of its Pods is let in: where a quota forbids Pods, nothing
+// more changes in it then.
+func Forbidden(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(is appsv1.DeploymentCondition) bool {
+		return is.Type == appsv1.DeploymentReplicaFailure && is.Status == corev1.ConditionTrue
+	})
 }
 
 // Overlap says which selector of an owner's children matches the Pods of another one's Deployment; empty: none.
