@@ -163,24 +163,17 @@ func mode() types.Feature {
 		Assess("whoever made it", check.Assess(assess(func(v *visit) {
 			v.add("ada")
 			v.holds("an AuthorizedKey was created")
-			v.hasMode("the controller made the file")
+			v.hasMode("the controller made the file", filePatience)
 			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o600))
 			grace := v.add("grace")
 			v.holds("an AuthorizedKey was created")
-			v.hasMode("somebody made the file with mode 0600, and the controller has written it since")
+			v.hasMode("somebody made the file with mode 0600, and the controller has written it since", filePatience)
 			for n, i := range v.random.Perm(len(modeBits)) {
 				wrong := fileMode ^ modeBits[i]
 				v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), wrong))
 				// A reason to look at the file, in which nothing but its mode is wrong.
 				v.set(grace, fmt.Sprintf("%s grace@laptop-%d", v.keys[grace], n))
-				why := fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong)
-				v.EventuallyWithin(v.ctx, v.t, why+": its mode is 0644 (-rw-r--r--)", filePatience, v.node.Changed, func() (string, bool) {
-					info, err := os.Lstat(v.node.path())
-					if err != nil {
-						return err.Error(), false
-					}
-					return "it is " + info.Mode().String(), info.Mode() == fileMode
-				})
+				v.hasMode(fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong), filePatience)
 			}
 			v.holds("only the comment of a key has changed, and the mode of the file")
 		}))).Feature()
@@ -194,11 +187,17 @@ var modeBits = []fs.FileMode{0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o
 // may write.
 const fileMode fs.FileMode = 0o644
 
-func (v *visit) hasMode(why string) {
+// hasMode waits until the file has its mode. A controller may set it after the file has its name: only the lines have
+// come by then.
+func (v *visit) hasMode(why string, patience time.Duration) {
 	v.t.Helper()
-	if mode := v.stat().Mode(); mode != fileMode {
-		v.Fail(v.t, why+": its mode is 0644 (-rw-r--r--)", "it is "+mode.String())
-	}
+	v.EventuallyWithin(v.ctx, v.t, why+": its mode is 0644 (-rw-r--r--)", patience, v.node.Changed, func() (string, bool) {
+		info, err := os.Lstat(v.node.path())
+		if err != nil {
+			return err.Error(), false
+		}
+		return "it is " + info.Mode().String(), info.Mode() == fileMode
+	})
 }
 
 // atomic looks at a change from three sides: through a descriptor of the file as it was, by what happens to its name, and at what is left over.
