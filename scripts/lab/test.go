@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/gate"
+	"lva.io/operators/scripts/proof"
 )
 
 // What the gate draws: mutants of each lab, of a lab that changed, and at most so many that are new or different.
@@ -40,23 +42,34 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			seed, base, err := commits(cmd.Context(), here.Root)
+			head, passed, err := commits(cmd.Context(), here.Root)
 			if err != nil {
 				return err
 			}
 			if since == "" {
-				since = base
+				since = passed
 			}
-			return gate.Run(cmd.Context(), gate.Options{
-				Root: here.Root, Program: program, Steps: gateSteps(seed, since), Out: os.Stdout,
-			})
+			if err := gate.Run(cmd.Context(), gate.Options{
+				Root: here.Root, Program: program, Steps: gateSteps(strings.TrimSuffix(head, uncommitted), since), Out: os.Stdout,
+				Notes: func(ctx context.Context) ([]string, error) {
+					stale, err := proof.Stale(ctx, here)
+					if err != nil || len(stale) == 0 {
+						return nil, err
+					}
+					return []string{"Not proven with their inputs as they are now (make prove): " + strings.Join(stale, ", ") + "."}, nil
+				},
+			}); err != nil || strings.HasSuffix(head, uncommitted) {
+				return err
+			}
+			return gate.SetPassed(head)
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "", "a commit that was certified: mutants that are new or different since then are graded (default: the commit before)")
+	cmd.Flags().StringVar(&since, "since", "", "a commit that passed: slow checks look only at what can have changed since then, and new or different mutants "+
+		"are graded (default: the commit that passed last on this machine)")
 	return cmd
 }
 
-// gateSteps are the steps, cheapest first. seed draws the mutants; since is empty where there is no earlier commit.
+// gateSteps are the steps, cheapest first. seed draws the mutants; since is empty where no commit is known that passed.
 func gateSteps(seed, since string) []gate.Step {
 	verify := []string{"verify", "--short"}
 	certify := []string{"certify", "--parallel", "5", "--forgive"}
@@ -74,20 +87,26 @@ func gateSteps(seed, since string) []gate.Step {
 	}
 }
 
-// commits are the commit of the checkout at root, and the one before it. It is empty in a clone that has only one.
-func commits(ctx context.Context, root string) (head, before string, err error) {
+// uncommitted is the end of the name of a commit whose checkout has uncommitted changes.
+const uncommitted = "-dirty"
+
+// commits are the commit of the checkout at root, and the one before it that passed the gate on this machine, or nothing.
+func commits(ctx context.Context, root string) (head, passed string, err error) {
 	runner, err := command.NewRunner()
 	if err != nil {
 		return "", "", err
 	}
 	defer runner.Close()
-	out, err := runner.Run(ctx, root, nil, "git", "log", "-2", "--format=%H")
+	head, err = runner.Run(ctx, root, nil, "git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty="+uncommitted)
 	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("asking git for the commit, which draws the mutants: %w", err)
 	}
-	both := strings.Fields(out)
-	if len(both) > 1 {
-		before = both[1]
+	if passed, err = gate.Passed(); err != nil || passed == "" {
+		return strings.TrimSpace(head), "", err
 	}
-	return both[0], before, nil
+	// Another clone may have passed with a commit that this one does not have.
+	if _, err := runner.Run(ctx, root, nil, "git", "merge-base", "--is-ancestor", passed, "HEAD"); err != nil {
+		passed = ""
+	}
+	return strings.TrimSpace(head), passed, nil
 }

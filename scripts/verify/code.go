@@ -65,7 +65,7 @@ var lint = Check{
 
 // linted are the packages of a module that are linted; none of them stands for all. any is false if there are none.
 func (r *Repository) linted(m module) (packages []string, any bool) {
-	if r.since == nil || r.since.Any(func(name string) bool { return name == ".golangci.yml" || name == m.dir+"/go.mod" }) {
+	if r.differs(".golangci.yml", m.dir+"/go.mod") {
 		return nil, true
 	}
 	for _, folder := range r.since.Packages(m.dir) {

@@ -53,7 +53,8 @@ type Options struct {
 	Only []string
 	// Short leaves out what belongs to the proof: the check of types for macOS.
 	Short bool
-	// Since limits the linter to the packages that differ from a commit, unless its configuration differs. Nil: all.
+	// Since is what differs from a commit for which all checks passed. The slow ones look only at what can have changed since
+	// then: packages, modules, and labs with their solutions. Nil: at everything.
 	Since *changes.Changes
 	// Extra are the checks of others. They run before those that take long.
 	Extra []Check
