@@ -5,7 +5,6 @@ package workspace_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,14 +16,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 
+	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/existing"
 )
 
 // down is the name of a webhook that does not answer. The API server's error has it.
 const down = "notary.team.example.com"
 
-// downLook is how often the API server is asked for something of which no watch tells.
-const downLook = 10 * time.Millisecond
+const (
+	// downLook is how often the API server is asked for something of which no watch tells.
+	downLook = 10 * time.Millisecond
+	// downTimeout is how long the API server may take to ask a new webhook. The operator has no part in that.
+	downTimeout = 20 * time.Second
+)
 
 // notesFail lets the API server fail when a Workspace is written, since it asks a webhook that is down. Both an object that needs a Workspace,
 // and one that is being deleted, must say so in their status. An operator that leaves the Workspace to the garbage collector does not notice at
@@ -84,14 +88,21 @@ func (v visit) webhookDown() (isUp func()) {
 	probe := &unstructured.Unstructured{}
 	probe.SetGroupVersionKind(workspaces.GroupVersion().WithKind("Workspace"))
 	probe.SetName("probe")
-	for wait := v.NewWait(patience, 2*patience); ; v.Pause(v.ctx, v.t, downLook) {
-		_, err := v.notes.Create(v.ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if apierrors.IsInternalError(err) {
-			return isUp
+	ctx, cancel := context.WithTimeoutCause(v.ctx, downTimeout, fmt.Errorf("it does not after %s", downTimeout))
+	defer cancel()
+	err = await.Until(ctx, downLook, "the API server to ask a webhook that is down", func(ctx context.Context) (string, error) {
+		_, err := v.notes.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case err == nil:
+			return "it accepts Workspaces", nil
+		case apierrors.IsInternalError(err):
+			return "", nil
 		}
-		if why := wait.Over(v.ctx); err != nil || why != "" {
-			isUp()
-			v.OK(v.t, "waiting until the API server asks a webhook", errors.Join(err, errors.New(why)))
-		}
+		return "", fmt.Errorf("asking whether Workspaces are accepted: %w", err)
+	})
+	if err != nil {
+		isUp()
+		v.OK(v.t, "registering a webhook that is down", err)
 	}
+	return isUp
 }
