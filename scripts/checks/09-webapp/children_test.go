@@ -239,6 +239,7 @@ func owner() frameworktypes.Feature {
 	return features.New("a WebApp is the controller of its children").
 		Assess("by their owner references", check.Assess(assess(func(v visit) {
 			a := v.planned()
+			v.Settle(v.ctx, v.t) // an operator may write the owner references after the rest
 			deployment, _ := v.town.deployment(a)
 			service, _ := v.town.service(a)
 			for _, child := range []struct {

@@ -151,7 +151,7 @@ func (v visit) foreignDeployment(a *app, replicas int32, whose string) *foreign 
 	}, metav1.CreateOptions{})
 	v.OK(v.t, "making a Deployment by hand", err)
 	f := &foreign{kind: "Deployment", whose: whose, of: a}
-	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+a.Name, statusPatience, v.town.Changed, func() (string, bool) {
+	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+a.Name, podPatience, v.town.Changed, func() (string, bool) {
 		is, there := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, a.NamespacedName)
 		f.is, f.spec = &is, is.Spec
 		return fmt.Sprintf("it has %d of %d Pods", is.Status.Replicas, replicas), there && is.Status.ObservedGeneration == is.Generation && is.Status.Replicas == replicas

@@ -70,7 +70,7 @@ func scale() frameworktypes.Feature {
 					v.scaleTo(a, replicas)
 				}
 				v.asSpecified(a)
-				v.eventually(statusPatience, fmt.Sprintf("%s is scaled to %d, and then its scale has status.replicas: %d", a.Name, replicas, replicas), func() string {
+				v.eventually(podPatience, fmt.Sprintf("%s is scaled to %d, and then its scale has status.replicas: %d", a.Name, replicas, replicas), func() string {
 					if is := v.scaleOf(a); is.Status.Replicas != replicas || is.Spec.Replicas != replicas {
 						return fmt.Sprintf("it has spec.replicas: %d and status.replicas: %d", is.Spec.Replicas, is.Status.Replicas)
 					}
@@ -101,7 +101,7 @@ func selector() frameworktypes.Feature {
 			for _, one := range []*app{a, b} {
 				deployment, _ := v.town.deployment(one)
 				expected := fmt.Sprintf("the scale of %s has in status.selector what selects its %s, and no others", one.Name, workload.Counted(int(one.replicas), "Pod"))
-				v.eventually(statusPatience, expected, func() string {
+				v.eventually(podPatience, expected, func() string {
 					is := v.scaleOf(one)
 					selector, err := labels.Parse(is.Status.Selector)
 					switch {
@@ -177,7 +177,7 @@ func available() frameworktypes.Feature {
 			v.conditions(a, "none of 2 Pods is ready", isNot, fine)
 			pods := v.pods(a, 2)
 			v.getReady(pods[0])
-			v.eventually(statusPatience, "the Deployment has one Pod that is ready", func() string {
+			v.eventually(podPatience, "the Deployment has one Pod that is ready", func() string {
 				if d, _ := v.town.deployment(a); d.Status.ReadyReplicas != 1 {
 					return fmt.Sprintf("it has %d", d.Status.ReadyReplicas)
 				}
@@ -186,7 +186,7 @@ func available() frameworktypes.Feature {
 			v.Settle(v.ctx, v.t)
 			v.conditions(a, "one of 2 Pods is ready", isNot)
 			v.getReady(pods[1])
-			v.conditions(a, "both Pods are ready", isAvailable, fine)
+			v.conditionsWithin(a, "both Pods are ready", podPatience, isAvailable, fine)
 
 			film := v.shoot(a)
 			defer film.stop()
@@ -201,7 +201,7 @@ func available() frameworktypes.Feature {
 			}
 			v.halfRolledOut(a, film)
 			v.rollOut(a)
-			v.conditions(a, "both Pods run the new image and are ready", isAvailable, fine)
+			v.conditionsWithin(a, "both Pods run the new image and are ready", podPatience, isAvailable, fine)
 			v.setReplicas(a, 0)
 			v.asSpecified(a)
 			isAvailable.Reason = "ScaledToZero"
@@ -212,7 +212,7 @@ func available() frameworktypes.Feature {
 // pods waits until a WebApp has as many Pods.
 func (v visit) pods(a *app, want int) []corev1.Pod {
 	v.t.Helper()
-	for wait := v.NewWait(statusPatience, 2*statusPatience); ; v.Pause(v.ctx, v.t, waitFor) {
+	for wait := v.NewWait(podPatience, 2*podPatience); ; v.Pause(v.ctx, v.t, waitFor) {
 		deployment, _ := v.town.deployment(a)
 		pods := v.podsOf(&deployment)
 		if len(pods) == want {
@@ -224,15 +224,33 @@ func (v visit) pods(a *app, want int) []corev1.Pod {
 	}
 }
 
+// podsInRollout waits until a WebApp has a Pod of its present image, and returns all of its Pods. On a busy machine the
+// first one comes long after the Deployment has the image.
+func (v visit) podsInRollout(a *app) []corev1.Pod {
+	v.t.Helper()
+	isNew := func(pod corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Image == a.image })
+	}
+	for wait := v.NewWait(podPatience, 2*podPatience); ; v.Pause(v.ctx, v.t, waitFor) {
+		deployment, _ := v.town.deployment(a)
+		pods := v.podsOf(&deployment)
+		if slices.ContainsFunc(pods, isNew) {
+			return pods
+		}
+		if why := wait.Over(v.ctx); why != "" {
+			v.Fail(v.t, fmt.Sprintf("%s has a Pod of its new image", a.Name), fmt.Sprintf("it has none (%s)", why))
+		}
+	}
+}
+
 // halfRolledOut lets the new Pods that there are be ready. Unless the Deployment replaces all at once, it then makes more
 // of them, and keeps Pods of before until these are ready, too: as many Pods are ready as asked for, and not all of them
 // run the new image.
 func (v visit) halfRolledOut(a *app, film *film) {
 	v.t.Helper()
-	deployment, _ := v.town.deployment(a)
-	v.getReady(v.podsOf(&deployment)...)
+	v.getReady(v.podsInRollout(a)...)
 	expected := fmt.Sprintf("the Deployment of %s has %s of the new image", a.Name, workload.Counted(int(a.replicas), "Pod"))
-	v.eventually(statusPatience, expected, func() string {
+	v.eventually(podPatience, expected, func() string {
 		deployment, wrong := v.town.deployment(a)
 		is := deployment.Status
 		if wrong == "" && (is.ObservedGeneration < deployment.Generation || is.UpdatedReplicas < a.replicas) {
@@ -242,7 +260,7 @@ func (v visit) halfRolledOut(a *app, film *film) {
 	})
 	v.Settle(v.ctx, v.t)
 	claimed := film.hasClaimed(a.generation())
-	deployment, _ = v.town.deployment(a)
+	deployment, _ := v.town.deployment(a)
 	if is := deployment.Status; claimed && is.Replicas > a.replicas {
 		v.Fail(v.t, fmt.Sprintf("Available of %s is False until all Pods run the new image and are ready", a.Name),
 			fmt.Sprintf("it is True, and of %d Pods that are ready %d have the image of before",
@@ -253,7 +271,7 @@ func (v visit) halfRolledOut(a *app, film *film) {
 // rollOut lets each new Pod be ready, until the Deployment is done.
 func (v visit) rollOut(a *app) {
 	v.t.Helper()
-	for wait := v.NewWait(statusPatience, 2*statusPatience); ; v.Pause(v.ctx, v.t, waitFor) {
+	for wait := v.NewWait(podPatience, 2*podPatience); ; v.Pause(v.ctx, v.t, waitFor) {
 		deployment, wrong := v.town.deployment(a)
 		is := deployment.Status
 		if wrong == "" && is.ObservedGeneration == deployment.Generation && is.UpdatedReplicas == a.replicas && is.AvailableReplicas == a.replicas && is.Replicas == a.replicas {
@@ -308,7 +326,7 @@ func page() frameworktypes.Feature {
 			}
 			v.asSpecified(a)
 			v.answers(a)
-			v.conditions(a, "the page is served", workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
+			v.conditionsWithin(a, "the page is served", podPatience, workload.Wanted{Of: availableType, Status: "True"}, workload.Wanted{Of: degradedType, Status: "False"})
 			old := a.port
 			v.setPort(a, v.town.ports.Draw())
 			v.asSpecified(a)
@@ -326,6 +344,18 @@ func page() frameworktypes.Feature {
 		}))).Feature()
 }
 
+// forbidden waits until the Deployment of a WebApp tells that a quota lets no Pod in. Kubernetes' own controllers write
+// that, and an operator may tell of it in the status: then nothing more changes.
+func (v visit) forbidden(a *app) {
+	v.t.Helper()
+	v.eventually(podPatience, "the Deployment of "+a.Name+" tells of the quota", func() string {
+		if deployment, wrong := v.town.deployment(a); wrong != "" || workload.Forbidden(&deployment) {
+			return ""
+		}
+		return "it does not"
+	})
+}
+
 // untilSeen is how long an operator takes to hear of a change, so that it hears of three and not of one.
 const untilSeen = 50 * time.Millisecond
 
@@ -333,6 +363,7 @@ func settles() frameworktypes.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v visit) {
 			a := v.planned()
+			v.forbidden(a)
 			v.AtRest(v.ctx, v.t)
 			began, logged := v.Audit.Now(), v.Logged(v.ctx, v.t)
 			for n := range 3 {
@@ -341,17 +372,17 @@ func settles() frameworktypes.Feature {
 				v.Pause(v.ctx, v.t, untilSeen)
 			}
 			v.AtRest(v.ctx, v.t)
-			v.wroteNothing(began, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: no child, no status, no Event", a.Name), "")
+			v.wroteNothing(began, fmt.Sprintf("the operator writes nothing when only a label of %s has changed: no child, no status, no Event", a.Name),
+				check.NoEventOfOthers(a.Name))
 			v.NoErrors(v.ctx, v.t, logged, a.Name)
 		}))).Feature()
 }
 
-// wroteNothing fails if the operator has written since; with a name: what has that name.
-func (v visit) wroteNothing(since audit.Mark, expected, name string) {
+// wroteNothing fails if the operator has written something that matches.
+func (v visit) wroteNothing(since audit.Mark, expected string, about audit.Match) {
 	v.t.Helper()
-	writes := v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-		return e.Resource != "leases" && (name == "" || e.Name == name)
-	}))
+	noLease := func(e audit.Event) bool { return e.Resource != "leases" }
+	writes := v.Audit.Since(since, v.ByOperator().And(audit.Writes, noLease, about))
 	if len(writes) > 0 {
 		v.Fail(v.t, expected, fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 	}
@@ -361,6 +392,7 @@ func restart() frameworktypes.Feature {
 	return features.New("right after a restart").
 		Assess("what is right is left alone, and what changed meanwhile is put right", check.Assess(assess(func(v visit) {
 			a, b, c, d := v.planned(), v.planned(), v.planned(), v.town.draw(plans)
+			v.forbidden(a)
 			v.AtRest(v.ctx, v.t)
 			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
 			v.setImage(b, v.town.drawImage())
@@ -372,7 +404,8 @@ func restart() frameworktypes.Feature {
 			v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 			v.asSpecified(a, b, c, d)
 			v.AtRest(v.ctx, v.t)
-			v.wroteNothing(began, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", a.Name), a.Name)
+			v.wroteNothing(began, fmt.Sprintf("after a restart the operator finds that all is right with %s, and writes nothing", a.Name),
+				func(e audit.Event) bool { return e.Name == a.Name })
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
 			// The checks after this one need it, whatever came of this one.

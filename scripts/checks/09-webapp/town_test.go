@@ -277,6 +277,10 @@ func (v visit) remove(a *app) {
 // statusPatience is how long an operator may be silent until a condition is right.
 const statusPatience = 5 * time.Second
 
+// podPatience is statusPatience for what Kubernetes' own controllers must have done before, which takes its time on a
+// busy machine.
+const podPatience = 20 * time.Second
+
 // The types of conditions.
 const (
 	availableType = "Available"
