@@ -78,14 +78,18 @@ type group = pid.Handle
 // openGroup is the group with a number; false: its leader is gone.
 func openGroup(number int) (group, bool) { return pid.Open(number) }
 
+// patienceForOthers is how long killMarked waits for processes without an environment. Most are another's, and on a busy
+// machine there always are some.
+const patienceForOthers = 2 * time.Second
+
 // killMarked repeats until it has found none twice: a process may fork while we look, and in the middle of an exec, or of
-// its end, it has no environment for a moment. We wait ten seconds for such, which may be another's. We wait a minute for
-// those that show the marker: on a busy machine, dying takes long. One that the kernel can't end (it waits for a disk) is
-// left to its fate. A reaper is asked to end what is below it, some of which has no marker, and goes on without us.
+// its end, it has no environment for a moment. We wait a minute for those that show the marker: on a busy machine, dying
+// takes long. One that the kernel can't end (it waits for a disk) is left to its fate. A reaper is asked to end what is below
+// it, some of which has no marker, and goes on without us.
 func killMarked(id string) {
-	const patience, patienceForOurs = 10 * time.Second, time.Minute
+	const patienceForOurs = time.Minute
 	started := time.Now()
-	giveUp := started.Add(patience)
+	giveUp := started.Add(patienceForOthers)
 	for none := 0; none < 2 && time.Now().Before(giveUp); {
 		none++
 		for _, number := range pid.All() {
