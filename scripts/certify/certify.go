@@ -52,6 +52,8 @@ type Options struct {
 	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that decides it.
 	// With Repeat or Load all are graded. Default: what is proven is not graded again.
 	All bool
+	// Proven is the folder of what is proven. Default: that of this user, which all checkouts share.
+	Proven string
 	// Soak grades the solution so many times, each but the first with another check before all others, and the other submissions once.
 	// Default: once.
 	Soak int
@@ -131,12 +133,15 @@ func (o *Options) remember() error {
 	if err != nil {
 		return err
 	}
-	// All checkouts of this user share it.
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return fmt.Errorf("looking for the user's cache folder, which has what is proven: %w", err)
+	folder := o.Proven
+	if folder == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("looking for the user's cache folder, which has what is proven: %w", err)
+		}
+		folder = filepath.Join(cache, "operator-labs", "proven")
 	}
-	o.proven, err = newProven(filepath.Join(cache, "operator-labs", "proven"), o.Lab, harness, o.ControlPlane.Path, o.ControllerGen, o.Checks)
+	o.proven, err = newProven(folder, o.Lab, harness, o.ControlPlane.Path, o.ControllerGen, o.Checks)
 	return err
 }
 

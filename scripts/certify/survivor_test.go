@@ -92,7 +92,7 @@ mutants:
 	}
 	var out strings.Builder
 	err = Lab(t.Context(), Options{
-		Checkout: here, ControllerGen: controllerGen, Checks: script, Only: []string{"torture", "closes", "sturdy"}, Out: &out,
+		Checkout: here, ControllerGen: controllerGen, Checks: script, Only: []string{"torture", "closes", "sturdy"}, Proven: t.TempDir(), Out: &out,
 		Lab: &manifest.Lab{
 			Number: 1, Name: "01-shop", Title: "The shop", Operator: true, TimeLimit: metav1.Duration{Duration: time.Minute},
 			Checks: []manifest.Check{{ID: "open", Title: "It is open", Points: 100}},

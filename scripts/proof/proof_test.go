@@ -187,7 +187,7 @@ func TestTheOldestProofIsFirst(t *testing.T) {
 func TestAPartThatFailsDoesNotKeepTheOthersFromRunning(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.part("first", "echo early; seq 100; echo the reason; exit 3", Inputs{})
+	b.part("first", "echo 02-reconciler: 3 graded, 1 s; seq 100; echo the reason; exit 3", Inputs{})
 	b.part("second", "true", Inputs{})
 	ran, said, err := b.prove(t.Context())
 	if ran != "first second" || err == nil || !strings.Contains(err.Error(), "1 of the parts are not proven, and their logs are in out/proof: first") {
@@ -196,7 +196,7 @@ func TestAPartThatFailsDoesNotKeepTheOthersFromRunning(t *testing.T) {
 	if !strings.Contains(said, "\n    the reason\n") || !strings.Contains(said, "    63\n") || strings.Contains(said, "    61\n") {
 		t.Errorf("it must print the last 40 lines:\n%s", said)
 	}
-	if r := b.record("first"); r.Result != Failed || !strings.HasSuffix(r.Reason, "100\nthe reason") || r.LastProven != nil {
+	if r := b.record("first"); r.Result != Failed || r.Proved != "" || !strings.HasSuffix(r.Reason, "100\nthe reason") || r.LastProven != nil {
 		t.Errorf("the record is %+v", r)
 	}
 	// What failed runs again, though nothing has changed.

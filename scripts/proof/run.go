@@ -220,7 +220,7 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 	if err != nil {
 		return "", fmt.Errorf("reading the log of %s: %w", part.Name, err)
 	}
-	record.Seconds, record.Proved = time.Since(began).Round(time.Second/10).Seconds(), part.counted(plain(string(output)))
+	record.Seconds = time.Since(began).Round(time.Second / 10).Seconds()
 	record.Result, record.Reason = Proven, ""
 	switch changed, err := p.changed(ctx, state); {
 	case ctx.Err() != nil:
@@ -232,6 +232,7 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 	case changed:
 		record.Result, record.Reason = Interrupted, "files that decide it changed while it ran"
 	default:
+		record.Proved = part.counted(plain(string(output)))
 		run := record.Run
 		record.LastProven = &run
 	}
