@@ -271,7 +271,7 @@ func others() []Part {
 		Packages: []string{"scripts/lab", "scripts/fresh", "scripts/bootstrap", "scripts/checks/01-icecream", "scripts/checks/02-reconciler", "clusters/controlplane"},
 		Files:    []string{"Makefile", "go.work", "scripts/tools", manifest.File, "labs/01-icecream", "solutions/01-icecream", "solutions/02-reconciler"},
 	}
-	steps := counts("commands", `^--- .*: as it must be, after `)
+	steps := counts("steps", `^--- .*: as it must be, after `)
 	return []Part{
 		{
 			Name: "stalled-stop", Family: "stalled", Usual: 20 * time.Minute, Counts: passedTests,

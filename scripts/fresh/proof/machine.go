@@ -162,6 +162,9 @@ func debianRoot(ctx context.Context, scope *process.Scope, h host, modules strin
 		program: program, environment: []string{}, variables: variablesOf(homeInRoot, h.goroot, h.more()...), close: func() error { return nil },
 		warm: h.warm, what: "a Debian root (" + suite + ") with this machine's Go, make, git and ca-certificates, whose user has no rights and an empty home, " + h.caches(),
 	}
+	if h.airGap {
+		m.what += ". It has no network"
+	}
 	if err := errors.Join(os.Mkdir(m.home, 0o755), os.Mkdir(m.temporary, 0o755)); err != nil {
 		return nil, err
 	}
