@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
 )
@@ -182,6 +183,7 @@ func samples(t *testing.T) map[string]*report.Report {
 }
 
 func TestPagesFitEveryScreen(t *testing.T) {
+	longtest.Proof(t)
 	browser := start(t)
 	for name, r := range samples(t) {
 		for _, s := range screens {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 )
 
@@ -71,6 +72,7 @@ const nameless = `[...document.querySelectorAll("button, select, summary, a, [ta
 })`
 
 func TestPagesCanBeReadByEverybody(t *testing.T) {
+	longtest.Proof(t)
 	browser := start(t)
 	all := samples(t)
 	for _, name := range []string{"faults-full", "faults-failed", "not-built", "graded-forbidden", "crashed"} {

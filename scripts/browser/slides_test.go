@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/slides"
 )
 
@@ -77,6 +78,7 @@ const measure = `(() => {
 
 // A deck has 20 to 30 slides, and each of them has a heading, something below it, notes, and nothing that is cut off.
 func TestNoSlideIsCutOff(t *testing.T) {
+	longtest.Proof(t)
 	needsNode(t)
 	browser := start(t)
 	root, err := filepath.Abs("../..")

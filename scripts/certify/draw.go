@@ -24,7 +24,8 @@ import (
 type Draw struct {
 	// Seed decides which mutants are drawn. The same seed draws the same.
 	Seed string
-	// Mutants is how many of each lab are drawn, and Changed how many of a lab that changed since the commit below.
+	// Mutants is how many of each lab are drawn, and Changed how many of a lab that changed since the commit below,
+	// if not more than three did.
 	Mutants, Changed int
 	// Since is what changed since a commit that was certified. Mutants and designs that are new or different since then
 	// are graded as well. Nil: nobody knows what changed.
@@ -32,6 +33,9 @@ type Draw struct {
 	// Most limits how many new or different mutants and designs of all labs together are graded. 0: no limit.
 	Most int
 }
+
+// changedMost is how many labs can have changed themselves. A change to more of them is one to what they share.
+const changedMost = 3
 
 // choice are the mutants, designs and tortures of a lab that are graded, and why.
 type choice struct {
@@ -48,6 +52,9 @@ func (d *Draw) choose(ctx context.Context, labs []Options) ([]*choice, error) {
 		var err error
 		if changed, err = d.changed(ctx, labs); err != nil {
 			return nil, err
+		}
+		if len(changed) > changedMost {
+			changed = nil
 		}
 	}
 	type name struct {

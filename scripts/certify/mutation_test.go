@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutate"
@@ -122,6 +123,7 @@ func missing(labels map[string]string) (names []string) {
 
 func TestWhatBecomesOfMutants(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	const (
 		noSign    = `remove-statement: println("open at nine!") → (nothing)`
 		otherSign = `constant: "open at nine!" → "open at nine!x"`

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 )
@@ -66,6 +67,7 @@ fi
 
 func TestAMutantThatSurvivesTheTortureIsReported(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	here := solution(t, `
 skeleton: {fails: {open: x}}
 mutants:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/freezer"
 	"lva.io/operators/scripts/manifest"
@@ -35,6 +36,7 @@ func badDay(t *testing.T, seed uint32, submission ...string) (*report.Report, re
 // A bad day is made from the seed. The report has it, and all that was asked for and what befell it.
 func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	got, check := badDay(t, 1, "labels") // conflict write 2, no-answer write 8 for 200ms, lost-answer read 5
 	if check.Status != report.Passed {
 		t.Errorf("it does not survive: %s %q", check.Observed, check.Evidence)
@@ -68,6 +70,7 @@ func TestSeedAndTimelineAreInTheReport(t *testing.T) {
 // The same submission survives one day and not the other.
 func TestTheSeedDecidesWhatGoesWrong(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	for seed, want := range map[uint32]struct {
 		status   report.Status
 		evidence string
@@ -102,6 +105,7 @@ func TestTheSeedDecidesWhatGoesWrong(t *testing.T) {
 // An operator that gets to the API server past the proxy has no bad days: that is no pass.
 func TestGoingAroundTheFaultsFails(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	got, check := badDay(t, 1, "labels", "labels-goes-around")
 	if check.Status != report.Failed || !strings.Contains(check.Observed, "reached the API server by another way") ||
 		!slices.ContainsFunc(check.Evidence, func(line string) bool { return strings.Contains(line, "patch icecreams sundae") }) {
@@ -112,6 +116,7 @@ func TestGoingAroundTheFaultsFails(t *testing.T) {
 // The checks' way to a service, past all faults, is theirs alone: whoever finds the port gets nothing there.
 func TestAServicePastTheFaults(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	c := &connection{injector: faults.New(nil)}
 	t.Cleanup(c.close)
 	books := freezer.New()

@@ -84,6 +84,7 @@ func stopControllers(ctx context.Context, cluster *embedded.Cluster) error {
 // A run begins while the controllers start. It must not matter how long that takes.
 func TestNoLabWithoutPodsWaitsForControllers(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	have, err := tools()
 	if err != nil {
 		t.Fatal(err)
@@ -115,6 +116,7 @@ func TestNoLabWithoutPodsWaitsForControllers(t *testing.T) {
 
 func TestARunWhoseControllersEndIsNoGrade(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	options := options(t, "2", lay(t, "base"))
 	options.Start = own.Start(withControllers(t, "echo 'no memory'; exit 1"))
 	got := grade(t.Context(), t, options)

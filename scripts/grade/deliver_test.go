@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/manifest"
@@ -35,6 +36,7 @@ func TestAClusterWithoutANodeCannotBeDeliveredTo(t *testing.T) {
 
 func TestTheChecksGetWhatTheyDeploy(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -197,6 +197,7 @@ func endless(t *testing.T) string {
 
 func TestInterruptedRuns(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	for _, test := range []struct{ name, when string }{
 		{"hangs", "build"},
 		{"hangs", "start a cluster"},
@@ -285,6 +286,7 @@ func TestErrorsOfOurChecks(t *testing.T) {
 
 func TestARunEndsWithTheFirstFailureIfThatIsAllThatIsAsked(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	const says = "echo '{\"check\":\"%s\",\"status\":\"%s\"}' >&3\nsleep 1\necho '{\"check\":\"%s\",\"status\":\"passed\"}' >&3\n"
 	for status, want := range map[string]report.Status{"failed": report.Skipped, "passed": report.Passed} {
 		t.Run(status, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/node"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -72,6 +73,7 @@ func TestAnOperatorIsAPodOfTheNode(t *testing.T) {
 // A Pod is killed at each of its writes, as a process is, and who does not survive that falls to the same schedule.
 func TestTortureOfAPodOfTheNode(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	place := onNode(t)
 	for _, test := range []struct {
 		submissions []string

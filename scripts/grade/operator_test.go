@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/stage"
@@ -78,6 +79,7 @@ func (p slowPlace) Start(io.Writer) (stage.Instance, error) {
 // A fault kills the operator while a check stops it, and another check starts it: there is never more than one.
 func TestOneOperatorAtATime(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	o, all := newSlow(t, nil)
 	var group sync.WaitGroup
 	for range 20 {
@@ -133,6 +135,7 @@ func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, e
 // Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and is refused.
 func TestAnOperatorIsStartedWithOtherFlags(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	o, all := newSlow(t, nil)
 	var started [][]string
 	o.place = adjustable{slowPlace{census: all}, &started}

@@ -248,6 +248,7 @@ func theOperatorOfThePublishedLecture(t *testing.T) {
 // README.md in testdata/operators.
 func TestPublishedOperators(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	const (
 		noIcecreams = `^there is no CustomResourceDefinition icecreams\.demo\.lva\.io$`
 		leases      = "// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gelateria-system,resources=leases,verbs=get;create;update"

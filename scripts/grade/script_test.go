@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/limited"
@@ -150,6 +151,7 @@ const forbidden = "forbidden"
 
 func TestHowScriptsAreRun(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	s := scripted(t)
 	home := filepath.Join(s.workshop.Scope.Dir, "script")
 	do := func(ctx context.Context, t *testing.T, script string, args ...string) *protocol.Output {

@@ -3,11 +3,16 @@
 
 package grade
 
-import "testing"
+import (
+	"testing"
+
+	"lva.io/operators/clusters/longtest"
+)
 
 // A server that knows HTTP and JSON only loses what it lacks, and nothing else: see testdata/operators/farm-plain/README.md.
 func TestAServerWithoutAnyKubernetesLibrary(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	options := options(t, "7", bring(t, "farm-plain"))
 	options.Fetch, options.BuildCache = true, t.TempDir()
 	verdicts{fails: map[string]string{

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/report"
 )
@@ -21,6 +22,7 @@ import (
 // What a submission leaves behind can't change a report afterwards, and what it does to folders costs nobody anything.
 func TestASubmissionThatWantsToStay(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	got := grade(t.Context(), t, alone(t, options(t, "2", lay(t, "wants-to-stay"))))
 	if got.Outcome != report.Graded || len(got.Notices) > 0 {
 		t.Errorf("the outcome is %s (%s), with the notices %q", got.Outcome, got.Reason, got.Notices)
@@ -41,6 +43,7 @@ func TestASubmissionThatWantsToStay(t *testing.T) {
 
 func TestWhatCannotBeRemovedIsANotice(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	got := grade(t.Context(), t, alone(t, options(t, "2", lay(t, "leaves-an-immutable-file"))))
 	runs, err := process.Root()
 	if err != nil {
@@ -80,6 +83,7 @@ func TestWhatCannotBeRemovedIsANotice(t *testing.T) {
 
 func TestADaemonOfAScript(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	s := scripted(t)
 	dir := t.TempDir()
 	alive := filepath.Join(dir, "alive")

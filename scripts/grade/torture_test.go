@@ -66,6 +66,7 @@ func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
 
 func TestTortureOfAnOperatorThatSurvives(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	options := played(t, "02-labels", lay(t, "labels"))
 	options.Seed = 4711
 	// A good day, two crashes at each of its two writes, and what the seed makes of these two writes, wherever it is played.
@@ -96,6 +97,7 @@ func TestTortureOfAnOperatorThatSurvives(t *testing.T) {
 
 func TestTortureOfOperatorsThatFall(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	type row struct {
 		submission string
 		outcome    report.Outcome

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
 )
@@ -17,6 +18,7 @@ import (
 // What ends the operator before the upgrade ends the run; after it, only the extension.
 func TestAnOperatorThatEndsAfterTheUpgradeCostsOnlyTheExtension(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	log, err := os.Create(filepath.Join(t.TempDir(), "operator.log"))
 	if err != nil {
 		t.Fatal(err)

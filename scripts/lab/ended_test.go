@@ -29,6 +29,7 @@ import (
 // However a run ends, nothing of it stays, and its report says that it has no grade.
 func TestARunThatIsEnded(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	const begins, runs = "lab 02-reconciler", "step install the API"
 	for _, test := range []struct {
 		name, when string
@@ -81,6 +82,7 @@ func TestARunThatIsEnded(t *testing.T) {
 // A run that fails does not end the watch: the next save is graded. Of a check that failed the verdict is read at once.
 func TestAWatchOutlivesARunThatFails(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	const name = "01-icecream"
 	root := complete(t, name)
 	dir, out := filepath.Join(root, "labs", name), filepath.Join(root, "out", name)
@@ -199,6 +201,7 @@ func full(dir string) report.Report {
 // Two folders with the same name have reports of their own, and nobody is shown another's.
 func TestReportsAreOfOneFolder(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := bare(t)
 	var dirs []string
 	for _, student := range []string{"a", "b"} {

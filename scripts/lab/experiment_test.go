@@ -12,10 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 func TestTheExperimentWithStateDrawsChartsAndLeavesNoCluster(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := newCheckout(t)
 	r := run(t, root, "experiment", "state", "--objects", "200", "--watchers", "5")
 	if r.code != 0 {
@@ -37,6 +40,7 @@ func TestTheExperimentWithStateDrawsChartsAndLeavesNoCluster(t *testing.T) {
 
 func TestTheExperimentWithStateLeavesNothingAfterCtrlC(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	c, runs := command(t, newCheckout(t), "experiment", "state", "--objects", "1000000")
 	stderr, err := c.StderrPipe()
 	if err != nil {

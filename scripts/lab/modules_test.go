@@ -35,6 +35,7 @@ func withoutModules(t *testing.T, c *exec.Cmd, proxy string) (cache string) {
 
 func TestLabsAndSolutionsGetTheirModulesByThemselves(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := complete(t)
 	commands := []string{"grade 1 --solution", "certify 1 --only solution", "torture 2 --solution --random 0"}
 	for _, args := range longtest.First(commands) {
@@ -103,6 +104,7 @@ func TestWithoutGoOneSentenceSaysSo(t *testing.T) {
 
 func TestWithoutANetworkALabIsNotJudged(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := complete(t)
 	c, runs := command(t, root, "grade", "1", "--solution")
 	withoutModules(t, c, "http://127.0.0.1:1")

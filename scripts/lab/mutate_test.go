@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/mutate"
 )
 
 // All of survivors.yaml is about mutants that there are, or this fails.
 func TestTheListOfMutants(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := complete(t)
 	got := run(t, root, "mutate", "--list")
 	lines := regexp.MustCompile(`(?m)^[0-9a-f]{8} line \d+: \S+ .*→ .+$`).FindAllString(got.stdout, -1)
@@ -38,6 +40,7 @@ func TestTheListOfMutants(t *testing.T) {
 // A run that is interrupted has graded nothing in vain, and leaves nothing behind but its ledger.
 func TestMutantsGoOnAfterCtrlC(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := complete(t)
 	ledger := filepath.Join(root, "out", "mutation", "01-icecream.json")
 	read := func() (trials []mutate.Trial) {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 // makeIn runs make in a project below a checkout, with the lab command of these tests.
@@ -26,6 +28,7 @@ func makeIn(t *testing.T, project string, targets ...string) (output string, err
 // What `lab new` says next works: the tests of a new project pass, with the tools of the checkout.
 func TestTheTestsOfANewProjectPass(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := complete(t)
 	project := filepath.Join(root, "hooks")
 	said := wantDone(t, root, "new", "hooks", "--domain=lva.io", "--group=apps", "--version=v1", "--kind=Shop", "--webhook")

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/manifest"
@@ -42,6 +43,7 @@ func planted(t *testing.T, folder string) *choice {
 // What is in the way of a run's files does not leave the report of before in its place.
 func TestARunReplacesTheReportThatASubmissionBrought(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	for _, name := range []string{report.JUnitFile, report.HTMLFile, operatorLogFile} {
 		c := planted(t, "")
 		if err := os.RemoveAll(filepath.Join(c.Out, name)); err != nil {

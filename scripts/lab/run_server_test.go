@@ -10,12 +10,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 // A server that is an API of the playground is built and started again when a file is saved, keeps what it has stored, and leaves no
 // registration without a server, also when the command was killed.
 func TestAServerAtThePlayground(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := withPlayground(t)
 	mine := filepath.Join(root, "mine")
 	if err := os.CopyFS(mine, os.DirFS(filepath.Join(here(t).Root, "solutions", "07-llama"))); err != nil {

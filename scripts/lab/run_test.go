@@ -168,6 +168,7 @@ func freezerIn(t *testing.T, said string) string {
 // What `make up` prints is all that a shell needs, for people and for their scripts.
 func TestAShellWithThePlayground(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := withPlayground(t)
 	lines := run(t, root, "up", "--node=false").stdout
 	// This machine may have a kubectl, which would come first.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
@@ -100,6 +101,7 @@ func (s *steps) CheckDone(c report.Check)                     { *s = append(*s, 
 // Where the student's own tests are worth points, a run of lab grade tries them, once, and lab watch goes by what is known.
 func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	here, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
@@ -21,6 +22,7 @@ import (
 
 func TestTortureOfAnOperatorThatDoesNothing(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := complete(t)
 	parsed, err := txtar.ParseFile(filepath.Join("..", "grade", "testdata", "submissions", "base.txtar"))
 	if err != nil {

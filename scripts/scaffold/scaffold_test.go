@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/command"
 )
@@ -200,6 +201,7 @@ var leftover = regexp.MustCompile(`\{\{[.a-z]|<no value>|\b(VERSION|KIND|GROUP)\
 
 func TestAProjectCompilesAndIsGenerated(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	for _, test := range []struct {
 		name   string
 		change func(*Options)
@@ -305,6 +307,7 @@ func TestTheMakefileFindsTheLabCommand(t *testing.T) {
 // Whoever has kubebuilder goes on with it: go install sigs.k8s.io/kubebuilder/v4@v4.16.0. It downloads modules, so this needs a network.
 func TestGoingOnWithKubebuilder(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	kubebuilder, err := exec.LookPath("kubebuilder")
 	if err != nil {
 		t.Skip("kubebuilder is not on PATH")

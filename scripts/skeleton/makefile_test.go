@@ -125,6 +125,7 @@ func skipsIn(t *testing.T, dir string) (skips int) {
 // Hints name the commands of a lab's folder, and people type them where they are.
 func TestCommandsTypedInTheWrongFolder(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	own := targets(t, filepath.Join(root, "Makefile"))
 	for _, dir := range folders(t, "solutions/*") {
 		for _, target := range targets(t, filepath.Join(dir, "Makefile")) {

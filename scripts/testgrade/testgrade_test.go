@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
@@ -76,6 +77,7 @@ var sample = []string{
 
 func TestGoodTestsFindMoreThanWeakOnes(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	good := Run(t.Context(), options(t, filepath.Join(root, "solutions", "02-reconciler"), sample...))
 	// What a test of a running manager finds depends on the order of events, so that one may be missed on a busy machine.
 	if !good.FullMarks() || good.Count(report.MutantFound) < len(sample)-2 || good.Count(report.MutantUnseen) != 1 {
@@ -109,6 +111,7 @@ func TestGoodTestsFindMoreThanWeakOnes(t *testing.T) {
 
 func TestTestsThatFailOnARightOperatorFindNothing(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	for _, test := range []struct {
 		name, content, reason string
 		outcome               report.Outcome
@@ -131,6 +134,7 @@ func TestTestsThatFailOnARightOperatorFindNothing(t *testing.T) {
 // A test program that hangs is ended, and what it started ends with it.
 func TestATestThatHangsEnds(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- a/a.go --\npackage a\n-- a/a_test.go --\n"+`package a
 
 import (
@@ -346,6 +350,7 @@ func submitted(t *testing.T, operator, test string) string {
 
 func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	lab, solution := shop(t)
 	var said []string
 	run := func(dir string, known *report.Tests, only bool) *report.Tests {
@@ -386,6 +391,7 @@ func TestWhatIsKnownOfTestsIsNotRunAgain(t *testing.T) {
 
 func TestARunEndsWhenItIsDecided(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	lab, solution := shop(t)
 	for _, test := range []struct {
 		find int

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/command"
 )
 
@@ -419,6 +420,7 @@ func TestProblemsAreFoundAndFixed(t *testing.T) {
 // With the real controller-gen and the first lab of the course.
 func TestStaleGeneratedFilesAreMadeAnew(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	ours, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 )
 
@@ -161,6 +162,7 @@ func readResult(t *testing.T, file string) (result struct {
 }
 
 func TestTheWorkflowGradesAFullSubmission(t *testing.T) {
+	longtest.Proof(t)
 	dir := workspace(t, solution(t, "01-icecream"))
 	parsed, _ := gradeWorkflow(t)
 	r := newRunner(t, dir)
@@ -191,6 +193,7 @@ func TestTheWorkflowGradesAFullSubmission(t *testing.T) {
 }
 
 func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
+	longtest.Proof(t)
 	dir := workspace(t, func(dir string) {
 		solution(t, "01-icecream")(dir)
 		file := filepath.Join(dir, "01-icecream", "cmd", "broken.go")
@@ -215,6 +218,7 @@ func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
 
 // A repository without any lab must not look as if all of its labs had passed.
 func TestTheWorkflowFailsWhereThereIsNothingToGrade(t *testing.T) {
+	longtest.Proof(t)
 	dir := workspace(t, func(string) {})
 	parsed, _ := gradeWorkflow(t)
 	r := newRunner(t, dir)
@@ -226,6 +230,7 @@ func TestTheWorkflowFailsWhereThereIsNothingToGrade(t *testing.T) {
 
 // The autograder runs in the student's checkout and leaves its result there.
 func TestTheAutograderOfClassroom50(t *testing.T) {
+	longtest.Proof(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3, in which Classroom 50 wants its autograders")
@@ -299,6 +304,7 @@ func goEnv(t *testing.T, name string) string {
 }
 
 func TestTheAutograderOfGradescope(t *testing.T) {
+	longtest.Proof(t)
 	dir := workspace(t, solution(t, "my-work"))
 	if err := os.MkdirAll(filepath.Join(dir, "autograder", "source"), 0o755); err != nil {
 		t.Fatal(err)

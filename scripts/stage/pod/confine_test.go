@@ -18,6 +18,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -25,6 +26,7 @@ import (
 )
 
 func TestWhatTheSolutionsBringIsNoMoreThanTheirMarkersSay(t *testing.T) {
+	longtest.Proof(t)
 	for _, lab := range []string{"4", "5", "6", "7", "8", "9", "11"} {
 		w, manifests, kubectl := solution(t, lab)
 		objects, err := w.Kustomize(t.Context(), kubectl)

@@ -15,6 +15,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -46,6 +47,7 @@ spec:
 
 // What config/default brings into a cluster of others is the operator's own: it reaches nothing that was there before.
 func TestADeploymentCannotReachOut(t *testing.T) {
+	longtest.Proof(t)
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config())
 	for _, test := range []struct{ name, brings, problem string }{

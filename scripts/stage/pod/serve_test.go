@@ -20,6 +20,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -55,6 +56,7 @@ var withCertificate = strings.Replace(manager, "      containers:", "      volum
 
 // An aggregated API server gets the certificate that it mounts, and its APIService the authority of that.
 func TestAnAggregatedServerIsTrusted(t *testing.T) {
+	longtest.Proof(t)
 	own := stagetest.Cluster(t)
 	admin := kubernetes.NewForConfigOrDie(own.Config())
 	registrations := dynamic.NewForConfigOrDie(own.Config()).Resource(submission.APIServices)

@@ -14,12 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/stage"
 )
 
 // A webhook that was reached once, and then led to the Pod of before, is not one that is reached.
 func TestAConvertingWebhookIsReachedSteadily(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	began := time.Now()
 	const lost = steadyTime / 2 // for a moment after this time it is lost again
 	var failed atomic.Int64
