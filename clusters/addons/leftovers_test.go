@@ -12,9 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 func TestKindsThatSomebodyLeftBehindAreTakenOver(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	ours := s.define(t, "certificates", "Certificate", "cert-manager.io", "v1")
 	kept := s.object(t, ours)
@@ -121,6 +124,7 @@ func TestACertManagerOfSomebodyElseIsLeftAlone(t *testing.T) {
 
 // What kubectl apply of cert-manager's own manifests leaves has all its objects, and no release.
 func TestWhatKubectlAppliedIsTakenOverOnOurCluster(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
 	if err := s.release(t).forget(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/longtest"
 	nodemanifests "lva.io/operators/clusters/node/manifests"
 )
 
@@ -117,6 +118,7 @@ func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
 
 // A kind cluster's DNS gets the rule, and its Pods another annotation, also when the one before us was killed between the two.
 func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	one := int32(1)
 	labels := map[string]string{"k8s-app": "kube-dns"}

@@ -16,9 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 func TestASecondInstallChangesNothing(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
 	s.installed(t)
@@ -53,6 +56,7 @@ func versions(t *testing.T, client kubernetes.Interface) string {
 }
 
 func TestWhatSomebodyDeletedIsPutBack(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
 	if err := s.client.CoreV1().Services(certManagerNamespace).Delete(t.Context(), "cert-manager-webhook", metav1.DeleteOptions{}); err != nil {
@@ -67,6 +71,7 @@ func TestWhatSomebodyDeletedIsPutBack(t *testing.T) {
 
 // What a kill leaves is a record that says pending, and any part of the objects.
 func TestAnInterruptedOperationIsRecovered(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
 	steps := []struct {
@@ -161,6 +166,7 @@ func (s *scene) upgradeTo(t *testing.T, before, after release.Status) {
 
 // A real kill, at moments between the first request and the last.
 func TestAKilledInstallIsTakenUp(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	charts(t)
 	killed := 0
@@ -182,6 +188,7 @@ func TestAKilledInstallIsTakenUp(t *testing.T) {
 }
 
 func TestANamespaceThatIsBeingDeletedIsWaitedFor(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: certManagerNamespace},
@@ -210,6 +217,7 @@ func TestANamespaceThatIsBeingDeletedIsWaitedFor(t *testing.T) {
 }
 
 func TestUninstallLeavesTheKindsAndAnotherInstallTakesThemUp(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
 	addon := CertManager(charts(t))

@@ -29,6 +29,7 @@ import (
 
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/node/builds"
 )
@@ -180,6 +181,7 @@ func (g *guests) events(t *testing.T, name, reason, message string) (found []cor
 // Programs that behave badly are survived, and shown as what they are. A node's life is one test: it takes seconds to start.
 func TestProgramsMayBehaveBadly(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	g := startGuests(t)
 	t.Run("all at once", func(t *testing.T) {
 		for name, behave := range map[string]func(t *testing.T, name string){
@@ -359,6 +361,7 @@ func (g *guests) wantsPort(t *testing.T) {
 // When Pods have filled the node's whole disk, those that did it are evicted, the others go on, and so does the node.
 func TestADiskThatPodsHaveFilledIsCleared(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root can give the node a small disk")
 	}

@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/node"
 )
@@ -209,6 +210,7 @@ func TestWhatFailsWhileTheNodeStartsEndsTheCluster(t *testing.T) {
 // A node's life is one test: it takes seconds to start.
 func TestPodsRunOnANodeWhateverIsKilled(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	parts, program := nodeParts(t), controlPlane(t)
 	cluster, err := StartWithNode(t.Context(), program, parts)
 	if err != nil {
@@ -340,6 +342,7 @@ func wantEnded(t *testing.T, processes map[int]string) {
 // Each process of a node is killed in turn, and its owner. By an ordinary user, where we are root.
 func TestNothingOutlivesANodeThatIsKilled(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	original := nodeParts(t)
 	program := *controlPlane(t)
 	home, err := os.MkdirTemp("", "operator-labs-test-") //nolint:usetesting // t.TempDir lies in a folder that only we can enter
@@ -391,6 +394,7 @@ func TestNothingOutlivesANodeThatIsKilled(t *testing.T) {
 
 func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	parts := nodeParts(t)
 	playground := newPlayground(t)
 	for _, first := range []bool{true, false} {
@@ -434,6 +438,7 @@ func TestAPlaygroundKeepsItsNodeBetweenCommands(t *testing.T) {
 // the machine has let us, the next start gives it a node.
 func TestAPlaygroundWithoutNamespacesSaysWhyItHasNoNode(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	parts := nodeParts(t)
 	refused := NodeParts{Unavailable: &node.Unavailable{Reason: "user namespaces are turned off on this machine", Remedy: "let root turn them on"}}
 	playground := newPlayground(t)

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 )
 
@@ -120,6 +121,7 @@ func TestOneCommandAtATimeStartsOrEndsThePlayground(t *testing.T) {
 // The playground's life is one test: each step begins with what the one before it left.
 func TestAPlaygroundSurvivesWhatEndsItsCommandsAndPrograms(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	playground := newPlayground(t)
 
 	// The first Up is killed in the middle, its guard before it, so nobody is there to clean up.

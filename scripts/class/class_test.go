@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 )
 
@@ -621,6 +622,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 
 func TestRevokedIsOut(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	class := newClass(t)
 	invited := invite(t, class, "rita", "rob")
 	rita, rob := client(t, as(t, invited[0])), client(t, as(t, invited[1]))
@@ -678,6 +680,7 @@ func TestRevokedIsOut(t *testing.T) {
 
 func TestWhatWasInterruptedGoesOn(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	class := newClass(t)
 	names := []string{"ina", "ines", "ingo", "inka", "ira", "iris", "isa", "ivo", "iwan", "iza", "izzy", "ike"}
 	interrupted, cancel := context.WithCancelCause(t.Context())

@@ -309,7 +309,7 @@ func judge(events io.Reader) (*endings, error) {
 	explained := func(t test) bool { // a failure of a part of it
 		return slices.ContainsFunc(order, func(part test) bool {
 			below := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")
-			return below && part.of == t.of && all[part].failures > 0
+			return below && part.of == t.of && (all[part].failures > 0 || all[part].last == "")
 		})
 	}
 	ended := &endings{}

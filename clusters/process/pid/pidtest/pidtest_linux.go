@@ -11,8 +11,11 @@ import (
 	"syscall"
 )
 
+// ErrTaken says that another process or thread has the number. A thread of the Go runtime may have got it, and keeps it.
+var ErrTaken = errors.New("another process or thread has the number")
+
 // StartAs starts a program as the process that has a number, in a group of its own. We must be in a PID namespace in
-// which nobody else starts processes, and see it in /proc.
+// which nobody else starts processes, and see it in /proc. After ErrTaken only another process can have luck.
 func StartAs(number int, program string, args ...string) (*exec.Cmd, error) {
 	for range 100 {
 		// The kernel gives the next number to the next process or thread (proc_sys_kernel(5)).
@@ -30,5 +33,5 @@ func StartAs(number int, program string, args ...string) (*exec.Cmd, error) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	}
-	return nil, errors.New("no process gets the number")
+	return nil, ErrTaken
 }
