@@ -42,12 +42,12 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			head, passed, err := commits(cmd.Context(), here.Root)
+			head, earlier, err := commits(cmd.Context(), here.Root)
 			if err != nil {
 				return err
 			}
 			if since == "" {
-				since = passed
+				since = earlier
 			}
 			if err := gate.Run(cmd.Context(), gate.Options{
 				Root: here.Root, Program: program, Steps: gateSteps(strings.TrimSuffix(head, uncommitted), since), Out: os.Stdout,
@@ -64,8 +64,8 @@ func testCommand() *cobra.Command {
 			return gate.SetPassed(head)
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "", "a commit that passed: slow checks look only at what can have changed since then, and new or different mutants "+
-		"are graded (default: the commit that passed last on this machine)")
+	cmd.Flags().StringVar(&since, "since", "", "a commit that passed: packages that differ from it are linted, and mutants that are new or different are graded "+
+		"(default: the commit that passed last on this machine, or the one before this)")
 	return cmd
 }
 
@@ -90,8 +90,9 @@ func gateSteps(seed, since string) []gate.Step {
 // uncommitted is the end of the name of a commit whose checkout has uncommitted changes.
 const uncommitted = "-dirty"
 
-// commits are the commit of the checkout at root, and the one before it that passed the gate on this machine, or nothing.
-func commits(ctx context.Context, root string) (head, passed string, err error) {
+// commits are the commit of the checkout at root, and an earlier one: that which passed the gate last on this machine, or else
+// the one before it, or else nothing.
+func commits(ctx context.Context, root string) (head, earlier string, err error) {
 	runner, err := command.NewRunner()
 	if err != nil {
 		return "", "", err
@@ -101,12 +102,16 @@ func commits(ctx context.Context, root string) (head, passed string, err error) 
 	if err != nil {
 		return "", "", fmt.Errorf("asking git for the commit, which draws the mutants: %w", err)
 	}
-	if passed, err = gate.Passed(); err != nil || passed == "" {
-		return strings.TrimSpace(head), "", err
+	if earlier, err = gate.Passed(); err != nil {
+		return "", "", err
 	}
-	// Another clone may have passed with a commit that this one does not have.
-	if _, err := runner.Run(ctx, root, nil, "git", "merge-base", "--is-ancestor", passed, "HEAD"); err != nil {
-		passed = ""
+	for _, known := range []string{earlier, "HEAD~1"} {
+		// Another clone may have passed with a commit that this one does not have, and a clone can have a single commit.
+		if known != "" {
+			if _, err := runner.Run(ctx, root, nil, "git", "merge-base", "--is-ancestor", known, "HEAD"); err == nil {
+				return strings.TrimSpace(head), known, nil
+			}
+		}
 	}
-	return strings.TrimSpace(head), passed, nil
+	return strings.TrimSpace(head), "", nil
 }

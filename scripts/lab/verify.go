@@ -68,6 +68,6 @@ func repositoryCommand(name, sentence string, do func(context.Context, verify.Op
 	}
 	command.Flags().StringSliceVar(&only, "only", nil, "run these checks instead of all")
 	command.Flags().BoolVar(&short, "short", false, "leave out what belongs to the proof: types for macOS")
-	command.Flags().StringVar(&since, "since", "", "a commit for which everything passed: slow checks look only at what can have changed since then")
+	command.Flags().StringVar(&since, "since", "", "lint only packages that differ from this commit")
 	return command
 }

@@ -301,7 +301,8 @@ func others() []Part {
 			Name: "browser", Inputs: everything, Usual: 6 * time.Minute, Counts: passedTests,
 			Proves: "report, site and slides work in a real browser",
 			Commands: []Command{
-				{Args: []string{"make", "docs"}}, lab("slides"),
+				{Args: []string{"make", "docs"}},
+				lab("slides"),
 				{Args: goTest("-count=1", "-timeout=30m", "./browser").Args, Env: []string{"OPERATOR_LABS_BROWSER=required", "OPERATOR_LABS_SITE=required"}},
 			},
 		},

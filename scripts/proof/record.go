@@ -88,7 +88,13 @@ func (s *Store) Read(part string) (*Record, error) {
 		return nil, fmt.Errorf("reading the record of %s: %w", part, err)
 	}
 	var record Record
-	if json.Unmarshal(content, &record) != nil || record.Part != part {
+	if !json.Valid(content) { // as after a full disk: it proves nothing
+		return nil, nil
+	}
+	if err := json.Unmarshal(content, &record); err != nil {
+		return nil, fmt.Errorf("reading the record of %s: %w; remove the file to begin again", part, err)
+	}
+	if record.Part != part {
 		return nil, nil
 	}
 	return &record, nil

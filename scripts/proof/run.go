@@ -242,8 +242,10 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 
 // changed reports whether what decides a part is no longer what it was.
 func (p *proving) changed(ctx context.Context, before State) (bool, error) {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done(): // it is interrupted, whatever has changed
 		return false, nil
+	default:
 	}
 	now, err := states(ctx, p.runner, p.Root, []Part{before.Part}, p.Store)
 	return err == nil && now[0].Inputs != before.Inputs, err

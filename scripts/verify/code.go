@@ -28,8 +28,8 @@ var lint = Check{
 	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
 		var findings []Finding
 		err := r.eachModuleWithCode(ctx, func(m module) error {
-			packages, any := r.linted(m)
-			if !any {
+			packages, some := r.linted(m)
+			if !some {
 				return nil
 			}
 			err := r.golangci(ctx, m, append([]string{"run", "--allow-parallel-runners", "--color=never"}, packages...)...)
@@ -63,9 +63,9 @@ var lint = Check{
 	},
 }
 
-// linted are the packages of a module that are linted; none of them stands for all. any is false if there are none.
-func (r *Repository) linted(m module) (packages []string, any bool) {
-	if r.differs(".golangci.yml", m.dir+"/go.mod") {
+// linted are the packages of a module that are linted; none of them stands for all. some is false if there are none.
+func (r *Repository) linted(m module) (packages []string, some bool) {
+	if r.since == nil || r.since.Any(func(name string) bool { return name == ".golangci.yml" || name == m.dir+"/go.mod" }) {
 		return nil, true
 	}
 	for _, folder := range r.since.Packages(m.dir) {

@@ -69,9 +69,6 @@ var skeletons = Check{
 		var findings []Finding
 		for i, lab := range labs {
 			r.Progress("labs", i, len(labs))
-			if !r.follows(lab) {
-				continue
-			}
 			changes, err := r.generator().Compare(ctx, lab)
 			if err != nil {
 				return findings, err
@@ -184,11 +181,10 @@ func (r *Repository) eachStale(ctx context.Context, g generation, do func(name s
 	for i, lab := range labs {
 		r.Progress("solutions", i, len(labs))
 		dir := path.Join("solutions", lab)
-		wanted, err := g.wanted(lab)
-		if err != nil {
-			return err
-		}
-		if !wanted || !r.follows(lab) {
+		if wanted, err := g.wanted(lab); err != nil || !wanted {
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		names, err := r.below(ctx, dir)

@@ -139,9 +139,6 @@ var tidiness = Check{
 		var findings []Finding
 		for i, m := range modules {
 			r.Progress("modules", i, len(modules))
-			if !r.differs(m.dir) && !(r.since != nil && r.since.Any(func(name string) bool { return path.Base(name) == "go.mod" })) {
-				continue // modules of ours that it requires change it only by their go.mod
-			}
 			diff, err := r.Runner.Run(ctx, r.path(m.dir), nil, "go", "mod", "tidy", "-diff")
 			if output, failed := command.Output(err); failed && diff == "" {
 				return findings, fmt.Errorf("tidying %s needs all that its modules' tests import; is there a network?\n%s", m.dir, output)

@@ -38,24 +38,6 @@ type Repository struct {
 	since         *changes.Changes
 }
 
-// differs reports whether something below one of these paths differs from the commit of Options.Since. Without a commit
-// everything does.
-func (r *Repository) differs(paths ...string) bool {
-	return r.since == nil || r.since.Any(func(name string) bool {
-		return slices.ContainsFunc(paths, func(of string) bool { return name == of || strings.HasPrefix(name, of+"/") })
-	})
-}
-
-// generators are what generates files in labs and solutions, besides what is in these.
-var generators = []string{
-	"labs/labs.yaml", "scripts/clientgen", "scripts/manifest", "scripts/skeleton", "scripts/submission", "scripts/tools", "scripts/verify",
-}
-
-// follows reports whether the generated files of a lab, or of its solution, can have changed.
-func (r *Repository) follows(lab string) bool {
-	return r.differs("solutions/"+lab, "labs/"+lab) || r.differs(generators...)
-}
-
 // module is a Go module of the repository.
 type module struct {
 	dir  string // from the root, with slashes

@@ -53,8 +53,8 @@ type Options struct {
 	Only []string
 	// Short leaves out what belongs to the proof: the check of types for macOS.
 	Short bool
-	// Since is what differs from a commit for which all checks passed. The slow ones look only at what can have changed since
-	// then: packages, modules, and labs with their solutions. Nil: at everything.
+	// Since limits the linter to packages that differ from a commit, unless its configuration differs. It takes ten minutes for
+	// all of them. Nil: all.
 	Since *changes.Changes
 	// Extra are the checks of others. They run before those that take long.
 	Extra []Check

@@ -90,7 +90,7 @@ func (s *supervisor) run(program Program) {
 func (s *supervisor) bury(program int) {
 	for {
 		switch ended, err := nextEnded(); {
-		case err == syscall.EINTR:
+		case errors.Is(err, syscall.EINTR):
 		case err != nil:
 			os.Exit(0)
 		case ended == program:
