@@ -20,7 +20,6 @@ import (
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/cluster/internal/create"
 	"lva.io/operators/scripts/e2e"
-	"lva.io/operators/scripts/parts"
 )
 
 // e2eCluster is beside the cluster that somebody works on.
@@ -30,6 +29,7 @@ func e2eCommand() *cobra.Command {
 	options := e2e.Options{Name: e2eCluster, Out: os.Stdout}
 	var optional bool
 	var from string
+	var labs []string
 	command := &cobra.Command{
 		Use: "e2e", Short: "Try all of the course on a cluster of its own, from nothing to nothing", Args: cli.NoArguments,
 		Long: "e2e makes a student cluster, proves its network, grades every solution and a wrong submission of each lab on it,\n" +
@@ -38,8 +38,17 @@ func e2eCommand() *cobra.Command {
 			if !slices.Contains(create.Sources, from) {
 				return fmt.Errorf("--images %s: choose one of %s, %s, %s", from, create.Auto, create.Registry, create.AirGap)
 			}
-			if err := parts.Check(options.Part); err != nil {
+			here, err := checkout.Find()
+			if err != nil {
 				return err
+			}
+			options.Checkout = here
+			for _, ref := range labs {
+				lab, err := here.Labs.Lab(ref)
+				if err != nil {
+					return err
+				}
+				options.Only = append(options.Only, lab.Name)
 			}
 			reason, err := whyNot(command.Context())
 			if err != nil {
@@ -66,7 +75,9 @@ func e2eCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&from, "images", create.Auto, "where images come from, as for create")
-	command.Flags().IntVar(&options.Part, "part", 0, fmt.Sprintf("grade only the labs of this part, 1 to %d (default: all labs)", parts.Parts))
+	command.Flags().StringSliceVar(&labs, "labs", nil, "grade only these labs, as in --labs 8,9 (default: all)")
+	options.Times = 1
+	command.Flags().Var((*cli.Count)(&options.Times), "times", "grade each solution so many times")
 	command.Flags().DurationVar(&options.Within, "within", 0, "how long all of it may take: what does not fit is not begun, and named at the end (default: as long as it takes)")
 	command.Flags().BoolVar(&optional, "optional", false, "where it can't run, say so and succeed")
 	return command
@@ -102,15 +113,11 @@ func whyNot(ctx context.Context) (string, error) {
 }
 
 func runE2E(ctx context.Context, options e2e.Options) error {
-	here, err := checkout.Find()
-	if err != nil {
-		return err
-	}
-	options.Checkout = here
+	var err error
 	if options.Cluster, err = os.Executable(); err != nil {
 		return fmt.Errorf("finding this command's own file: %w", err)
 	}
-	options.Lab = filepath.Join(here.Root, ".cache", "bin", "lab")
+	options.Lab = filepath.Join(options.Root, ".cache", "bin", "lab")
 	if _, err := os.Stat(options.Lab); err != nil {
 		return fmt.Errorf("the lab command is needed: `make labs` builds it: %w", err)
 	}
@@ -124,7 +131,7 @@ func runE2E(ctx context.Context, options e2e.Options) error {
 	case len(result.NotRun) > 0:
 		fmt.Printf("The kind tests passed as far as they were run: for %d of them there was NO TIME (%s were allowed).\n", len(result.NotRun), options.Within)
 	case len(result.LeftOut) > 0:
-		fmt.Printf("Part %d of %d of the kind tests passed in %.0f s.\n", options.Part, parts.Parts, time.Since(started).Seconds())
+		fmt.Printf("The kind tests of %s passed in %.0f s.\n", strings.Join(options.Only, ", "), time.Since(started).Seconds())
 	default:
 		fmt.Printf("The kind tests passed in %.0f s.\n", time.Since(started).Seconds())
 	}

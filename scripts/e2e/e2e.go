@@ -8,10 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"lva.io/operators/scripts/checkout"
-	"lva.io/operators/scripts/parts"
+	"lva.io/operators/scripts/manifest"
 )
 
 // Options say what to run.
@@ -23,8 +24,10 @@ type Options struct {
 	Name string
 	// AirGap builds all images here. Otherwise they come from a registry.
 	AirGap bool
-	// Part, from 1 to parts.Parts, grades only the labs of this part. Default: all labs.
-	Part int
+	// Only are the names of the labs that are graded. Default: all labs.
+	Only []string
+	// Times is how often each solution is graded. Default: once.
+	Times int
 	// Within is how long all of it may take. A step that would not fit is not begun, and neither are those after it.
 	// Default: as long as it takes.
 	Within time.Duration
@@ -32,8 +35,8 @@ type Options struct {
 	Out io.Writer
 }
 
-// grades reports whether the lab at a place in the list, from 0, is graded.
-func (o *Options) grades(i int) bool { return o.Part == 0 || parts.OfPlace(i) == o.Part }
+// grades reports whether a lab is graded.
+func (o *Options) grades(lab *manifest.Lab) bool { return len(o.Only) == 0 || slices.Contains(o.Only, lab.Name) }
 
 // step is one thing to try.
 type step struct {
@@ -50,7 +53,7 @@ type step struct {
 // Result says what came of the steps, in their order.
 type Result struct {
 	Steps []StepResult
-	// NotRun are the steps for which there was no time, and LeftOut the labs of other parts.
+	// NotRun are the steps for which there was no time, and LeftOut the labs that were not asked for.
 	NotRun, LeftOut []string
 }
 
@@ -77,7 +80,7 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 		name: "delete the cluster, and see that nothing is left", limit: 5 * time.Minute, do: runner.remove,
 	})
 	for i := range options.Labs.Labs {
-		if !options.grades(i) {
+		if !options.grades(&options.Labs.Labs[i]) {
 			result.LeftOut = append(result.LeftOut, options.Labs.Labs[i].Name)
 		}
 	}
@@ -150,18 +153,25 @@ func (r *runner) steps() ([]step, error) {
 		step{name: "prove the network", needs: 90 * time.Second, limit: 15 * time.Minute, do: r.connectivity},
 	)
 	for i := range r.Labs.Labs {
-		if !r.grades(i) {
+		lab := &r.Labs.Labs[i]
+		if !r.grades(lab) {
 			continue
 		}
-		lab := &r.Labs.Labs[i]
 		needs := 45 * time.Second
 		if lab.Aggregated {
 			needs = 150 * time.Second // its Pod is ended and started again ten times
 		}
+		for n := range max(1, r.Times) {
+			name := "grade the solution of " + lab.Name
+			if n > 0 {
+				name += fmt.Sprintf(", time %d", n+1)
+			}
+			steps = append(steps, step{
+				name: name, needs: needs, limit: 10 * time.Minute,
+				do: func(ctx context.Context) error { return r.solution(ctx, lab) },
+			})
+		}
 		steps = append(steps, step{
-			name: "grade the solution of " + lab.Name, needs: needs, limit: 10 * time.Minute,
-			do: func(ctx context.Context) error { return r.solution(ctx, lab) },
-		}, step{
 			name: "grade a wrong submission of " + lab.Name, needs: needs, limit: 10 * time.Minute,
 			do: func(ctx context.Context) error { return r.wrong(ctx, lab) },
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/parts"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 )
 
@@ -187,18 +187,18 @@ func TestWhatCannotBeTriedAsAPodIsNoFailure(t *testing.T) {
 	}
 }
 
-// The parts together grade each lab once, and a run without a part grades all.
-func TestThePartsGradeEachLabOnce(t *testing.T) {
+func TestTheLabsThatAreAskedForAreGraded(t *testing.T) {
 	t.Parallel()
-	for lab := range 11 {
-		times := 0
-		for part := 1; part <= parts.Parts; part++ {
-			if (&Options{Part: part}).grades(lab) {
-				times++
-			}
-		}
-		if times != 1 || !(&Options{}).grades(lab) {
-			t.Errorf("lab %d of the list is graded in %d parts, and without a part: %t", lab, times, (&Options{}).grades(lab))
+	for _, test := range []struct {
+		only []string
+		want bool
+	}{
+		{nil, true},
+		{[]string{"08-lolcow", "09-webapp"}, true},
+		{[]string{"09-webapp"}, false},
+	} {
+		if got := (&Options{Only: test.only}).grades(&manifest.Lab{Name: "08-lolcow"}); got != test.want {
+			t.Errorf("of %v lab 08 is graded: %t, want %t", test.only, got, test.want)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestTheTableNamesWhatWasLeftOut(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	(&Result{LeftOut: []string{"01-icecream", "03-finalizer"}}).Table(&out)
-	if want := "left out, for other parts: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
+	if want := "left out, since other labs were asked for: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("the table must have %q and is\n%s", want, out.String())
 	}
 }

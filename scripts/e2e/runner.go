@@ -198,7 +198,7 @@ func (r *Result) Table(out io.Writer) {
 		fmt.Fprintf(&table, "not run, for lack of time: %s\n", name)
 	}
 	if len(r.LeftOut) > 0 {
-		fmt.Fprintf(&table, "left out, for other parts: %s\n", strings.Join(r.LeftOut, ", "))
+		fmt.Fprintf(&table, "left out, since other labs were asked for: %s\n", strings.Join(r.LeftOut, ", "))
 	}
 	fmt.Fprintf(&table, "     %7.1f s  in all\n", sum.Seconds())
 	_, _ = out.Write(table.Bytes())
