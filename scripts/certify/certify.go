@@ -54,6 +54,8 @@ type Options struct {
 	All bool
 	// Proven is the folder of what is proven. Default: that of this user, which all checkouts share.
 	Proven string
+	// Single gives mutants one attempt, as everything else has. Default: two.
+	Single bool
 	// Soak grades the solution so many times, each but the first with another check before all others, and the other submissions once.
 	// Default: once.
 	Soak int
@@ -215,7 +217,7 @@ func (o *Options) times(c candidate) int {
 // certify lays out a candidate, in folders whose names begin with dir, and grades it unless it is proven.
 func (o *Options) certify(ctx context.Context, c candidate, dir string) (r result, err error) {
 	known := ""
-	r.deviations, r.before, err = c.attempt(func(attempt int) ([]string, error) {
+	r.deviations, r.before, err = c.attempt(o.Single, func(attempt int) ([]string, error) {
 		dir := fmt.Sprintf("%s-%d", dir, attempt)
 		if err := c.lay(ctx, dir); err != nil {
 			return nil, fmt.Errorf("laying out %s: %w", c.name, err)
@@ -241,9 +243,9 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 // attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how the first
 // one deviated: some mistakes are races, a certification is two hundred grades, and that it is found is what counts. What is
 // right gets none: a student has none.
-func (c candidate) attempt(grade func(attempt int) ([]string, error)) (deviations, before []string, err error) {
+func (c candidate) attempt(single bool, grade func(attempt int) ([]string, error)) (deviations, before []string, err error) {
 	deviations, err = grade(1)
-	if err == nil && len(deviations) > 0 && c.misconception != "" {
+	if err == nil && len(deviations) > 0 && c.misconception != "" && !single {
 		before = deviations
 		deviations, err = grade(2)
 	}

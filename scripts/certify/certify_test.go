@@ -186,7 +186,7 @@ func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			attempts := 0
-			deviations, before, err := test.candidate.attempt(func(attempt int) ([]string, error) {
+			deviations, before, err := test.candidate.attempt(false, func(attempt int) ([]string, error) {
 				attempts++
 				if attempt != attempts || attempt > len(test.come) {
 					t.Fatalf("attempt %d is the %d. of %d", attempt, attempts, len(test.come))
@@ -203,7 +203,7 @@ func TestOnlyAMutantGetsASecondAttempt(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := mutant.attempt(func(int) ([]string, error) { return nil, io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, _, err := mutant.attempt(false, func(int) ([]string, error) { return nil, io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("an error of ours is %v", err)
 	}
 }

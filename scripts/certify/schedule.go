@@ -88,30 +88,60 @@ const (
 // If they are graded as they must be then, the others follow. forgiven gets their names with their labs, and what was
 // wrong. The labs must not be graded under a load or several times, since then nothing is remembered.
 func Repeating(ctx context.Context, labs []Options, draw *Draw, forgiven func(name, explained string) error) error {
+	for i := range labs {
+		labs[i].Single = true
+	}
 	for n := 0; ; n++ {
 		err := Labs(ctx, labs, draw)
-		wrong, is := errors.AsType[*Uncertified](err)
-		if !is || ctx.Err() != nil || n == flakyMost {
+		wrong, only := uncertified(err)
+		if err == nil || !only || ctx.Err() != nil || n == flakyMost {
 			return err
 		}
-		i := slices.IndexFunc(labs, func(o Options) bool { return o.Lab.Name == wrong.Lab })
-		alone := labs[i]
-		alone.Only, alone.Parallel, alone.choice = wrong.Names, 1, nil
-		fmt.Fprintf(alone.Out, "\nOf lab %s these are graded again, alone: %s\n", wrong.Lab, strings.Join(wrong.Names, ", "))
-		for range repetitions {
-			if err = Lab(ctx, alone); err == nil || ctx.Err() != nil {
-				break
-			}
-		}
-		if err != nil {
-			return err
-		}
-		for i, name := range wrong.Names {
-			if err := forgiven("lab "+wrong.Lab+" "+name, wrong.Explained[i]); err != nil {
+		for _, u := range wrong {
+			i := slices.IndexFunc(labs, func(o Options) bool { return o.Lab.Name == u.Lab })
+			if err := labs[i].repeat(ctx, u, forgiven); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// repeat grades submissions that were not graded as they must be again, alone.
+func (o Options) repeat(ctx context.Context, wrong *Uncertified, forgiven func(name, explained string) error) (err error) {
+	o.Only, o.Parallel, o.choice = wrong.Names, 1, nil
+	fmt.Fprintf(o.Out, "\nOf lab %s these are graded again, alone: %s\n", wrong.Lab, strings.Join(wrong.Names, ", "))
+	for range repetitions {
+		if err = Lab(ctx, o); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for i, name := range wrong.Names {
+		if err := forgiven("lab "+wrong.Lab+" "+name, wrong.Explained[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uncertified are the labs that an error names. only says that the error has nothing else.
+func uncertified(err error) (labs []*Uncertified, only bool) {
+	switch e := err.(type) { //nolint:errorlint // each error of a joined one is looked at
+	case *Uncertified:
+		return []*Uncertified{e}, true
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			more, onlyThese := uncertified(part)
+			if !onlyThese {
+				return nil, false
+			}
+			labs = append(labs, more...)
+		}
+		return labs, true
+	}
+	return nil, false
 }
 
 // job is a grading to be done.

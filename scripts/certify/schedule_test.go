@@ -4,6 +4,7 @@
 package certify
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -82,5 +83,26 @@ func TestARunThatTheMachineHinderedIsNoGrade(t *testing.T) {
 	line := o.verdict(candidate{name: solutionName}, time.Second, result{hindered: "it was stopped for 20 s"})
 	if !strings.HasPrefix(line, "none ") || !strings.HasSuffix(line, "\n             it has no grade: it was stopped for 20 s\n") {
 		t.Errorf("the line says %q", line)
+	}
+}
+
+// Only failures of submissions are repeated. An error of ours beside one is not forgotten.
+func TestWhichErrorsAreRepeated(t *testing.T) {
+	t.Parallel()
+	one, other := &Uncertified{Lab: "01-icecream"}, &Uncertified{Lab: "08-lolcow"}
+	for _, test := range []struct {
+		name string
+		err  error
+		labs int
+		only bool
+	}{
+		{"a lab", one, 1, true},
+		{"two labs", errors.Join(one, errors.Join(other)), 2, true},
+		{"an error of ours", errors.New("the disk is full"), 0, false},
+		{"a lab and an error of ours", errors.Join(one, errors.New("a process is left")), 0, false},
+	} {
+		if labs, only := uncertified(test.err); len(labs) != test.labs || only != test.only {
+			t.Errorf("%s: %d labs, nothing else: %t", test.name, len(labs), only)
+		}
 	}
 }

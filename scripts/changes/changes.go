@@ -34,7 +34,11 @@ func Since(ctx context.Context, runner *command.Runner, root, commit string) (*C
 	if err != nil {
 		return nil, fmt.Errorf("asking git what differs from %s: %w", commit, err)
 	}
-	for name := range strings.SplitSeq(out, "\x00") {
+	untracked, err := c.git(ctx, "ls-files", "--others", "--exclude-standard", "-z")
+	if err != nil {
+		return nil, fmt.Errorf("asking git for files that are not tracked: %w", err)
+	}
+	for name := range strings.SplitSeq(out+"\x00"+untracked, "\x00") {
 		if name != "" {
 			c.files = append(c.files, name)
 		}
@@ -60,12 +64,12 @@ func (c *Changes) Any(wanted func(name string) bool) bool {
 	return slices.ContainsFunc(c.files, wanted)
 }
 
-// Packages are the folders below a folder in which Go files differ, from the root with slashes. Testdata are no packages,
-// and a folder without Go files that are left is none either.
-func (c *Changes) Packages(below string) (folders []string) {
+// Packages are the folders of a module in which Go files differ. They and the module's folder are named from the root, with
+// slashes. Testdata are no packages, and a folder without Go files that are left is none either.
+func (c *Changes) Packages(module string) (folders []string) {
 	for _, name := range c.files {
 		dir := path.Dir(name)
-		if path.Ext(name) != ".go" || !strings.HasPrefix(name, below+"/") || strings.Contains(name, "/testdata/") || slices.Contains(folders, dir) {
+		if path.Ext(name) != ".go" || c.module(dir) != module || strings.Contains(name, "/testdata/") || slices.Contains(folders, dir) {
 			continue
 		}
 		if left, _ := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(dir), "*.go")); len(left) > 0 {
@@ -73,6 +77,16 @@ func (c *Changes) Packages(below string) (folders []string) {
 		}
 	}
 	return folders
+}
+
+// module is the folder of the module to which a folder belongs: the nearest one with a go.mod.
+func (c *Changes) module(dir string) string {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if found, _ := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(dir), "go.mod")); len(found) > 0 {
+			break
+		}
+	}
+	return dir
 }
 
 // Touch reports whether a file of one of the packages differs, tests and documentation aside. Packages are named by

@@ -47,18 +47,19 @@ type Options struct {
 	Notes func(context.Context) ([]string, error)
 }
 
-// Run runs the steps until one fails. The error names that step; everything else was printed.
-func Run(ctx context.Context, options Options) (err error) {
+// Run runs the steps until one fails. The error names that step; everything else was printed. complete says that no step was
+// left out.
+func Run(ctx context.Context, options Options) (complete bool, err error) {
 	if options.Began.IsZero() {
 		options.Began = time.Now()
 	}
 	fmt.Fprintf(options.Out, "The machine: %s.\n", machine(options.Root))
 	if err := forgetFlaky(options.Root); err != nil {
-		return err
+		return false, err
 	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
 	var rows, leftOut []string
@@ -74,13 +75,13 @@ func Run(ctx context.Context, options Options) (err error) {
 		rows = append(rows, fmt.Sprintf("| %-40s | %5.0f | %5.0f | %3.0f %% |\n",
 			step.Name, elapsed.Wall.Seconds(), elapsed.CPU.Seconds(), 100*elapsed.Idle))
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		if err != nil {
 			table(options.Out, rows)
 			fmt.Fprintf(options.Out, "\nThe gate failed at the step %q (lab %s). Its last lines:\n\n%s\n",
 				step.Name, strings.Join(step.Args, " "), end)
-			return fmt.Errorf("the step %q failed: %w", step.Name, err)
+			return false, fmt.Errorf("the step %q failed: %w", step.Name, err)
 		}
 	}
 	table(options.Out, rows)
@@ -89,14 +90,14 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	if options.Notes != nil {
 		notes, err := options.Notes(ctx)
-		if err != nil {
-			return err
+		if err != nil { // it says nothing about the change
+			notes = append(notes, fmt.Sprintf("What is proven could not be found out: %v", err))
 		}
 		for _, note := range notes {
 			fmt.Fprintln(options.Out, note)
 		}
 	}
-	return judgeFlaky(options.Root, options.Out)
+	return len(leftOut) == 0, judgeFlaky(options.Root, options.Out)
 }
 
 // run runs the command of a step.

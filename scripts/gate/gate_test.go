@@ -20,7 +20,7 @@ func try(t *testing.T, root string, options Options) (string, error) {
 	t.Helper()
 	var out strings.Builder
 	options.Root, options.Program, options.Out = root, "/bin/sh", &out
-	err := Run(t.Context(), options)
+	_, err := Run(t.Context(), options)
 	return out.String(), err
 }
 

@@ -60,6 +60,7 @@ func TestHowTestsEnded(t *testing.T) {
 		{"fails again", says + fails + pkg + says + fails + pkg, 0, 0, "a TestA: it is broken\nit is broken\n", ""},
 		{"ends with the program", begins + pkg, 0, 0, "a TestC: ", ""},
 		{"a package leaves something behind", passes + passing + left + other, 1, 0, "b: it left a process\n", ""},
+		{"a flaky test hides what is left", says + fails + pkg + passes + pkg, 1, 0, "a: ", "a TestA: it is broken\n"},
 		{"it is content when repeated", left + other + `{"Action":"pass","Package":"b"}`, 0, 0, "b: it left a process\n", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -46,10 +46,11 @@ func testCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			chosen := since
 			if since == "" {
 				since = earlier
 			}
-			if err := gate.Run(cmd.Context(), gate.Options{
+			complete, err := gate.Run(cmd.Context(), gate.Options{
 				Root: here.Root, Program: program, Steps: gateSteps(strings.TrimSuffix(head, uncommitted), since), Out: os.Stdout,
 				Notes: func(ctx context.Context) ([]string, error) {
 					stale, err := proof.Stale(ctx, here)
@@ -58,7 +59,12 @@ func testCommand() *cobra.Command {
 					}
 					return []string{"Not proven with their inputs as they are now (make prove): " + strings.Join(stale, ", ") + "."}, nil
 				},
-			}); err != nil || strings.HasSuffix(head, uncommitted) {
+			})
+			if err != nil {
+				return err
+			}
+			// Later gates lint and grade what differs from this commit, so all of it must have been tried, and nothing else.
+			if after, _, err := commits(cmd.Context(), here.Root); err != nil || !complete || chosen != "" || after != head || strings.HasSuffix(head, uncommitted) {
 				return err
 			}
 			return gate.SetPassed(head)
@@ -87,7 +93,7 @@ func gateSteps(seed, since string) []gate.Step {
 	}
 }
 
-// uncommitted is the end of the name of a commit whose checkout has uncommitted changes.
+// uncommitted is added to the name of a commit whose checkout has uncommitted changes.
 const uncommitted = "-dirty"
 
 // commits are the commit of the checkout at root, and an earlier one: that which passed the gate last on this machine, or else
@@ -98,9 +104,17 @@ func commits(ctx context.Context, root string) (head, earlier string, err error)
 		return "", "", err
 	}
 	defer runner.Close()
-	head, err = runner.Run(ctx, root, nil, "git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty="+uncommitted)
+	head, err = runner.Run(ctx, root, nil, "git", "rev-parse", "HEAD")
 	if err != nil {
 		return "", "", fmt.Errorf("asking git for the commit, which draws the mutants: %w", err)
+	}
+	head = strings.TrimSpace(head)
+	changed, err := runner.Run(ctx, root, nil, "git", "status", "--porcelain", "--", ":!"+proof.Page)
+	if err != nil {
+		return "", "", fmt.Errorf("asking git what is not committed: %w", err)
+	}
+	if changed != "" {
+		head += uncommitted
 	}
 	if earlier, err = gate.Passed(); err != nil {
 		return "", "", err
@@ -109,9 +123,9 @@ func commits(ctx context.Context, root string) (head, earlier string, err error)
 		// Another clone may have passed with a commit that this one does not have, and a clone can have a single commit.
 		if known != "" {
 			if _, err := runner.Run(ctx, root, nil, "git", "merge-base", "--is-ancestor", known, "HEAD"); err == nil {
-				return strings.TrimSpace(head), known, nil
+				return head, known, nil
 			}
 		}
 	}
-	return strings.TrimSpace(head), "", nil
+	return head, "", nil
 }

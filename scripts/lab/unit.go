@@ -162,7 +162,6 @@ func testedPackages(ctx context.Context, here *checkout.Checkout, module, contro
 			continue
 		}
 		starts := slices.ContainsFunc(words[1:], func(imported string) bool {
-			imported, _, _ = strings.Cut(imported, " ")
 			return slices.Contains(startsControlPlane, imported)
 		})
 		if starts == (controlPlane == with) {
@@ -306,10 +305,16 @@ func judge(events io.Reader) (*endings, error) {
 	if err != nil {
 		return nil, err
 	}
-	explained := func(t test) bool { // a failure of a part of it
+	// explained reports whether a part of a test or package failed as well. If only the part passed when it was repeated, the
+	// package has left something behind.
+	explained := func(t test) bool {
 		return slices.ContainsFunc(order, func(part test) bool {
 			below := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")
-			return below && part.of == t.of && (all[part].failures > 0 || all[part].last == "")
+			if !below || part.of != t.of {
+				return false
+			}
+			ended := all[part].last
+			return ended == "fail" || ended == "" || all[part].failures > 0 && all[t].last == "pass"
 		})
 	}
 	ended := &endings{}
