@@ -56,6 +56,7 @@ func TestKindsThatSomebodyLeftBehindAreTakenOver(t *testing.T) {
 }
 
 func TestObjectsOfAVersionThatIsNoMoreAreNotThrownAway(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	old := s.define(t, "issuers", "Issuer", "cert-manager.io", "v1alpha2")
 	s.object(t, old)
@@ -69,6 +70,7 @@ func TestObjectsOfAVersionThatIsNoMoreAreNotThrownAway(t *testing.T) {
 }
 
 func TestNothingOfSomebodyElseIsTouchedOnTheirCluster(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
 	before := s.define(t, "certificates", "Certificate", "cert-manager.io", "v1")

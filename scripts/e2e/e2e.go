@@ -36,7 +36,9 @@ type Options struct {
 }
 
 // grades reports whether a lab is graded.
-func (o *Options) grades(lab *manifest.Lab) bool { return len(o.Only) == 0 || slices.Contains(o.Only, lab.Name) }
+func (o *Options) grades(lab *manifest.Lab) bool {
+	return len(o.Only) == 0 || slices.Contains(o.Only, lab.Name)
+}
 
 // step is one thing to try.
 type step struct {
