@@ -49,6 +49,8 @@ func init() {
 		return errors.Join(beOlderKernel(), containing(Options{withoutNamespaces: true}))
 	}
 	roles["forbidding"] = func() error { return errors.Join(forbidNamespaces(), containing(Options{})) }
+	roles["showing privileges"] = showPrivileges
+	roles["showing privileges on an older kernel"] = func() error { return errors.Join(beOlderKernel(), showPrivileges()) }
 	roles["from noexec"] = startFromNoexec
 	for bombName, script := range bombs {
 		roles[bombName+" in a namespace"] = func() error { return bomb(Options{}, script) }
@@ -90,11 +92,18 @@ func beOlderKernel() error {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
+	install := func() unix.Errno {
+		_, _, failed := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+			uintptr(unsafe.Pointer(&program)))
+		return failed
 	}
-	_, _, failed := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
-		uintptr(unsafe.Pointer(&program)))
+	failed := install()
+	if failed == unix.EACCES { // only root may do so and still get privileges
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		failed = install()
+	}
 	if failed != 0 {
 		return failed
 	}
@@ -312,6 +321,34 @@ func TestAContainedForkBombIsEnded(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A setuid program that became another user's could not be killed. Where we are not root, the older kernel's filter has
+// us renounce privileges ourselves.
+func TestAContainedProgramGetsNoPrivilegesWithoutNamespaces(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{"showing privileges", "showing privileges on an older kernel"} {
+		if said := play(t, role, t.TempDir()).line(t); said[len(said)-1] != "1" {
+			t.Errorf("%s: %q, want 1", role, said)
+		}
+	}
+}
+
+// showPrivileges has a contained program say whether it can get new privileges.
+func showPrivileges() error {
+	scope, err := NewScope(Options{withoutNamespaces: true})
+	if err != nil {
+		return err
+	}
+	defer scope.Close()
+	p, err := scope.Start(Spec{
+		Path: "/bin/grep", Args: []string{"NoNewPrivs", "/proc/self/status"}, Stdout: os.Stdout, Contained: true,
+	})
+	if err != nil {
+		return err
+	}
+	<-p.Done()
+	return p.Err()
 }
 
 func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {

@@ -33,6 +33,9 @@ func ruleset() (descriptor int, err error) {
 	return int(made), nil
 }
 
+// renouncePrivileges keeps this thread, and all that it starts from now on, from getting privileges by a setuid program.
+func renouncePrivileges() error { return control(prSetNoNewPrivs, 1) }
+
 // shutIn keeps the signals of this thread, and of all that it starts from now on, from what is outside. Threads of this
 // process that are there already stay as they are.
 func shutIn(flags uintptr) error {
@@ -41,7 +44,7 @@ func shutIn(flags uintptr) error {
 		return err
 	}
 	defer syscall.Close(rules)
-	if err := control(prSetNoNewPrivs, 1); err != nil {
+	if err := renouncePrivileges(); err != nil {
 		return err
 	}
 	if _, _, failed := syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(rules), flags, 0); failed != 0 {
@@ -70,7 +73,8 @@ func shutInSupervisor() bool {
 func launch(program Program) {
 	syscall.CloseOnExec(program.Files)
 	setNice(program.Nice)
-	_ = shutIn(0) // where the kernel can't, the program runs all the same
+	_ = renouncePrivileges() // also where there is no Landlock: nobody else's process can be killed
+	_ = shutIn(0)            // where the kernel can't, the program runs all the same
 	err := syscall.Exec(program.Path, program.Args, syscall.Environ())
 	_, _ = syscall.Write(program.Files, Message{Failed, number(err)}.encode())
 }
