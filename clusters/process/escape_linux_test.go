@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,6 +52,7 @@ func init() {
 	roles["forbidding"] = func() error { return errors.Join(forbidNamespaces(), containing(Options{})) }
 	roles["showing privileges"] = showPrivileges
 	roles["showing privileges on an older kernel"] = func() error { return errors.Join(beOlderKernel(), showPrivileges()) }
+	roles["limiting"] = limit
 	roles["from noexec"] = startFromNoexec
 	for bombName, script := range bombs {
 		roles[bombName+" in a namespace"] = func() error { return bomb(Options{}, script) }
@@ -380,6 +382,43 @@ func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
 		nothingLives(t, output, dir)
 		live(outside...) // the supervisor signals all that it can reach
 	})
+}
+
+// A process whose limit of processor time is 0 is killed, and a limit is no signal.
+func TestAContainedProgramCannotLimitWhatIsOutside(t *testing.T) {
+	t.Parallel()
+	scope := newScope(t, Options{withoutNamespaces: true})
+	victim := exec.Command("/bin/sleep", "1000")
+	must(t, victim.Start())
+	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
+	var output strings.Builder
+	p, err := scope.Start(Spec{
+		Path: "/proc/self/exe", Stdout: &output, Contained: true,
+		Env: append(os.Environ(), roleVariable+"=limiting", fmt.Sprint(victimVariable, "=", victim.Process.Pid)),
+	})
+	must(t, err)
+	<-p.Done()
+	if want := "others: operation not permitted\nasking: <nil>\nits own: <nil>\n"; p.Err() != nil || output.String() != want {
+		t.Errorf("it ended with %v and said %q, want %q", p.Err(), output.String(), want)
+	}
+	if !runs(victim.Process.Pid) {
+		t.Error("the other process was ended")
+	}
+}
+
+// victimVariable is the number of the process that a process in the role of limiting limits.
+const victimVariable = "OPERATOR_LABS_TEST_VICTIM"
+
+func limit() error {
+	victim, err := strconv.Atoi(os.Getenv(victimVariable))
+	if err != nil {
+		return err
+	}
+	var limit unix.Rlimit
+	fmt.Println("others:", unix.Prlimit(victim, unix.RLIMIT_CPU, &unix.Rlimit{}, nil))
+	fmt.Println("asking:", unix.Prlimit(victim, unix.RLIMIT_CPU, nil, &limit))
+	fmt.Println("its own:", unix.Prlimit(0, unix.RLIMIT_CORE, &unix.Rlimit{}, nil))
+	return nil
 }
 
 func TestAContainedProgramLeavesNothingBehindWhenItsOwnerIsKilledWhileItStarts(t *testing.T) {

@@ -19,8 +19,8 @@ const (
 )
 
 // launcher is the name of a process between a reaper and its program. It shuts itself in and becomes the program: what is shut
-// in can't signal or trace what is outside (landlock(7), Linux 6.12), so it can't kill its reaper, the owner or the guard. A
-// namespace does that by itself.
+// in can't signal or trace what is outside (landlock(7), Linux 6.12), and can't change its limits, so it can't kill its reaper,
+// the owner or the guard. A namespace does that by itself.
 const launcher Mode = "operator-labs-launcher"
 
 // ruleset makes the rules of a launcher. It fails where the kernel does not have them.
@@ -75,6 +75,7 @@ func launch(program Program) {
 	setNice(program.Nice)
 	_ = renouncePrivileges() // also where there is no Landlock: nobody else's process can be killed
 	_ = shutIn(0)            // where the kernel can't, the program runs all the same
+	_ = keepLimits()
 	err := syscall.Exec(program.Path, program.Args, syscall.Environ())
 	_, _ = syscall.Write(program.Files, Message{Failed, number(err)}.encode())
 }
