@@ -143,7 +143,14 @@ func (o *Options) remember() error {
 		}
 		folder = filepath.Join(cache, "operator-labs", "proven")
 	}
-	o.proven, err = newProven(folder, o.Lab, harness, o.ControlPlane.Path, o.ControllerGen, o.Checks)
+	by := graders{programs: []string{harness, o.ControlPlane.Path, o.ControllerGen, o.Checks}}
+	if o.withNode() {
+		// What is not there can't be compared later, so nothing that is graded without it is remembered.
+		if complete, err := by.addNode(o.Checkout, o.Lab); err != nil || !complete {
+			return err
+		}
+	}
+	o.proven, err = newProven(folder, o.Lab, by)
 	return err
 }
 

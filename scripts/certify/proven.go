@@ -6,7 +6,9 @@ package certify
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,11 +18,16 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/node/manifests"
+	"lva.io/operators/clusters/node/targets"
+	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 )
 
 // proven knows which submissions were graded as they must be on this machine, by all that decides it: what they are, what must come of
-// them, the checks, the harness, the control plane, controller-gen and the Go that compiles them.
+// them, the checks, the harness, the control plane, controller-gen and the Go that compiles them. Where Pods run, the node's programs,
+// the installer of add-ons and the images decide as well.
 type proven struct {
 	// dir is the folder of a lab, as its grader is now.
 	dir string
@@ -30,15 +37,61 @@ type proven struct {
 // proven is no waste of another.
 const unusedTime = 14 * 24 * time.Hour
 
-// newProven opens what is known, in a folder, of a lab that is graded by these programs.
-func newProven(folder string, lab *manifest.Lab, programs ...string) (*proven, error) {
+// graders are what grades a lab: the files of programs, and images.
+type graders struct {
+	programs []string
+	images   []images.Built
+}
+
+// addNode adds what the lab's clusters consist of where Pods run: the programs of the node, the installer of the lab's add-ons, and the
+// images that checkout.Prepare makes. complete is false if one of them is not there, as where there can be no node.
+func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete bool, err error) {
+	for _, program := range targets.Node(here.Root) {
+		g.programs = append(g.programs, program.Output)
+	}
+	if len(lab.Addons) > 0 {
+		g.programs = append(g.programs, here.Installer().Program)
+	}
+	for _, program := range g.programs {
+		if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+	}
+	catalogue, err := images.Load()
+	if err != nil {
+		return false, err
+	}
+	wanted := catalogue.Set("course")
+	for _, addon := range lab.Addons {
+		wanted = append(wanted, catalogue.Set(addon)...)
+	}
+	running, err := manifests.Images()
+	if err != nil {
+		return false, err
+	}
+	for _, reference := range running {
+		image, err := catalogue.Image(reference)
+		if err != nil {
+			return false, err
+		}
+		wanted = append(wanted, image)
+	}
+	g.images, err = images.StoreOf(here.Root).Find(wanted)
+	return len(g.images) == len(wanted), err
+}
+
+// newProven opens what is known, in a folder, of a lab that is graded by these.
+func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 	says, err := json.Marshal(lab)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %s\n", runtime.Version(), says)
-	for _, program := range programs {
+	for _, image := range by.images {
+		fmt.Fprintln(sum, image.Reference, image.ID)
+	}
+	for _, program := range by.programs {
 		digest, err := gobuild.Digest(program)
 		if err != nil {
 			return nil, fmt.Errorf("reading what grades: %w", err)
@@ -54,11 +107,11 @@ func newProven(folder string, lab *manifest.Lab, programs ...string) (*proven, e
 	if err := os.Chtimes(dir, now, now); err != nil { // the folder is in use, however old it is
 		return nil, fmt.Errorf("keeping what is proven: %w", err)
 	}
-	graders, err := os.ReadDir(all)
+	others, err := os.ReadDir(all)
 	if err != nil {
 		return nil, fmt.Errorf("reading what is proven: %w", err)
 	}
-	for _, other := range graders {
+	for _, other := range others {
 		info, err := other.Info()
 		if err != nil || now.Sub(info.ModTime()) < unusedTime {
 			continue // another command may just have removed it
@@ -76,7 +129,7 @@ func (p *proven) file(c candidate, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", c.name, err)
 	}
-	must := fmt.Sprintf("%+v %t %q %t %t", c.expectation, c.torture, c.falls, c.ungraded, c.misconception != "")
+	must := fmt.Sprintf("%+v %t %q %t %t %t %t", c.expectation, c.torture, c.falls, c.ungraded, c.base, c.design != "", c.misconception != "")
 	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
 }
 

@@ -4,11 +4,15 @@
 package certify
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
 )
@@ -31,9 +35,10 @@ func TestWhatIsProven(t *testing.T) {
 	write(filepath.Join(dir, "main.go"), "package main")
 	lab := &manifest.Lab{Name: "02-reconciler"}
 	one := candidate{name: "counts-letters", misconception: "a letter is a topping", expectation: mutant.Expectation{Fails: map[string]string{"toppings": "7"}}}
+	by := graders{programs: []string{program}}
 	known := func(c candidate) bool {
 		t.Helper()
-		p, err := newProven(filepath.Join(root, "proven"), lab, program)
+		p, err := newProven(filepath.Join(root, "proven"), lab, by)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,6 +54,8 @@ func TestWhatIsProven(t *testing.T) {
 	}
 	other := one
 	other.expectation = mutant.Expectation{Fails: map[string]string{"toppings": "8"}}
+	withoutExtension := one
+	withoutExtension.base = true
 	tortured := one
 	tortured.torture = true
 	for _, step := range []struct {
@@ -61,6 +68,10 @@ func TestWhatIsProven(t *testing.T) {
 		{"nothing has changed", func() {}, one, true},
 		{"another expectation", func() {}, other, false},
 		{"tortured as well", func() {}, tortured, false},
+		{"without the lab's extension", func() {}, withoutExtension, false},
+		{"another image", func() { by.images = []images.Built{{Reference: "operator-labs/lolcow:v1", ID: "sha256:1"}} }, one, false},
+		{"the same name, other layers", func() { by.images[0].ID = "sha256:2" }, one, false},
+		{"no image, as before", func() { by.images = nil }, one, true},
 		{"another submission", func() { write(filepath.Join(dir, "main.go"), "package other") }, one, false},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},
 		{"other checks", func() { write(program, "two") }, one, false},
@@ -86,5 +97,38 @@ func TestWhatIsProven(t *testing.T) {
 		if had := known(step.candidate); had != step.want {
 			t.Errorf("%s: it is proven: %t", step.what, had)
 		}
+	}
+}
+
+// A lab in which Pods run is graded by a node, too. Without its programs or images nothing can be compared.
+func TestANodeGradesAsWell(t *testing.T) {
+	t.Parallel()
+	here := &checkout.Checkout{Root: t.TempDir()}
+	lab := &manifest.Lab{Name: "05-cert-manager", Addons: []string{"cert-manager"}}
+	var by graders
+	if complete, err := by.addNode(here, lab); complete || err != nil {
+		t.Errorf("nothing is built, and it says %t, %v", complete, err)
+	}
+	for _, name := range []string{"node/init", "node/agent", "node/imagebuild", "bin/addons"} {
+		file := filepath.Join(here.Root, ".cache", filepath.FromSlash(name))
+		if !slices.Contains(by.programs, file) {
+			t.Errorf("%s is none of %v", file, by.programs)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The store compares images with their sources.
+	source, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"clusters", "scripts"} {
+		if err := os.Symlink(filepath.Join(source.Root, folder), filepath.Join(here.Root, folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if complete, err := by.addNode(here, lab); complete || err != nil {
+		t.Errorf("there are no images, and it says %t, %v", complete, err)
 	}
 }
