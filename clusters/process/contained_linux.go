@@ -120,6 +120,9 @@ func (c *supervision) awaitStart(path string) error {
 		return fmt.Errorf("waiting for its supervisor: %w", err)
 	case message.Kind == supervisor.Failed:
 		return &fs.PathError{Op: "fork/exec", Path: path, Err: syscall.Errno(message.Value)}
+	case message.Kind == supervisor.NotShutIn:
+		return fmt.Errorf("keeping it from ending its supervisor, by Landlock (16 sandboxes within each other at most) and seccomp: %w",
+			syscall.Errno(message.Value))
 	}
 	return nil
 }

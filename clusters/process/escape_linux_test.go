@@ -53,6 +53,8 @@ func init() {
 	roles["showing privileges"] = showPrivileges
 	roles["showing privileges on an older kernel"] = func() error { return errors.Join(beOlderKernel(), showPrivileges()) }
 	roles["limiting"] = limit
+	roles["in many sandboxes"] = startInManySandboxes
+	roles["starting in many sandboxes"] = startInDeepestSandbox
 	roles["from noexec"] = startFromNoexec
 	for bombName, script := range bombs {
 		roles[bombName+" in a namespace"] = func() error { return bomb(Options{}, script) }
@@ -353,14 +355,21 @@ func showPrivileges() error {
 	return p.Err()
 }
 
+// needLandlockSignals skips a test where Landlock has no say in signals.
+func needLandlockSignals(t *testing.T) {
+	t.Helper()
+	const version, withSignals = 1, 6
+	if abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version); int(abi) < withSignals {
+		t.Skipf("this kernel's Landlock has version %d, and signals need %d", int(abi), withSignals)
+	}
+}
+
 func TestAContainedProgramCannotEndWhatIsOutside(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
-		const version, withSignals = 1, 6
-		abi, _, _ := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version)
-		if scope.options.withoutNamespaces && int(abi) < withSignals {
-			t.Skipf("this kernel's Landlock has version %d, and signals need %d", int(abi), withSignals)
+		if scope.options.withoutNamespaces {
+			needLandlockSignals(t)
 		}
 		bystander := exec.Command("/bin/sleep", "1000")
 		must(t, bystander.Start())
@@ -403,6 +412,50 @@ func TestAContainedProgramCannotLimitWhatIsOutside(t *testing.T) {
 	}
 	if !runs(victim.Process.Pid) {
 		t.Error("the other process was ended")
+	}
+}
+
+// startInManySandboxes leaves one sandbox for a supervisor, and none for its program.
+func startInManySandboxes() error {
+	const most, scopeSignal = 16, 1 << 1
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	attributes := unix.LandlockRulesetAttr{Access_fs: 0, Access_net: 0, Scoped: scopeSignal}
+	rules, _, failed := unix.Syscall(
+		unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
+	if failed != 0 {
+		return failed
+	}
+	for range most - 1 {
+		if _, _, failed := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0); failed != 0 {
+			return failed
+		}
+	}
+	if err := os.Setenv(roleVariable, "starting in many sandboxes"); err != nil {
+		return err
+	}
+	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
+}
+
+func startInDeepestSandbox() error {
+	scope, err := NewScope(Options{withoutNamespaces: true})
+	if err != nil {
+		return err
+	}
+	_, err = scope.Start(Spec{Path: "/bin/true", Contained: true})
+	fmt.Println("it said:", err)
+	return scope.Close()
+}
+
+func TestAProgramThatCouldEndItsSupervisorIsNotStarted(t *testing.T) {
+	t.Parallel()
+	needLandlockSignals(t)
+	said := strings.Join(play(t, "in many sandboxes", t.TempDir()).line(t), " ")
+	if !strings.HasPrefix(said, "it said: starting true: keeping it from ending its supervisor") ||
+		!strings.HasSuffix(said, unix.E2BIG.Error()) {
+		t.Error(said)
 	}
 }
 

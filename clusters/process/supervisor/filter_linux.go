@@ -27,11 +27,12 @@ var auditArchitectures = map[string]uint32{
 // keepLimits keeps this thread, and all that it starts from now on, from changing the limits of other processes
 // (prlimit(2)). Landlock has no say in that, and a process whose limit of processor time is 0 is killed. A process names
 // itself by 0 there. By its own number it can only ask: the filter does not know whose number it is. System calls of another
-// architecture (int 0x80) end the program: their numbers mean other calls. This thread must have renounced privileges.
+// architecture (int 0x80) end the program: their numbers mean other calls. This thread must have renounced privileges. On other architectures than these
+// it does nothing.
 func keepLimits() error {
 	native, known := auditArchitectures[runtime.GOARCH]
 	if !known {
-		return syscall.ENOSYS
+		return nil
 	}
 	const (
 		load    = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS

@@ -23,6 +23,10 @@ const (
 // the owner or the guard. A namespace does that by itself.
 const launcher Mode = "operator-labs-launcher"
 
+// openLauncher is the same for a reaper that could not shut itself in, which earlier kernels can't do: it becomes the program
+// all the same.
+const openLauncher Mode = "operator-labs-open-launcher"
+
 // ruleset makes the rules of a launcher. It fails where the kernel does not have them.
 func ruleset() (descriptor int, err error) {
 	attributes := struct{ files, network, scoped uint64 }{scoped: landlockScopeSignal}
@@ -66,22 +70,32 @@ func shutInSupervisor() bool {
 	if shutIn(landlockLogSameExecOff) != nil && shutIn(0) != nil {
 		return false
 	}
-	return syscall.Kill(parent, 0) == syscall.EPERM
+	// Were the parent dead, the number could be another user's process, which no signal of ours reaches in any case.
+	return syscall.Kill(parent, 0) == syscall.EPERM && syscall.Getppid() == parent
 }
 
-// launch becomes the program, or writes the number of the error to the descriptor that comes after the program's.
-func launch(program Program) {
+// launch becomes the program, or writes a message to the descriptor that comes after the program's.
+func launch(mode Mode, program Program) {
 	syscall.CloseOnExec(program.Files)
 	setNice(program.Nice)
 	_ = renouncePrivileges() // also where there is no Landlock: nobody else's process can be killed
-	_ = shutIn(0)            // where the kernel can't, the program runs all the same
-	_ = keepLimits()
-	err := syscall.Exec(program.Path, program.Args, syscall.Environ())
-	_, _ = syscall.Write(program.Files, Message{Failed, number(err)}.encode())
+	kind, err := NotShutIn, shutIn(0)
+	if limitsErr := keepLimits(); err == nil {
+		err = limitsErr
+	}
+	if err == nil || mode == openLauncher {
+		kind, err = Failed, syscall.Exec(program.Path, program.Args, syscall.Environ())
+	}
+	_, _ = syscall.Write(program.Files, Message{kind, number(err)}.encode())
 }
 
+// failure is the error of a launcher.
+type failure Message
+
+func (f failure) Error() string { return syscall.Errno(f.Value).Error() }
+
 // startByLauncher starts a program by a launcher, on the thread that it is called on.
-func startByLauncher(program Program, attributes *syscall.ProcAttr) (int, error) {
+func startByLauncher(mode Mode, program Program, attributes *syscall.ProcAttr) (int, error) {
 	var pipe [2]int
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
 		return 0, err
@@ -89,7 +103,7 @@ func startByLauncher(program Program, attributes *syscall.ProcAttr) (int, error)
 	answer := os.NewFile(uintptr(pipe[0]), "launcher")
 	defer answer.Close()
 	attributes.Files = append(attributes.Files, uintptr(pipe[1]))
-	started, err := syscall.ForkExec("/proc/self/exe", program.CommandLine(launcher), attributes)
+	started, err := syscall.ForkExec("/proc/self/exe", program.CommandLine(mode), attributes)
 	_ = syscall.Close(pipe[1])
 	if err != nil {
 		return 0, err
@@ -99,5 +113,5 @@ func startByLauncher(program Program, attributes *syscall.ProcAttr) (int, error)
 		return started, nil
 	}
 	_, _ = syscall.Wait4(started, nil, 0, nil)
-	return 0, syscall.Errno(message.Value)
+	return 0, failure(message)
 }

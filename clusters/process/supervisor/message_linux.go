@@ -50,7 +50,7 @@ func called(args []string) (mode Mode, program Program, ok bool) {
 		return "", Program{}, false
 	}
 	switch mode = Mode(args[0]); mode {
-	case Namespace, Reaper, launcher:
+	case Namespace, Reaper, launcher, openLauncher:
 	default:
 		return "", Program{}, false
 	}
@@ -66,7 +66,7 @@ func called(args []string) (mode Mode, program Program, ok bool) {
 // and the supervisor ends.
 type Message struct {
 	Kind Kind
-	// Value is the error's number for Failed, and for Ended what wait(2) says of the program.
+	// Value is the error's number for Failed and NotShutIn, and for Ended what wait(2) says of the program.
 	Value uint32
 }
 
@@ -80,6 +80,9 @@ const (
 	Failed
 	// Ended says that the program has ended.
 	Ended
+	// NotShutIn says that the program was not started, since it could end its supervisor. On kernels that can't prevent
+	// that, it is started.
+	NotShutIn
 )
 
 // Size is how many bytes a message has.

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"lva.io/operators/clusters/process/pid"
@@ -33,8 +34,8 @@ func init() {
 	if !ok {
 		return
 	}
-	if mode == launcher {
-		launch(program)
+	if mode == launcher || mode == openLauncher {
+		launch(mode, program)
 		os.Exit(1)
 	}
 	s := &supervisor{mode: mode, owner: program.Files, ending: make(chan struct{})}
@@ -69,7 +70,12 @@ func (s *supervisor) run(program Program) {
 	descriptor := -1
 	started, err := s.start(program, &descriptor)
 	if err != nil {
-		s.tell(Message{Failed, number(err)}, nil)
+		message := Message{Failed, number(err)}
+		var launchers failure
+		if errors.As(err, &launchers) {
+			message = Message(launchers)
+		}
+		s.tell(message, nil)
 		return
 	}
 	s.program, _ = pid.Open(started) // before we wait for it, after which its number may be another's
@@ -90,9 +96,10 @@ func (s *supervisor) run(program Program) {
 func (s *supervisor) bury(program int) {
 	for {
 		switch ended, err := nextEnded(); {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
+		case errors.Is(err, syscall.ECHILD):
 			os.Exit(0)
+		case err != nil: // it was interrupted
+			<-time.After(shortestPause)
 		case ended == program:
 			s.buryProgram(program)
 			program = 0 // the number may be that of an orphan from now on
@@ -170,8 +177,11 @@ func (s *supervisor) start(program Program, descriptor *int) (int, error) {
 		return 0, err
 	}
 	attributes.Sys.Pdeathsig = syscall.SIGKILL
-	s.shutIn = shutInSupervisor()
-	return startByLauncher(program, attributes)
+	by := openLauncher
+	if s.shutIn = shutInSupervisor(); s.shutIn {
+		by = launcher
+	}
+	return startByLauncher(by, program, attributes)
 }
 
 // setNice sets the niceness of this thread, and so of what it starts. A reaper's own first thread keeps its niceness: it has
