@@ -294,6 +294,7 @@ func bomb(options Options, script string) error {
 	}
 	_, err = scope.Start(Spec{
 		Path: "/bin/bash", Args: []string{"-c", script}, Stdout: os.Stdout, Stderr: os.Stdout, Contained: true,
+		Env: append(os.Environ(), "GOMAXPROCS=64", "GOGC=1"), // as on a big machine, the supervisor could use many threads
 	})
 	if err := errors.Join(err, unix.Setrlimit(unix.RLIMIT_NPROC, &ours)); err != nil {
 		return err
