@@ -27,6 +27,9 @@ func init() {
 	roles["machine"] = func() error { return beMachine(untilForgotten) }
 	roles["machine with a late guard"] = func() error { return beMachine(untilOwnerIsDead) }
 	roles["machine with a supervisor"] = func() error { return beMachine(untilSupervisorIsAsked) }
+	roles["machine with an older supervisor"] = func() error {
+		return beMachine(func() error { return errors.Join(beOlderKernel(), haveNoHandles(), untilSupervisorIsAsked()) })
+	}
 	roles["machine with handles"] = func() error { return beMachine(untilReused) }
 	roles["owner of an ended group"] = ownEndedGroup
 	roles["owner of a group"] = func() error {
@@ -265,7 +268,7 @@ func TestNoSignalReachesAnotherGroupThatHasTheNumber(t *testing.T) {
 	t.Parallel()
 	for role, signals := range map[string][]string{
 		"machine": {"a signal", "the guard"}, "machine with a late guard": {"the guard"},
-		"machine with a supervisor": {"the supervisor"},
+		"machine with a supervisor": {"the supervisor"}, "machine with an older supervisor": {"the supervisor"},
 	} {
 		said := machineSays(t, role, len(signals))
 		for i, by := range signals {

@@ -47,8 +47,10 @@ type supervisor struct {
 	mode    Mode
 	owner   int // the descriptor of the connection to it
 	program pid.Handle
-	// burying is held while the program is waited for, after which its number may be another's.
+	// burying is held while the program is waited for, after which it is buried: its number, and that of its group, may be
+	// another's.
 	burying sync.Mutex
+	buried  bool
 	// shutIn says that a signal to all processes reaches only those below us, if it comes from the thread that we began on.
 	shutIn bool
 	// ending is closed when a reaper has to end what is below it.
@@ -118,6 +120,7 @@ func (s *supervisor) buryProgram(number int) {
 	s.program.SignalGroup(syscall.SIGKILL)
 	var status syscall.WaitStatus
 	_, _ = syscall.Wait4(number, &status, syscall.WALL, nil)
+	s.buried = true
 	s.tell(Message{Ended, uint32(status)}, nil)
 }
 
@@ -125,7 +128,9 @@ func (s *supervisor) buryProgram(number int) {
 func (s *supervisor) signalProgram(signal syscall.Signal) {
 	s.burying.Lock()
 	defer s.burying.Unlock()
-	s.program.SignalGroup(signal)
+	if !s.buried {
+		s.program.SignalGroup(signal)
+	}
 }
 
 // nextEnded waits until a child has ended, and leaves it to be waited for: it keeps its number.
