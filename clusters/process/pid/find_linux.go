@@ -10,8 +10,12 @@ import (
 	"syscall"
 )
 
-// All are the numbers of all processes that we see.
+// All are the numbers of all processes that we see. Where /proc is that of another PID namespace, its numbers mean other
+// processes, and we see none.
 func All() (numbers []int) {
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil
+	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -25,20 +29,33 @@ func All() (numbers []int) {
 }
 
 // Child is a process and its parent, as they were when we looked.
-type Child struct{ Number, Parent int }
+type Child struct {
+	Number, Parent int
+	began          uint64 // in clock ticks after the machine's start: another process that has the number began later
+}
 
-// Below are the processes below one. Some are dead already. One whose first thread has ended looks so, and may have
-// other threads and children.
-func Below(ancestor int) (below []Child) {
+// Below are the processes below one, which must not end meanwhile. Some are dead already. One whose first thread has ended
+// looks so, and may have other threads and children. Children of a process that ends or loses its parent while we look
+// are not found, and the caller has to look again.
+func Below(ancestor int) []Child { return below(ancestor, All(), look) }
+
+func below(ancestor int, numbers []int, look func(number int) (Child, bool)) (below []Child) {
 	children := map[int][]Child{}
-	for _, number := range All() {
-		if parent, ok := parentOf(number); ok {
-			children[parent] = append(children[parent], Child{number, parent})
+	for _, number := range numbers {
+		if process, ok := look(number); ok {
+			children[process.Parent] = append(children[process.Parent], process)
 		}
 	}
 	below = append(below, children[ancestor]...)
 	for i := 0; i < len(below); i++ {
-		below = append(below, children[below[i].Number]...)
+		parent := below[i]
+		if len(children[parent.Number]) == 0 {
+			continue
+		}
+		// Had it ended before we saw the children, they could be those of another process that has its number.
+		if again, ok := look(parent.Number); ok && again == parent {
+			below = append(below, children[parent.Number]...)
+		}
 	}
 	return below
 }
@@ -69,20 +86,26 @@ func (c Child) open() (h Handle, there bool) {
 	if h, there = Open(c.Number); !there {
 		return h, false
 	}
-	parent, ok := parentOf(c.Number)
-	return h, ok && parent == c.Parent
+	now, ok := look(c.Number)
+	return h, ok && now == c
 }
 
-// parentOf reads /proc/PID/stat (proc(5)). The program's name, in parentheses, may hold anything.
-func parentOf(number int) (parent int, ok bool) {
+// look reads /proc/PID/stat (proc(5)). The program's name, in parentheses, may hold anything.
+func look(number int) (process Child, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(number) + "/stat")
 	if err != nil {
-		return 0, false
+		return Child{}, false
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0, false
+	// The fields after the name: the first of them is number 3 of the manual's.
+	const parent, began = 4 - 3, 22 - 3
+	if len(fields) <= began {
+		return Child{}, false
 	}
-	parent, err = strconv.Atoi(string(fields[1]))
-	return parent, err == nil
+	process.Number = number
+	if process.Parent, err = strconv.Atoi(string(fields[parent])); err != nil {
+		return Child{}, false
+	}
+	process.began, err = strconv.ParseUint(string(fields[began]), 10, 64)
+	return process, err == nil
 }
