@@ -39,15 +39,13 @@ func proveCommand() *cobra.Command {
 			if options.Parts, err = proof.Parts(here); err != nil {
 				return err
 			}
+			options.Reload = func() ([]proof.Part, error) { return currentParts(here.Root) }
 			if options.Store, err = proof.UserStore(); err != nil {
 				return err
 			}
 			options.Root, options.Names = here.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
 			if listing || asJSON {
 				return listParts(command, options, asJSON)
-			}
-			if !built.Lab(here.Root).Fresh() {
-				return errors.New("this command is older than its sources, and would prove something else: `make prove` builds it first")
 			}
 			return proof.Prove(command.Context(), options)
 		},
@@ -58,6 +56,18 @@ func proveCommand() *cobra.Command {
 	flags.BoolVar(&listing, "list", false, "list the parts, and run none")
 	flags.BoolVar(&asJSON, "json", false, "list them for a program")
 	return command
+}
+
+// currentParts are the parts of the checkout as it is now. The error says that the parts would run a command that is not made from it.
+func currentParts(root string) ([]proof.Part, error) {
+	if !built.Lab(root).Fresh() {
+		return nil, errors.New("this command is older than its sources, and would prove something else: `make prove` builds it first")
+	}
+	here, err := checkout.Find()
+	if err != nil {
+		return nil, err
+	}
+	return proof.Parts(here)
 }
 
 // listParts lists the parts and what is known of them, for a person or for a program.

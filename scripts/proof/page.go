@@ -5,6 +5,7 @@ package proof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,8 +85,8 @@ func (s State) Verdict() string {
 // reason are the last lines of an output, for the record: without colours, and without paths of this machine.
 func (p *proving) reason(output string, failure error) string {
 	text := plain(lastLines(output, kept))
-	if text == "" {
-		text = failure.Error()
+	if _, unsaid := errors.AsType[*verdict](failure); unsaid || text == "" {
+		text = strings.TrimSpace(failure.Error() + "\n" + text)
 	}
 	text = strings.ReplaceAll(text, p.Root, ".")
 	if home, err := os.UserHomeDir(); err == nil && len(home) > 1 {

@@ -4,6 +4,7 @@
 package proof
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,8 +25,20 @@ type Part struct {
 	Inputs Inputs
 	// Usual is how long the part takes before a record says it, on two cores with warm caches.
 	Usual time.Duration
-	// Counts find in the output how much was proven. Nil: nothing is counted.
+	// Counts find in the output how much was proven. A part that counts, and has counted nothing, is not proven. Nil: nothing is counted.
 	Counts []Count
+	// Committed says that the part tries what is committed, as in a clone. It fails where the work tree differs from that: the work tree
+	// is what its inputs are read from.
+	Committed bool
+	// Shows is what the output must show, whatever the exit codes are. Nil: nothing.
+	Shows *Sign
+}
+
+// Sign is something in an output, without which its part is not proven.
+type Sign struct {
+	Pattern *regexp.Regexp
+	// Missing is a sentence that says what it means that the pattern does not match.
+	Missing string
 }
 
 // Command is a program with its arguments. A name without a slash is looked up in PATH. Env are more variables, as NAME=value.
@@ -57,6 +70,29 @@ func (p Part) counted(output string) string {
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// decides are the inputs of the part, with what it runs.
+func (p Part) decides() Inputs {
+	in := p.Inputs
+	in.Values = append(slices.Clone(in.Values), fmt.Sprintf("%q", p.Commands))
+	return in
+}
+
+// check returns why an output proves nothing, although no command failed.
+func (p Part) check(output string) error {
+	switch {
+	case p.Shows != nil && !p.Shows.Pattern.MatchString(output):
+		return &verdict{errors.New(p.Shows.Missing)}
+	case len(p.Counts) > 0 && p.counted(output) == "":
+		var units []string
+		for _, count := range p.Counts {
+			units = append(units, count.Unit)
+		}
+		return &verdict{fmt.Errorf("its output counts no %s: nothing was tried, or scripts/proof/parts.go looks for other words",
+			strings.Join(units, " and no "))}
+	}
+	return nil
 }
 
 // choose takes the parts with these names and families, in the order of the list. No names are all parts.

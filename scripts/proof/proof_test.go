@@ -83,11 +83,14 @@ func (b *bench) write(name, content string) {
 // part adds one that notes that it ran, and then runs a line of shell.
 func (b *bench) part(name, line string, in Inputs) {
 	family, _, _ := strings.Cut(name, "-")
-	b.Parts = append(b.Parts, Part{
+	part := Part{
 		Name: name, Family: family, Proves: "it works", Inputs: in, Usual: time.Minute,
 		Commands: []Command{{Args: []string{"sh", "-c", "echo " + name + " >> out/ran; " + line}}},
-		Counts:   []Count{{Unit: "submissions", Pattern: regexp.MustCompile(`(?m)^\S+: (\d+) graded`)}},
-	})
+	}
+	if strings.Contains(line, "graded") {
+		part.Counts = []Count{{Unit: "submissions", Pattern: regexp.MustCompile(`(?m)^\S+: (\d+) graded`)}}
+	}
+	b.Parts = append(b.Parts, part)
 }
 
 // prove proves, and returns which parts ran, what was said, and the error.
@@ -161,6 +164,104 @@ func TestWhatIsProvenRunsAgainWhenItsInputsChange(t *testing.T) {
 	b.mustRun("cheap dear")
 }
 
+// What failed, and why, without a word of it in the output.
+func TestWhatProvesNothing(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		what, line string
+		with       func(*bench, *Part)
+		want       string
+	}{
+		{"nothing is counted", "echo 02-reconciler: 0 graded; echo at the end", nil, "its output counts no submissions: "},
+		{
+			"the sign is missing", "echo a network", func(_ *bench, p *Part) {
+				p.Shows = &Sign{Pattern: regexp.MustCompile("no network"), Missing: "it has a network"}
+			}, "it has a network\n",
+		},
+		{"it tries a clone, and the work tree differs", "true", func(b *bench, p *Part) {
+			p.Committed = true
+			b.write("m/d/d.go", "package d // b\n")
+		}, "it tries what is committed, and the work tree differs from that: commit first"},
+		{"it tries a clone, and the work tree has a new file", "true", func(b *bench, p *Part) {
+			p.Committed = true
+			b.write("new", "")
+		}, "it tries what is committed, and the work tree differs from that: commit first"},
+		{"it takes long", "echo begins; exec sleep 600", func(b *bench, _ *Part) { b.limit = 100 * time.Millisecond }, "it was not done after 0 s\n"},
+		{"a program is missing", "true", func(_ *bench, p *Part) { p.Commands = []Command{{Args: []string{"no-such"}}} }, "no-such is needed and not on PATH"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.part("part", test.line, Inputs{})
+			b.part("other", "true", Inputs{})
+			if test.with != nil {
+				test.with(b, &b.Parts[0])
+			}
+			_, said, err := b.prove(t.Context())
+			if r := b.record("part"); err == nil || r.Result != Failed || !strings.HasPrefix(r.Reason, test.want) || r.LastProven != nil {
+				t.Errorf("the error is %v, and the record %+v", err, r)
+			}
+			if r := b.record("other"); r.Result != Proven {
+				t.Errorf("the record of the other is %+v:\n%s", r, said)
+			}
+		})
+	}
+}
+
+// The proof's own page never counts: each part changes it.
+func TestACloneIsTriedWithAnotherPage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.part("part", "true", Inputs{})
+	b.Parts[0].Committed = true
+	b.write(Page, "# other\n")
+	b.mustRun("part")
+}
+
+// Hours after the first part the checkout may be another.
+func TestThePartsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.part("first", "echo changed > labs.yaml", Inputs{})
+	b.part("second", "true", Inputs{Files: []string{"labs.yaml"}})
+	b.Parts[1].Usual = time.Hour
+	b.mustRun("first second")
+	b.mustRun("")
+	b.write("labs.yaml", "- one\n")
+	b.mustRun("second")
+	// second is proven when the proof begins, and first makes it stale.
+	b.Parts[0].Inputs.Values = []string{"again"}
+	b.mustRun("first second")
+	changed := slices.Clone(b.Parts)
+	b.Reload = func() ([]Part, error) {
+		if content, err := os.ReadFile(filepath.Join(b.Root, "labs.yaml")); err != nil || string(content) != "three\n" {
+			return changed, err
+		}
+		return nil, errors.New("the command is old")
+	}
+	b.part("third", "echo three > labs.yaml", Inputs{})
+	changed = b.Parts
+	if ran, _, err := b.prove(t.Context()); ran != "third" || err == nil || err.Error() != "the command is old" {
+		t.Errorf("%q ran, and the error is %v", ran, err)
+	}
+	if r := b.record("third"); r.Result != Interrupted || r.Reason != "after it ended: the command is old" {
+		t.Errorf("the record is %+v", r)
+	}
+}
+
+// What a part runs decides it, too.
+func TestAnotherCommandIsNotProven(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.part("part", "true", Inputs{})
+	b.mustRun("part")
+	b.Parts[0].Commands[0].Env = []string{"OPERATOR_LABS_BROWSER=required"}
+	b.mustRun("part")
+	b.Parts[0].Commands[0].Args[2] += "; true"
+	b.mustRun("part")
+	b.mustRun("")
+}
+
 func TestTheOldestProofIsFirst(t *testing.T) {
 	t.Parallel()
 	at := func(name string, usual time.Duration, proven int) State {
@@ -190,7 +291,7 @@ func TestAPartThatFailsDoesNotKeepTheOthersFromRunning(t *testing.T) {
 	b.part("first", "echo 02-reconciler: 3 graded, 1 s; seq 100; echo the reason; exit 3", Inputs{})
 	b.part("second", "true", Inputs{})
 	ran, said, err := b.prove(t.Context())
-	if ran != "first second" || err == nil || !strings.Contains(err.Error(), "1 of the parts are not proven, and their logs are in out/proof: first") {
+	if ran != "first second" || err == nil || !strings.Contains(err.Error(), "one part is not proven, and its log is in out/proof: first") {
 		t.Errorf("%q ran, and the error is %v", ran, err)
 	}
 	if !strings.Contains(said, "\n    the reason\n") || !strings.Contains(said, "    63\n") || strings.Contains(said, "    61\n") {
@@ -287,7 +388,7 @@ func TestWhatDoesNotFitIsNotStarted(t *testing.T) {
 	b.Parts[1].Usual = time.Hour
 	b.Within = 30 * time.Minute
 	said := b.mustRun("short")
-	if !strings.Contains(said, "There was no time for 1 parts (30m0s were allowed): long.\n") {
+	if !strings.Contains(said, "There was no time for 1 part (30m0s were allowed): long.\n") {
 		t.Errorf("it says\n%s", said)
 	}
 	b.Within = 0

@@ -28,6 +28,9 @@ type Options struct {
 	Root  string
 	Parts []Part
 	Store *Store
+	// Reload returns the parts as the checkout has them now. It is called before the first part and after each: hours later, labs.yaml
+	// may have changed. An error ends the proof. Default: they stay as they are.
+	Reload func() ([]Part, error)
 	// Names choose parts and families. Default: all.
 	Names []string
 	// All runs also what is proven. Default: what is proven is not proven again.
@@ -36,6 +39,9 @@ type Options struct {
 	Within time.Duration
 	// Out shows how far the proof is.
 	Out *os.File
+
+	// limit is how long a part may take. Default: an hour.
+	limit time.Duration
 }
 
 const (
@@ -45,6 +51,8 @@ const (
 	grace = time.Minute
 	// pulse is how often a log is told how far a part is.
 	pulse = time.Minute
+	// limit is how long a part may take: twice what it should.
+	limit = time.Hour
 )
 
 // State is what is known of a part now.
@@ -86,16 +94,22 @@ func states(ctx context.Context, runner *command.Runner, root string, parts []Pa
 		return nil, err
 	}
 	for _, part := range parts {
-		state := State{Part: part}
-		if state.Inputs, err = tree.Hash(part.Inputs); err != nil {
-			return nil, err
-		}
-		if state.Record, err = store.Read(part.Name); err != nil {
+		state, err := stateOf(tree, part, store)
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, state)
 	}
 	return all, nil
+}
+
+func stateOf(tree *Tree, part Part, store *Store) (state State, err error) {
+	state.Part = part
+	if state.Inputs, err = tree.Hash(part.decides()); err != nil {
+		return state, err
+	}
+	state.Record, err = store.Read(part.Name)
+	return state, err
 }
 
 // order is the one in which parts run: those that were never proven come first, the cheapest first, then those whose proof is the
@@ -131,6 +145,7 @@ func Prove(ctx context.Context, options Options) (err error) {
 	}
 	defer unlock()
 	p := &proving{Options: options, began: time.Now()}
+	p.limit = cmp.Or(p.limit, limit)
 	if p.runner, err = command.NewRunner(); err != nil {
 		return err
 	}
@@ -147,6 +162,9 @@ func Prove(ctx context.Context, options Options) (err error) {
 	order(known)
 	var proven, failed, left []Part
 	for _, state := range known {
+		if state, err = p.state(ctx, state.Part.Name); err != nil {
+			return err
+		}
 		switch {
 		case !p.All && state.Proven():
 			proven = append(proven, state.Part)
@@ -175,6 +193,27 @@ type proving struct {
 	runner *command.Runner
 	logs   string
 	began  time.Time
+	// tree is the checkout as it was when the last part had ended; nil: it has to be read.
+	tree *Tree
+}
+
+// state is what is known of a part, with the checkout as it was when the last part had ended.
+func (p *proving) state(ctx context.Context, name string) (state State, err error) {
+	if p.tree == nil {
+		if p.Reload != nil {
+			if p.Parts, err = p.Reload(); err != nil {
+				return State{}, err
+			}
+		}
+		if p.tree, err = ReadTree(ctx, p.runner, p.Root); err != nil {
+			return State{}, err
+		}
+	}
+	i := slices.IndexFunc(p.Parts, func(part Part) bool { return part.Name == name })
+	if i < 0 {
+		return State{}, fmt.Errorf("the checkout has changed, and its proof has no part %s any longer: begin again", name)
+	}
+	return stateOf(p.tree, p.Parts[i], p.Store)
 }
 
 // conclude says what came of it.
@@ -183,15 +222,31 @@ func (p *proving) conclude(ctx context.Context, known []State, proven, failed, l
 		return err
 	}
 	now := len(known) - len(proven) - len(failed) - len(left)
-	fmt.Fprintf(p.Out, "%d parts were proven now, and %d before. It took %s; %s has all of them.\n",
-		now, len(proven), spoken(time.Since(p.began)), Page)
+	were := "were"
+	if now == 1 {
+		were = "was"
+	}
+	fmt.Fprintf(p.Out, "%s %s proven now, and %d before. It took %s; %s has all of them.\n",
+		numbered(now), were, len(proven), spoken(time.Since(p.began)), Page)
 	if len(left) > 0 {
-		fmt.Fprintf(p.Out, "There was no time for %d parts (%s were allowed): %s.\n", len(left), p.Within, strings.Join(shortened(p.Parts, left), ", "))
+		fmt.Fprintf(p.Out, "There was no time for %s (%s were allowed): %s.\n", numbered(len(left)), p.Within, strings.Join(shortened(p.Parts, left), ", "))
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("%d of the parts are not proven, and their logs are in out/proof: %s", len(failed), strings.Join(shortened(p.Parts, failed), ", "))
+	switch names := strings.Join(shortened(p.Parts, failed), ", "); len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("one part is not proven, and its log is in out/proof: %s", names)
+	default:
+		return fmt.Errorf("%d parts are not proven, and their logs are in out/proof: %s", len(failed), names)
 	}
-	return nil
+}
+
+// numbered is a number of parts, as in a sentence.
+func numbered(parts int) string {
+	if parts == 1 {
+		return "1 part"
+	}
+	return fmt.Sprintf("%d parts", parts)
 }
 
 // prove runs one part, and keeps what came of it.
@@ -212,7 +267,7 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 	name := filepath.Join(p.logs, part.Name+".log")
 	fmt.Fprintf(p.Out, "%s: starts; it usually takes %s, and its log is out/proof/%s.log\n", part.Name, spoken(state.Usual()), part.Name)
 	began := time.Now()
-	failure, err := p.run(ctx, part, name, state.Usual())
+	failure, err := p.try(ctx, part, record.Commit, name, state.Usual())
 	if err != nil {
 		return "", err
 	}
@@ -220,17 +275,18 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 	if err != nil {
 		return "", fmt.Errorf("reading the log of %s: %w", part.Name, err)
 	}
+	if failure == nil {
+		failure = part.check(plain(string(output)))
+	}
 	record.Seconds = time.Since(began).Round(time.Second / 10).Seconds()
 	record.Result, record.Reason = Proven, ""
-	switch changed, err := p.changed(ctx, state); {
+	switch changed := p.changed(ctx, state); {
 	case ctx.Err() != nil:
 		record.Result, record.Reason = Interrupted, "its run was interrupted"
-	case err != nil:
-		return "", err
 	case failure != nil:
 		record.Result, record.Reason = Failed, p.reason(string(output), failure)
-	case changed:
-		record.Result, record.Reason = Interrupted, "files that decide it changed while it ran"
+	case changed != "":
+		record.Result, record.Reason = Interrupted, changed
 	default:
 		record.Proved = part.counted(plain(string(output)))
 		run := record.Run
@@ -240,15 +296,21 @@ func (p *proving) prove(ctx context.Context, state State) (result Result, err er
 	return record.Result, p.Store.Write(record)
 }
 
-// changed reports whether what decides a part is no longer what it was.
-func (p *proving) changed(ctx context.Context, before State) (bool, error) {
-	select {
-	case <-ctx.Done(): // it is interrupted, whatever has changed
-		return false, nil
-	default:
+// verdict is the failure of a part whose output does not say why it failed.
+type verdict struct{ error }
+
+func (v *verdict) Unwrap() error { return v.error }
+
+// changed says that what decides a part is no longer what it was. Empty: it is. It reads the checkout for that.
+func (p *proving) changed(ctx context.Context, before State) string {
+	p.tree = nil
+	switch now, err := p.state(ctx, before.Part.Name); {
+	case err != nil:
+		return "after it ended: " + err.Error()
+	case now.Inputs != before.Inputs:
+		return "files that decide it changed while it ran"
 	}
-	now, err := states(ctx, p.runner, p.Root, []Part{before.Part}, p.Store)
-	return err == nil && now[0].Inputs != before.Inputs, err
+	return ""
 }
 
 // tell says what came of a part.
@@ -266,46 +328,62 @@ func (p *proving) tell(record *Record, output string, failure error) {
 	}
 }
 
-// run runs the commands of a part. failure says which of them failed, and how; err is an error of ours.
-func (p *proving) run(ctx context.Context, part Part, log string, usual time.Duration) (failure, err error) {
+// try runs a part at a commit, with its output in a log. failure says why it is not proven; err is an error of ours.
+func (p *proving) try(ctx context.Context, part Part, commit, log string, usual time.Duration) (failure, err error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, fmt.Errorf("making the log of %s: %w", part.Name, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	if part.Committed && strings.HasSuffix(commit, withChanges) {
+		return &verdict{errors.New("it tries what is committed, and the work tree differs from that: commit first")}, nil
+	}
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
-		return nil, err
+		return &verdict{err}, nil
 	}
-	defer func() { err = errors.Join(err, scope.Close()) }()
-	defer p.show(part.Name, log, usual)()
+	within, cancel := context.WithTimeoutCause(ctx, p.limit, &verdict{fmt.Errorf("it was not done after %s", spoken(p.limit))})
+	defer cancel()
+	still := p.show(part.Name, log, usual)
+	failure = p.run(within, scope, part, file)
+	still()
+	if err := scope.Close(); err != nil {
+		failure = &verdict{errors.Join(failure, fmt.Errorf("ending what it has started: %w", err))}
+	}
+	return failure, nil
+}
+
+// run runs the commands of a part, and says which of them failed, and how.
+func (p *proving) run(ctx context.Context, scope *process.Scope, part Part, log *os.File) error {
 	for _, c := range part.Commands {
 		line := strings.Join(c.Args, " ")
-		fmt.Fprintf(file, "=== %s\n", line)
+		fmt.Fprintf(log, "=== %s\n", line)
 		program := c.Args[0]
 		if filepath.Base(program) == program {
-			if program, err = exec.LookPath(program); err != nil {
-				return fmt.Errorf("%s is needed and not on PATH: install it", c.Args[0]), nil
+			found, err := exec.LookPath(program)
+			if err != nil {
+				return &verdict{fmt.Errorf("%s is needed and not on PATH: install it", program)}
 			}
+			program = found
 		}
 		started, err := scope.Start(process.Spec{
-			Name: part.Name, Path: filepath.FromSlash(program), Args: c.Args[1:], Dir: p.Root, Stdout: file, Stderr: file,
+			Name: part.Name, Path: filepath.FromSlash(program), Args: c.Args[1:], Dir: p.Root, Stdout: log, Stderr: log,
 			Env: append(environment(), c.Env...),
 		})
 		if err != nil {
-			return err, nil
+			return &verdict{err}
 		}
 		select {
 		case <-started.Done():
 		case <-ctx.Done():
 			started.Stop(grace)
-			return context.Cause(ctx), nil
+			return context.Cause(ctx)
 		}
 		if err := started.Err(); err != nil {
-			return fmt.Errorf("`%s`: %w", line, err), nil
+			return fmt.Errorf("`%s`: %w", line, err)
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // environment is that of a part. Variables of the make that called us are for us alone: PART would choose other things in a make
@@ -349,6 +427,9 @@ func (p *proving) show(part, log string, usual time.Duration) (end func()) {
 	}
 }
 
+// withChanges is the end of the name of a commit whose work tree has changes, or files that are new.
+const withChanges = "+changes"
+
 // commit names what is checked out.
 func (p *proving) commit(ctx context.Context) (string, error) {
 	commit, err := p.runner.Run(ctx, p.Root, nil, "git", "rev-parse", "--short=12", "HEAD")
@@ -361,7 +442,7 @@ func (p *proving) commit(ctx context.Context) (string, error) {
 	}
 	commit = strings.TrimSpace(commit)
 	if strings.TrimSpace(changes) != "" {
-		commit += "+changes"
+		commit += withChanges
 	}
 	return commit, nil
 }
