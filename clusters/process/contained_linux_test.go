@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -271,6 +272,41 @@ func TestAContainedProgramThatDoesNotEndIsKilled(t *testing.T) {
 		}
 		nothingLives(t, output, dir)
 	})
+}
+
+// A process that is traced and was killed stays until its tracer has waited for it, as one does that waits for a disk.
+func TestAProcessThatCannotBeEndedIsReported(t *testing.T) {
+	t.Parallel()
+	scope, err := NewScope(Options{withoutNamespaces: true, patience: 50 * time.Millisecond})
+	must(t, err)
+	p, output, _ := contain(t, scope, "setsid sleep 1000 & echo $!; exec sleep 1000")
+	left := number(t, readLine(t, output)[0])
+	eventually(t, "the process is another program", func() bool {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", left))
+		return err == nil && string(name) == "sleep\n"
+	})
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	must(t, unix.PtraceSeize(left))
+	p.Kill()
+	// The error came early, since patience is short in this test, so others may not have ended either.
+	for _, want := range []string{
+		"sh has not ended 50ms after it was killed", fmt.Sprintf("its supervisor, process %d,", p.PID()), fmt.Sprintf("%d (sleep)", left),
+	} {
+		if p.Err() == nil || !strings.Contains(p.Err().Error(), want) {
+			t.Errorf("the error is %v, want one with %q", p.Err(), want)
+		}
+	}
+	if problem := scope.stuckErrors(); problem == nil || !strings.Contains(problem.Error(), p.Err().Error()) {
+		t.Errorf("the scope's error is %v", problem)
+	}
+	if !runs(p.PID()) {
+		t.Error("the supervisor was ended")
+	}
+	_, err = unix.Wait4(left, nil, unix.WALL, nil)
+	must(t, err)
+	<-p.gone
+	must(t, scope.Close())
 }
 
 func TestASupervisorBuriesOrphansAndMindsNoSignal(t *testing.T) {

@@ -6,6 +6,7 @@ package process
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,6 +137,25 @@ func endMarked(number int, id string) (found, ours bool) {
 func isReaper(process string) bool {
 	arguments, err := os.ReadFile(filepath.Join(process, "cmdline"))
 	return err == nil && bytes.HasPrefix(arguments, []byte(supervisor.Reaper+"\x00"))
+}
+
+// namesBelow are the numbers and names of processes below one, for people: of a fork bomb's, some are enough.
+func namesBelow(ancestor int) string {
+	const enough = 10
+	below := pid.Below(ancestor)
+	var names []string
+	for _, process := range below[:min(len(below), enough)] {
+		name, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.Number), "comm"))
+		names = append(names, fmt.Sprintf("%d (%s)", process.Number, bytes.TrimSpace(name)))
+	}
+	switch more := len(below) - len(names); {
+	case len(names) == 0:
+		return "nothing is seen there"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	default:
+		return strings.Join(names, ", ")
+	}
 }
 
 // unsettled reports whether a process has no environment for the moment, as far as one of its threads shows. Either it is between two

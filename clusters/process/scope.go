@@ -37,6 +37,7 @@ type Options struct {
 
 	withoutNamespaces bool          // for tests of how programs are contained without them
 	waitDelay         time.Duration // for tests of what does not depend on it
+	patience          time.Duration // for tests of processes that can't be ended
 }
 
 // Scope is a folder and the processes that were started in it. All methods are safe for concurrent use.
@@ -53,7 +54,9 @@ type Scope struct {
 
 	mutex     sync.Mutex
 	processes map[*Process]struct{}
-	closed    bool
+	// stuck are the processes that were not waited for any longer.
+	stuck  []*Process
+	closed bool
 }
 
 // Root is the folder below which temporary scopes have theirs. It belongs to the current user alone.
@@ -182,6 +185,9 @@ type Process struct {
 	supervision *supervision // of a contained program
 	done        chan struct{}
 	err         error
+	// late is closed when it has not ended in time after it was killed, and gone when it has ended in fact.
+	late, gone chan struct{}
+	killed     sync.Once
 
 	mutex sync.Mutex
 	// forgotten says that the number of its group may be another's.
@@ -236,7 +242,7 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 	if s.closed {
 		return nil, fmt.Errorf("starting %s: its run has ended", spec.Name)
 	}
-	p := &Process{Name: spec.Name, scope: s, done: make(chan struct{})}
+	p := &Process{Name: spec.Name, scope: s, done: make(chan struct{}), late: make(chan struct{}), gone: make(chan struct{})}
 	var err error
 	if spec.Contained {
 		p.cmd, p.supervision, err = s.startContained(spec)
@@ -281,17 +287,52 @@ func (s *Scope) command(spec Spec) *exec.Cmd {
 }
 
 func (p *Process) wait() {
-	p.err = await(p.cmd, p.forget)
-	if errors.Is(p.err, exec.ErrWaitDelay) {
-		p.err = nil // It ended well.
-	}
-	if p.supervision != nil {
-		p.err = p.supervision.ending(p.err)
+	var ending error
+	go func() {
+		ending = await(p.cmd, p.forget)
+		if errors.Is(ending, exec.ErrWaitDelay) {
+			ending = nil // It ended well.
+		}
+		if p.supervision != nil {
+			ending = p.supervision.ending(ending)
+		}
+		close(p.gone)
+	}()
+	select {
+	case <-p.gone:
+	case <-p.late:
 	}
 	p.scope.mutex.Lock()
 	delete(p.scope.processes, p)
+	if p.hasEnded() {
+		p.err = ending
+	} else {
+		p.err = p.stuckError()
+		p.scope.stuck = append(p.scope.stuck, p)
+	}
 	p.scope.mutex.Unlock()
 	close(p.done)
+}
+
+func (p *Process) hasEnded() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// patience is how long we wait for a process that was killed. On a busy machine, dying takes long.
+const patience = time.Minute
+
+func (p *Process) stuckError() error {
+	what := fmt.Sprintf("process %d", p.PID())
+	if p.supervision != nil {
+		what = fmt.Sprintf("its supervisor, process %d, still ends what is below it: %s", p.PID(), namesBelow(p.PID()))
+	}
+	return fmt.Errorf("%s has not ended %s after it was killed (%s): the kernel can't end a process that waits for a disk or a "+
+		"network file system; if it stays for long, restart the machine", p.Name, cmp.Or(p.scope.options.patience, patience), what)
 }
 
 // forget makes us and the guard forget the number of the group, which is empty.
@@ -309,10 +350,12 @@ func (p *Process) forget() {
 // PID is the process's number, and that of its group. That of a contained program is its supervisor's.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended, and nobody writes to its output any more.
+// Done is closed when the process has ended, and nobody writes to its output any more; or a minute after it was killed, if
+// it has not ended by then. Err says so, and what ends it goes on.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how the process ended: nil for exit code 0, an ExitError for another one or a signal. Call it only after Done.
+// Err is how the process ended: nil for exit code 0, an ExitError for another one or a signal. Any other error means that
+// this is not known, or that it could not be ended. Call it only after Done.
 func (p *Process) Err() error { return p.err }
 
 // Wait waits until the process has ended and says how. When the context ends first, the process is killed, and the error
@@ -327,7 +370,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Kill ends the process's group at once, and all that a contained program has started, and waits until it is Done.
+// Kill ends the process's group at once, and all that a contained program has started, and waits until it is Done, for a
+// minute at most.
 func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
@@ -339,6 +383,9 @@ func (p *Process) signal(signal syscall.Signal) {
 	defer p.mutex.Unlock()
 	if p.forgotten {
 		return
+	}
+	if signal == syscall.SIGKILL {
+		p.killed.Do(func() { time.AfterFunc(cmp.Or(p.scope.options.patience, patience), func() { close(p.late) }) })
 	}
 	switch {
 	case p.supervision == nil:
@@ -360,7 +407,8 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Close ends all processes of the scope at once, those that left their group too, and removes a temporary folder.
+// Close ends all processes of the scope at once, those that left their group too, and removes a temporary folder. It returns
+// an error for processes that have not ended a minute after they were killed.
 func (s *Scope) Close() error {
 	s.mutex.Lock()
 	if s.closed {
@@ -380,7 +428,21 @@ func (s *Scope) Close() error {
 	killMarked(s.ID)
 	err := s.removeDir()
 	s.dismissGuard()
-	return err
+	// What still lives may be why the folder stays. It is the more important error.
+	return cmp.Or(s.stuckErrors(), err)
+}
+
+// stuckErrors are those of the processes that still have not ended.
+func (s *Scope) stuckErrors() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var problems []error
+	for _, p := range s.stuck {
+		if !p.hasEnded() {
+			problems = append(problems, p.err)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Adopt makes all programs that this process starts from here on the scope's, whoever starts them: a library does not know

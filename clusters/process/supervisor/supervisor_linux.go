@@ -73,8 +73,7 @@ func (s *supervisor) run(program Program) {
 	started, err := s.start(program, &descriptor)
 	if err != nil {
 		message := Message{Failed, number(err)}
-		var launchers failure
-		if errors.As(err, &launchers) {
+		if launchers, ok := errors.AsType[failure](err); ok {
 			message = Message(launchers)
 		}
 		s.tell(message, nil)
