@@ -49,7 +49,7 @@ type Command struct {
 
 // Count counts in the output of a part. Pattern matches a line: the number in its first group is added, or 1 if it has no group.
 type Count struct {
-	Unit    string
+	Unit    string // in the plural, as "tests"
 	Pattern *regexp.Regexp
 }
 
@@ -65,7 +65,10 @@ func (p Part) counted(output string) string {
 			}
 			sum += n
 		}
-		if sum > 0 {
+		switch {
+		case sum == 1:
+			all = append(all, "1 "+strings.TrimSuffix(count.Unit, "s"))
+		case sum > 1:
 			all = append(all, fmt.Sprintf("%d %s", sum, count.Unit))
 		}
 	}
