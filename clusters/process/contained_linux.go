@@ -121,8 +121,8 @@ func (c *supervision) awaitStart(path string) error {
 	case message.Kind == supervisor.Failed:
 		return &fs.PathError{Op: "fork/exec", Path: path, Err: syscall.Errno(message.Value)}
 	case message.Kind == supervisor.NotShutIn:
-		return fmt.Errorf("keeping it from ending its supervisor, by Landlock (16 sandboxes within each other at most) and seccomp: %w",
-			syscall.Errno(message.Value))
+		return fmt.Errorf("keeping it from ending its supervisor, by Landlock (at most 16 sandboxes in each other) "+
+			"and seccomp: %w", syscall.Errno(message.Value))
 	}
 	return nil
 }

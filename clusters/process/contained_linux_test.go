@@ -291,7 +291,8 @@ func TestAProcessThatCannotBeEndedIsReported(t *testing.T) {
 	p.Kill()
 	// The error came early, since patience is short in this test, so others may not have ended either.
 	for _, want := range []string{
-		"sh has not ended 50ms after it was killed", fmt.Sprintf("its supervisor, process %d,", p.PID()), fmt.Sprintf("%d (sleep)", left),
+		"sh has not ended 50ms after it was killed", fmt.Sprintf("its supervisor, process %d,", p.PID()),
+		fmt.Sprintf("%d (sleep)", left),
 	} {
 		if p.Err() == nil || !strings.Contains(p.Err().Error(), want) {
 			t.Errorf("the error is %v, want one with %q", p.Err(), want)

@@ -13,9 +13,12 @@
 //   - Sweep, called when the next scope begins, removes what is left when owner and guard were both killed: a folder
 //     whose lock nobody holds is abandoned.
 //
-// Processes that leave their group (setsid) are found by the marker that every process of a scope has in its environment
-// (on Linux, through /proc). A program that we don't trust may clear its environment; it is started contained, below a
-// supervisor that nothing gets away from.
+// Processes that leave their group (setsid) are found by the marker that every process of a scope has in its
+// environment (on Linux, through /proc). A program that we don't trust may clear its environment; it is started
+// contained, below a supervisor. In a namespace, nothing gets away from that. Without one, a program may end its
+// supervisor first, or fork and end faster than it is found; from Linux 6.12 on it can't signal its supervisor, and one
+// signal reaches all that is below it. Work that a program has a daemon do (at, docker, systemd-run --user) is not
+// below its supervisor at all. Decision 6 (docs/decisions) says more.
 //
 // The package knows nothing of what the programs are; it builds nothing (gobuild does) and reads no output.
 package process

@@ -51,7 +51,9 @@ func init() {
 	}
 	roles["forbidding"] = func() error { return errors.Join(forbidNamespaces(), containing(Options{})) }
 	roles["showing privileges"] = showPrivileges
-	roles["showing privileges on an older kernel"] = func() error { return errors.Join(beOlderKernel(), showPrivileges()) }
+	roles["showing privileges on an older kernel"] = func() error {
+		return errors.Join(beOlderKernel(), showPrivileges())
+	}
 	roles["limiting"] = limit
 	roles["in many sandboxes"] = startInManySandboxes
 	roles["starting in many sandboxes"] = startInDeepestSandbox
@@ -95,8 +97,8 @@ func beOlderKernel() error {
 	return nil
 }
 
-// haveNoHandles keeps from this process, and from what it starts, what kernels do not have before Linux 5.3: descriptors of
-// processes.
+// haveNoHandles keeps from this process, and from what it starts, what kernels do not have before Linux 5.3:
+// descriptors of processes.
 func haveNoHandles() error {
 	if err := withoutCalls(unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL); err != nil {
 		return err
@@ -327,7 +329,7 @@ func bomb(options Options, script string) error {
 	}
 	_, err = scope.Start(Spec{
 		Path: "/bin/bash", Args: []string{"-c", script}, Stdout: os.Stdout, Stderr: os.Stdout, Contained: true,
-		Env: append(os.Environ(), "GOMAXPROCS=64", "GOGC=1"), // as on a big machine, the supervisor could use many threads
+		Env: append(os.Environ(), "GOMAXPROCS=64", "GOGC=1"), // the supervisor could use many threads
 	})
 	if err := errors.Join(err, unix.Setrlimit(unix.RLIMIT_NPROC, &ours)); err != nil {
 		return err
@@ -441,7 +443,8 @@ func TestAContainedProgramCannotLimitWhatIsOutside(t *testing.T) {
 	})
 	must(t, err)
 	<-p.Done()
-	if want := "others: operation not permitted\nasking: <nil>\nits own: <nil>\n"; p.Err() != nil || output.String() != want {
+	const want = "others: operation not permitted\nasking: <nil>\nits own: <nil>\n"
+	if p.Err() != nil || output.String() != want {
 		t.Errorf("it ended with %v and said %q, want %q", p.Err(), output.String(), want)
 	}
 	if !runs(victim.Process.Pid) {

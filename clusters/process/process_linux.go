@@ -132,8 +132,9 @@ func endMarked(number int, id string) (found, ours bool) {
 	return process.Signal(unix.SIGKILL), true
 }
 
-// isReaper reports whether a process is a supervisor that must not be killed: nothing else would end what is below it. A
-// contained program that only calls itself so gains nothing, since its own supervisor ends it.
+// isReaper reports whether a process is a supervisor that must not be killed: nothing else would end what is below it.
+// A contained program that only calls itself so gains nothing as long as its own supervisor lives, which ends it.
+// Before Linux 6.12, a program without a namespace may have ended that.
 func isReaper(process string) bool {
 	arguments, err := os.ReadFile(filepath.Join(process, "cmdline"))
 	return err == nil && bytes.HasPrefix(arguments, []byte(supervisor.Reaper+"\x00"))

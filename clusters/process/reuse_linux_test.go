@@ -28,7 +28,9 @@ func init() {
 	roles["machine with a late guard"] = func() error { return beMachine(untilOwnerIsDead) }
 	roles["machine with a supervisor"] = func() error { return beMachine(untilSupervisorIsAsked) }
 	roles["machine with an older supervisor"] = func() error {
-		return beMachine(func() error { return errors.Join(beOlderKernel(), haveNoHandles(), untilSupervisorIsAsked()) })
+		return beMachine(func() error {
+			return errors.Join(beOlderKernel(), haveNoHandles(), untilSupervisorIsAsked())
+		})
 	}
 	roles["machine with handles"] = func() error { return beMachine(untilReused) }
 	roles["owner of an ended group"] = ownEndedGroup

@@ -242,7 +242,9 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 	if s.closed {
 		return nil, fmt.Errorf("starting %s: its run has ended", spec.Name)
 	}
-	p := &Process{Name: spec.Name, scope: s, done: make(chan struct{}), late: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{
+		Name: spec.Name, scope: s, done: make(chan struct{}), late: make(chan struct{}), gone: make(chan struct{}),
+	}
 	var err error
 	if spec.Contained {
 		p.cmd, p.supervision, err = s.startContained(spec)
@@ -331,8 +333,9 @@ func (p *Process) stuckError() error {
 	if p.supervision != nil {
 		what = fmt.Sprintf("its supervisor, process %d, still ends what is below it: %s", p.PID(), namesBelow(p.PID()))
 	}
-	return fmt.Errorf("%s has not ended %s after it was killed (%s): the kernel can't end a process that waits for a disk or a "+
-		"network file system; if it stays for long, restart the machine", p.Name, cmp.Or(p.scope.options.patience, patience), what)
+	return fmt.Errorf("%s has not ended %s after it was killed (%s): the kernel can't end a process that waits for a "+
+		"disk or a network file system; if it stays for long, restart the machine",
+		p.Name, cmp.Or(p.scope.options.patience, patience), what)
 }
 
 // forget makes us and the guard forget the number of the group, which is empty.
@@ -350,12 +353,12 @@ func (p *Process) forget() {
 // PID is the process's number, and that of its group. That of a contained program is its supervisor's.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended, and nobody writes to its output any more; or a minute after it was killed, if
-// it has not ended by then. Err says so, and what ends it goes on.
+// Done is closed when the process has ended, and nobody writes to its output any more; or a minute after it was killed,
+// if it has not ended by then. Err says so, and what ends it goes on.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how the process ended: nil for exit code 0, an ExitError for another one or a signal. Any other error means that
-// this is not known, or that it could not be ended. Call it only after Done.
+// Err is how the process ended: nil for exit code 0, an ExitError for another one or a signal. Any other error means
+// that this is not known, or that it could not be ended. Call it only after Done.
 func (p *Process) Err() error { return p.err }
 
 // Wait waits until the process has ended and says how. When the context ends first, the process is killed, and the error
@@ -370,8 +373,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Kill ends the process's group at once, and all that a contained program has started, and waits until it is Done, for a
-// minute at most.
+// Kill ends the process's group at once, and all that a contained program has started, and waits until it is Done, for
+// a minute at most.
 func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
@@ -407,8 +410,8 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Close ends all processes of the scope at once, those that left their group too, and removes a temporary folder. It returns
-// an error for processes that have not ended a minute after they were killed.
+// Close ends all processes of the scope at once, those that left their group too, and removes a temporary folder. It
+// returns an error for processes that have not ended a minute after they were killed.
 func (s *Scope) Close() error {
 	s.mutex.Lock()
 	if s.closed {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// All are the numbers of all processes that we see. Where /proc is that of another PID namespace, its numbers mean other
-// processes, and we see none.
+// All are the numbers of all processes that we see. Where /proc is that of another PID namespace, its numbers mean
+// other processes, and we see none.
 func All() (numbers []int) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil
@@ -34,9 +34,9 @@ type Child struct {
 	began          uint64 // in clock ticks after the machine's start: another process that has the number began later
 }
 
-// Below are the processes below one, which must not end meanwhile. Some are dead already. One whose first thread has ended
-// looks so, and may have other threads and children. Children of a process that ends or loses its parent while we look
-// are not found, and the caller has to look again.
+// Below are the processes below one, which must not end meanwhile. Some are dead already. One whose first thread has
+// ended looks so, and may have other threads and children. Children of a process that ends or loses its parent while we
+// look are not found, and the caller has to look again.
 func Below(ancestor int) []Child { return below(ancestor, All(), look) }
 
 func below(ancestor int, numbers []int, look func(number int) (Child, bool)) (below []Child) {

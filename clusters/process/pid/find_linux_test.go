@@ -21,7 +21,7 @@ func TestBelowLeavesOutTheChildrenOfAnotherProcessThatHasTheNumber(t *testing.T)
 	}{
 		{"it is still there", child, true, []Child{child, grandchild}},
 		{"it has ended", Child{}, false, []Child{child}},
-		{"another process of the same parent has its number", Child{Number: 2, Parent: 1, began: 15}, true, []Child{child}},
+		{"another child of its parent has its number", Child{Number: 2, Parent: 1, began: 15}, true, []Child{child}},
 		{"another process has its number", Child{Number: 2, Parent: 100, began: 15}, true, []Child{child}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

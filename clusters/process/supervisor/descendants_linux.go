@@ -64,9 +64,10 @@ func freezeDescendants() []pid.Child {
 	return pid.Below(os.Getpid())
 }
 
-// makeThreads has the runtime make the threads that we will need. When the program has taken all the processes that its user
-// may have, no thread can be made, and the runtime would end us. It wants a thread for each processor that it may use, and one
-// for each system call that takes long, so we bound the former: a big machine has more processors than we make threads.
+// makeThreads has the runtime make the threads that we will need. When the program has taken all the processes that its
+// user may have, no thread can be made, and the runtime would end us. It wants a thread for each processor that it may
+// use, and one for each system call that takes long, so we bound the former: a big machine has more processors than we
+// make threads.
 func makeThreads() {
 	const processors, enough = 2, 8
 	runtime.GOMAXPROCS(processors)

@@ -25,10 +25,10 @@ var auditArchitectures = map[string]uint32{
 }
 
 // keepLimits keeps this thread, and all that it starts from now on, from changing the limits of other processes
-// (prlimit(2)). Landlock has no say in that, and a process whose limit of processor time is 0 is killed. A process names
-// itself by 0 there. By its own number it can only ask: the filter does not know whose number it is. System calls of another
-// architecture (int 0x80) end the program: their numbers mean other calls. This thread must have renounced privileges. On other architectures than these
-// it does nothing.
+// (prlimit(2)). Landlock has no say in that, and a process whose limit of processor time is 0 is killed. A process
+// names itself by 0 there. By its own number it can only ask: the filter does not know whose number it is. System calls
+// of another architecture (int 0x80) end the program: their numbers mean other calls. This thread must have renounced
+// privileges. On other architectures than these it does nothing.
 func keepLimits() error {
 	native, known := auditArchitectures[runtime.GOARCH]
 	if !known {
@@ -41,7 +41,7 @@ func keepLimits() error {
 		answer  = syscall.BPF_RET | syscall.BPF_K
 		// Offsets in struct seccomp_data of linux/seccomp.h. A process's number has 32 bits, and an address 64.
 		number, architecture, process, limitLow, limitHigh = 0, 4, 16, 32, 36
-		x32                                                = 0x40000000 // all calls of x32, another architecture of amd64
+		x32                                                = 0x40000000 // the first call of x32, for amd64
 	)
 	filter := []syscall.SockFilter{
 		{Code: load, K: architecture},
@@ -61,7 +61,8 @@ func keepLimits() error {
 		{Code: answer, K: seccompError | uint32(syscall.EPERM)},
 	}
 	program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, failed := syscall.RawSyscall(syscall.SYS_PRCTL, prSetSeccomp, seccompModeFilter, uintptr(unsafe.Pointer(&program)))
+	_, _, failed := syscall.RawSyscall(
+		syscall.SYS_PRCTL, prSetSeccomp, seccompModeFilter, uintptr(unsafe.Pointer(&program)))
 	if failed != 0 {
 		return failed
 	}

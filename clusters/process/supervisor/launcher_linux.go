@@ -18,13 +18,13 @@ const (
 	prSetNoNewPrivs          = 38
 )
 
-// launcher is the name of a process between a reaper and its program. It shuts itself in and becomes the program: what is shut
-// in can't signal or trace what is outside (landlock(7), Linux 6.12), and can't change its limits, so it can't kill its reaper,
-// the owner or the guard. A namespace does that by itself.
+// launcher is the name of a process between a reaper and its program. It shuts itself in and becomes the program: what
+// is shut in can't signal or trace what is outside (landlock(7), Linux 6.12), and can't change its limits, so it can't
+// kill its reaper, the owner or the guard. A namespace does that by itself.
 const launcher Mode = "operator-labs-launcher"
 
-// openLauncher is the same for a reaper that could not shut itself in, which earlier kernels can't do: it becomes the program
-// all the same.
+// openLauncher is the same for a reaper that could not shut itself in, which earlier kernels can't do: it becomes the
+// program all the same.
 const openLauncher Mode = "operator-labs-open-launcher"
 
 // ruleset makes the rules of a launcher. It fails where the kernel does not have them.
@@ -37,7 +37,8 @@ func ruleset() (descriptor int, err error) {
 	return int(made), nil
 }
 
-// renouncePrivileges keeps this thread, and all that it starts from now on, from getting privileges by a setuid program.
+// renouncePrivileges keeps this thread, and all that it starts from now on, from getting privileges by a setuid
+// program.
 func renouncePrivileges() error { return control(prSetNoNewPrivs, 1) }
 
 // shutIn keeps the signals of this thread, and of all that it starts from now on, from what is outside. Threads of this

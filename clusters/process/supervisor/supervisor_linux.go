@@ -47,8 +47,8 @@ type supervisor struct {
 	mode    Mode
 	owner   int // the descriptor of the connection to it
 	program pid.Handle
-	// burying is held while the program is waited for, after which it is buried: its number, and that of its group, may be
-	// another's.
+	// burying is held while the program is waited for, after which it is buried: its number, and that of its group, may
+	// be another's.
 	burying sync.Mutex
 	buried  bool
 	// shutIn says that a signal to all processes reaches only those below us, if it comes from the thread that we began on.
