@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -72,7 +73,8 @@ func unitCommand() *cobra.Command {
 				measuring: measuring, forgiving: forgiving,
 				// What go test vets, the linters of verify vet, too. Here, it would look at each module that ours need: minutes.
 				// Tests read pages and solutions, of which Go's cache of results knows nothing.
-				flags: []string{"-vet=off", "-count=1", "-timeout=60m"},
+				// Packages wait for clusters and for quiet: two at a time leave a third of two cores idle.
+				flags: []string{"-vet=off", "-count=1", "-timeout=60m", fmt.Sprintf("-p=%d", 2*runtime.NumCPU())},
 			}
 			if short {
 				u.flags = append(u.flags, "-short")
