@@ -82,29 +82,36 @@ func Verify(ctx context.Context, options Options) error {
 		return err
 	}
 	var failed []string
+	var said strings.Builder // what failed, for the end: the checks after it print lines as well
 	fixable := false
 	for _, check := range checks {
 		findings, err := find(ctx, options, check)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil {
-			fmt.Fprintf(options.Out, "  could not be checked: %s\n", indent(err.Error()))
-		}
-		for _, finding := range findings {
-			fmt.Fprintf(options.Out, "  %s\n", indent(finding.String()))
-		}
 		if err == nil && len(findings) == 0 {
 			continue
+		}
+		var text strings.Builder
+		if err != nil {
+			fmt.Fprintf(&text, "  could not be checked: %s\n", indent(err.Error()))
+		}
+		for _, finding := range findings {
+			fmt.Fprintf(&text, "  %s\n", indent(finding.String()))
 		}
 		failed = append(failed, check.Name)
 		if check.Fix != nil && slices.ContainsFunc(findings, func(f Finding) bool { return !f.ByHand }) {
 			fixable = true
-			fmt.Fprintln(options.Out, "  Fix it with: make fix")
+			fmt.Fprintln(&text, "  Fix it with: make fix")
 		}
+		fmt.Fprint(options.Out, text.String())
+		fmt.Fprintf(&said, "%s: %s\n%s", check.Name, check.Sentence, text.String())
 	}
 	if len(failed) == 0 {
 		return nil
+	}
+	if failed[len(failed)-1] != checks[len(checks)-1].Name {
+		fmt.Fprintf(options.Out, "\nWhat failed:\n%s\n", shortened(said.String()))
 	}
 	advice := "fix them as told above"
 	if fixable {
