@@ -21,7 +21,8 @@ GO := GOWORK=off GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOOS= GOARCH= CGO_ENABL
 GO_WANTED := $(shell sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' go.work)
 GO_ASK = Go $(GO_WANTED) or newer is needed, and $(1): install it from go.dev/dl.
 GO_IS_HERE = command -v go >/dev/null || { echo "$(call GO_ASK,no go is on PATH)" >&2; exit 1; }; \
-	have=$$($(GO) env GOVERSION) && printf 'go%s\n' "$(GO_WANTED)" "$${have\#go}" | sort -C -V || \
+	have=$$($(GO) env GOVERSION) && echo "$$have" | awk -F'[^0-9]+' -v wanted="$(GO_WANTED)" \
+	'{ split(wanted, w, "."); exit !($$2 > w[1] || $$2 == w[1] && $$3 >= w[2]) }' || \
 	{ echo "$(call GO_ASK,this is $${have:-none})" >&2; exit 1; }
 # The site and the slides need Node, and nothing else does. For the site make installs its modules there, and again when the lock file has changed.
 SITE := docs/site

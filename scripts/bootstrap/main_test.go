@@ -24,6 +24,7 @@ func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 		{"none", "", "Go 1.26 or newer is needed, and no go is on PATH: install it from go.dev/dl.\n"},
 		// It comes as far as compiling the bootstrap.
 		{"this one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.26.0 && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
+		{"one of developers", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo 'devel go1.27-0a1b2c' && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
 		{"a newer one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.101 && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, name := range []string{"sh", "sed", "sort", "find", "printf"} {
+			for _, name := range []string{"sh", "sed", "awk", "find"} {
 				found, err := exec.LookPath(name)
 				if err != nil {
 					t.Fatal(err)
