@@ -40,6 +40,10 @@ const (
 	startLimit = 40 * time.Second
 	// issueLimit is how long cert-manager may take, which needs half a second.
 	issueLimit = 20 * time.Second
+	// serveLimit is how long a Pod that is ready may take until it shows its certificate, which needs some
+	// milliseconds, and askLimit is for one question.
+	serveLimit = 10 * time.Second
+	askLimit   = 5 * time.Second
 )
 
 // operator is the submission in the cluster.
@@ -161,6 +165,19 @@ func (o *operator) served(ctx context.Context, pod *corev1.Pod) (*x509.Certifica
 	}
 	defer connection.Close()
 	return connection.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
+}
+
+// serves waits until the operator's Pod shows a certificate: it may be called ready before its webhook server listens.
+func (o *operator) serves(ctx context.Context, pod *corev1.Pod) (certificate *x509.Certificate, err error) {
+	const what = "the operator's Pod to show its certificate"
+	return certificate, deployed.Until(ctx, serveLimit, what, func(ctx context.Context) (string, error) {
+		asking, cancel := context.WithTimeout(ctx, askLimit)
+		defer cancel()
+		if certificate, err = o.served(asking, pod); err != nil {
+			return err.Error(), nil //nolint:nilerr // that it shows none yet is what is waited out
+		}
+		return "", nil
+	})
 }
 
 // order is an icecream, with labels.

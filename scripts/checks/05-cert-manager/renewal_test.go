@@ -164,7 +164,7 @@ func renewal(ctx context.Context, t *testing.T, c *check.Check) {
 	o.renewedSeldom(ctx, t, c)
 	before, err := o.ready(ctx)
 	c.OK(t, "waiting for the operator's Pod", err)
-	served, err := o.served(ctx, before)
+	served, err := o.serves(ctx, before)
 	c.OK(t, "asking the Pod for its certificate", err)
 	bundles, err := o.bundles(ctx)
 	c.OK(t, "reading the caBundles", err)

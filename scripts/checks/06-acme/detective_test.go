@@ -9,11 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/checks/deployed"
 )
 
 // fieldsOf reads what a script printed.
@@ -34,11 +37,34 @@ func (f *finding) evidence() []string {
 	return lines
 }
 
+// recordLimit is for the watches to tell of what a script has seen, which takes some milliseconds. The script asks the
+// API server itself.
+const recordLimit = 5 * time.Second
+
+// recorded looks until something is known, for recordLimit at most.
+func (v visit) recorded(known func() bool) {
+	v.t.Helper()
+	for began := time.Now(); !known() && time.Since(began) < recordLimit; {
+		v.Pause(v.ctx, v.t, deployed.Poll)
+	}
+}
+
 // judge compares fields with what is right: one of several texts. It says what is wrong, and not what is right.
-func (v visit) judge(f *finding, expected string, right map[string][]string) {
+func (v visit) judge(f *finding, expected string, right func() map[string][]string) {
 	v.t.Helper()
 	fields := v.said(f, expected)
 	var mistakes []string
+	v.recorded(func() bool {
+		mistakes = compared(fields, right())
+		return len(mistakes) == 0
+	})
+	if len(mistakes) > 0 {
+		v.Fail(v.t, expected, strings.Join(mistakes, "; "), f.evidence()...)
+	}
+}
+
+// compared says which fields are not as they should be.
+func compared(fields map[string]string, right map[string][]string) (mistakes []string) {
 	for _, field := range sorted(right) {
 		switch got := fields[field]; {
 		case slices.Contains(right[field], got):
@@ -48,9 +74,7 @@ func (v visit) judge(f *finding, expected string, right map[string][]string) {
 			mistakes = append(mistakes, fmt.Sprintf("%s is not %s", field, got))
 		}
 	}
-	if len(mistakes) > 0 {
-		v.Fail(v.t, expected, strings.Join(mistakes, "; "), f.evidence()...)
-	}
+	return mistakes
 }
 
 func sorted(right map[string][]string) (fields []string) {
@@ -65,7 +89,11 @@ func sorted(right map[string][]string) (fields []string) {
 // twice, as it does when the request no longer fits the key, it is the order of which the script speaks, if that is one of them.
 func (v visit) orderOf(f *finding, speaks func(placed) bool) placed {
 	v.t.Helper()
-	all := v.record.placed(f.namespace, f.certificate)
+	var all []placed
+	v.recorded(func() bool {
+		all = v.record.placed(f.namespace, f.certificate)
+		return len(all) > 0
+	})
 	if len(all) == 0 {
 		v.Fail(v.t, "cert-manager orders the certificate of the case "+f.certificate, "no Challenge was seen", "none")
 	}
@@ -122,32 +150,35 @@ func (v visit) ordered(kind, name, home string, read func() (*unstructured.Unstr
 func orderFound(v visit) {
 	const expected = findFile + " names the Order and the Challenge of the certificate, the token, the key authorization and the URL that is asked"
 	v.said(v.cases.scoop, expected)
-	v.judge(v.cases.scoop, expected, v.chain(v.cases.scoop))
+	v.judge(v.cases.scoop, expected, func() map[string][]string { return v.chain(v.cases.scoop) })
 }
 
 func solverFound(v visit) {
 	const expected = findFile + " names the Pod, the Service and an Ingress that serve the challenge, and what owns them"
 	v.said(v.cases.scoop, expected)
-	v.judge(v.cases.scoop, expected, v.solver(v.cases.scoop))
+	v.judge(v.cases.scoop, expected, func() map[string][]string { return v.solver(v.cases.scoop) })
 }
 
 func accountFound(v visit) {
 	const expected = findFile + " names the issuer, its account at the ACME server, and the Secret with the account's key"
-	v.judge(v.cases.scoop, expected, v.ordered("ClusterIssuer", shared, "cert-manager", func() (*unstructured.Unstructured, error) {
-		return v.Dynamic.Resource(clusterIssuers).Get(v.ctx, shared, metav1.GetOptions{})
-	}))
+	v.judge(v.cases.scoop, expected, func() map[string][]string {
+		return v.ordered("ClusterIssuer", shared, "cert-manager", func() (*unstructured.Unstructured, error) {
+			return v.Dynamic.Resource(clusterIssuers).Get(v.ctx, shared, metav1.GetOptions{})
+		})
+	})
 }
 
 func secondOrder(v visit) {
 	const expected = findFile + " is as right about another order, by an Issuer of the namespace, which has an account and a key of its own"
 	v.said(v.cases.sundae, expected)
-	right := v.chain(v.cases.sundae)
-	for _, more := range []map[string][]string{v.solver(v.cases.sundae), v.ordered("Issuer", own, second, func() (*unstructured.Unstructured, error) {
-		return v.Dynamic.Resource(issuers).Namespace(second).Get(v.ctx, own, metav1.GetOptions{})
-	})} {
-		maps.Copy(right, more)
-	}
-	v.judge(v.cases.sundae, expected, right)
+	v.judge(v.cases.sundae, expected, func() map[string][]string {
+		right := v.chain(v.cases.sundae)
+		maps.Copy(right, v.solver(v.cases.sundae))
+		maps.Copy(right, v.ordered("Issuer", own, second, func() (*unstructured.Unstructured, error) {
+			return v.Dynamic.Resource(issuers).Namespace(second).Get(v.ctx, own, metav1.GetOptions{})
+		}))
+		return right
+	})
 }
 
 var issuers = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}
@@ -160,15 +191,22 @@ func failingName(v visit) {
 	for _, f := range []*finding{v.cases.nobody, v.cases.refused} {
 		got := v.said(f, expected)
 		reason := strings.TrimSpace(got["reason"])
-		challenge := v.orderOf(f, func(p placed) bool {
-			_, said := v.record.state(p.challenge.GetUID(), reason)
+		var state string
+		var said bool
+		v.recorded(func() bool {
+			challenge := v.orderOf(f, func(p placed) bool {
+				_, said := v.record.state(p.challenge.GetUID(), reason)
+				return said
+			}).challenge
+			// The words of a reason change from look to look: what counts is what the Challenge has said at any time.
+			state, said = v.record.state(challenge.GetUID(), reason)
 			return said
-		}).challenge
-		// The words of a reason change from look to look: what counts is what the Challenge has said at any time.
-		state, said := v.record.state(challenge.GetUID(), reason)
+		})
 		if !said || !strings.Contains(reason, f.certificate) {
 			v.Fail(v.t, expected, fmt.Sprintf("the reason is not %q", reason), f.evidence()...)
 		}
-		v.judge(f, expected, map[string][]string{"state": {state}, "acme": {acmeError.FindString(reason)}})
+		v.judge(f, expected, func() map[string][]string {
+			return map[string][]string{"state": {state}, "acme": {acmeError.FindString(reason)}}
+		})
 	}
 }
