@@ -6,6 +6,7 @@
 package process
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"syscall"
@@ -51,6 +52,17 @@ func (g group) Close() {}
 
 func (g group) SignalGroup(signal syscall.Signal) bool { return syscall.Kill(-g.number, signal) == nil }
 
+// Attend runs a program, with our input, output and environment. What it leaves behind is not found.
+func Attend(ctx context.Context, path string, args []string, _ time.Duration) (status int, left string, err error) {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return 0, "", err
+	}
+	_ = cmd.Wait() // the exit code says it
+	return cmd.ProcessState.ExitCode(), "", nil
+}
+
 // namesBelow would need /proc.
 func namesBelow(int) string { return "" }
 
@@ -67,6 +79,7 @@ func (*supervision) ending(err error) error             { return err }
 func (*supervision) kill(*os.Process)                   {}
 func (*supervision) signal(*os.Process, syscall.Signal) {}
 func (*supervision) byKernel() bool                     { return false }
+func (*supervision) containment() Containment           { return Grouped }
 
 // killMarked does nothing: without /proc no process's environment can be read. Groups are ended all the same.
 func killMarked(string) {}

@@ -33,19 +33,19 @@ type measured struct {
 // measurement measures the test programs of a module.
 type measurement struct {
 	watch stopwatch.Watch
-	// script runs a test program and writes what it took into the file times, a line each: its folder, and three times in seconds.
+	// script runs a program and writes what it took into the file times, a line each: its folder, and three times in seconds.
 	script, times string
 }
 
-// measure begins to measure. go test must be called with the flags.
-func measure(scope *process.Scope) (_ *measurement, flags []string, err error) {
+// measure begins to measure. wrapper are words before those that start a test program.
+func measure(scope *process.Scope) (_ *measurement, wrapper []string, err error) {
 	m := &measurement{watch: stopwatch.Start(), script: filepath.Join(scope.Dir, "measure.sh"), times: filepath.Join(scope.Dir, "times")}
 	// The shell's own message goes into the file, and the program's standard error stays what it is.
 	text := "TIMEFORMAT=\"$PWD %R %U %S\"\n{ time \"$@\" 2>&3; } 3>&2 2>>" + shellescape.Quote(m.times) + "\n"
 	if err := os.WriteFile(m.script, []byte(text), 0o600); err != nil {
 		return nil, nil, err
 	}
-	return m, []string{"-exec=bash " + m.script}, nil
+	return m, []string{"bash", m.script}, nil
 }
 
 // print writes two tables: what each package below the root took, and which tests took longest. events are those of `go test -json`.

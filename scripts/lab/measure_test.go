@@ -25,11 +25,10 @@ func TestTestProgramsAreMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	m, flags, err := measure(scope)
+	m, words, err := measure(scope)
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := strings.Fields(strings.TrimPrefix(flags[0], "-exec="))
 	root := t.TempDir()
 	var nothing strings.Builder
 	if err := m.print(&nothing, root, strings.NewReader("")); err != nil || nothing.Len() > 0 {

@@ -17,7 +17,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 
 	"lva.io/operators/clusters/addons/known"
@@ -199,15 +201,20 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 	if u.forgiving {
 		args = append(args, "--rerun-fails=2", "--rerun-fails-max-failures=3", "--rerun-fails-run-root-test")
 	}
-	flags := u.flags
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	wrapper := []string{program, attendName}
 	var m *measurement
 	if u.measuring {
-		var more []string
-		if m, more, err = measure(scope); err != nil {
+		var before []string
+		if m, before, err = measure(scope); err != nil {
 			return err
 		}
-		flags = slices.Concat(flags, more)
+		wrapper = append(before, wrapper...)
 	}
+	flags := append(slices.Clip(u.flags), "-exec="+shellescape.QuoteCommand(wrapper))
 	failed := runTestProgram(ctx, scope, u.here, module, u.environment, u.gotestsum, slices.Concat(args, []string{"--"}, gobuild.Flags, flags)...)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -236,6 +243,32 @@ func (u *unitTests) run(ctx context.Context, module string, packages []string) (
 		return failed
 	}
 	return gate.AddFlaky(u.here.Root, ended.flaky...)
+}
+
+// attendName is the command that runs the program of a package's tests.
+const attendName = "attend"
+
+// leavePatience is how long the processes of tests may take to end after them. They need some milliseconds, or two seconds where a guard
+// has to look for them.
+const leavePatience = 30 * time.Second
+
+func attendCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: attendName + " PROGRAM [ARGUMENT…]", Hidden: true, DisableFlagParsing: true, Args: cobra.MinimumNArgs(1),
+		Short: "Run a program, and fail if it leaves processes behind; go test runs test programs with it",
+		RunE: func(command *cobra.Command, args []string) error {
+			status, left, err := process.Attend(command.Context(), args[0], args[1:], leavePatience)
+			if err != nil {
+				return fmt.Errorf("running %s: %w", args[0], err)
+			}
+			if left != "" {
+				fmt.Printf("FAIL: the tests have left processes behind: %s\n", left)
+				status = max(status, 1)
+			}
+			os.Exit(status)
+			return nil
+		},
+	}
 }
 
 // shownLines is how many lines of a failed test are shown.
