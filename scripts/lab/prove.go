@@ -40,7 +40,7 @@ func proveCommand() *cobra.Command {
 				return err
 			}
 			options.Reload = func() ([]proof.Part, error) { return currentParts(here.Root) }
-			if options.Store, err = proof.UserStore(); err != nil {
+			if options.Store, err = proof.UserStore(here.Root); err != nil {
 				return err
 			}
 			options.Root, options.Names = here.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })

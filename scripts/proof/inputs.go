@@ -25,7 +25,7 @@ import (
 // Inputs are what decides the result of a part, besides the version of Go. Folders and files are named from the root of the
 // checkout, with slashes.
 type Inputs struct {
-	// All is every file of the checkout. The proof's own page never counts.
+	// All is every file of the checkout. What the proof itself writes never counts.
 	All bool
 	// Files are single files, and folders with all below them.
 	Files []string
@@ -57,7 +57,7 @@ func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, 
 	}
 	t := &Tree{root: root, digests: map[string]string{}, folders: map[string][]string{}, code: map[string]bool{}, imports: map[string][]string{}}
 	for name := range strings.SplitSeq(listed, "\x00") {
-		if name == "" || name == Page {
+		if name == "" || name == Page || name == Records {
 			continue
 		}
 		digest, err := t.digest(name)

@@ -5,6 +5,7 @@ package proof
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,10 +16,16 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
-// Page shows the records: its name from the root of the checkout.
-const Page = "docs/proof.md"
+// Page shows the records to people, and Records has them for other machines: their names from the root of the checkout.
+const (
+	Page    = "docs/proof.md"
+	Records = "docs/proof.json"
+)
 
-// writePage writes the page from the records of all parts.
+// Unproven are pathspecs of git for all but what the proof itself writes, which decides nothing.
+var Unproven = []string{".", ":(exclude)" + Page, ":(exclude)" + Records}
+
+// writePage writes the page and the records of all parts.
 func (p *proving) writePage(ctx context.Context) error {
 	all, err := states(ctx, p.runner, p.Root, p.Parts, p.Store)
 	if err != nil {
@@ -26,6 +33,19 @@ func (p *proving) writePage(ctx context.Context) error {
 	}
 	if err := report.WriteFile(filepath.Join(p.Root, filepath.FromSlash(Page)), []byte(page(all))); err != nil {
 		return fmt.Errorf("writing %s: %w", Page, err)
+	}
+	records := []*Record{}
+	for _, state := range all {
+		if state.Record != nil {
+			records = append(records, state.Record)
+		}
+	}
+	content, err := json.MarshalIndent(records, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := report.WriteFile(filepath.Join(p.Root, filepath.FromSlash(Records)), append(content, '\n')); err != nil {
+		return fmt.Errorf("writing %s: %w", Records, err)
 	}
 	return nil
 }
@@ -35,7 +55,7 @@ func page(all []State) string {
 	var text, reasons strings.Builder
 	text.WriteString(`# What is proven
 
-` + "`make prove`" + ` wrote this page from the records of the machine on which it ran. Do not edit it. The gate, ` + "`make test`" + `,
+` + "`make prove`" + ` wrote this page and proof.json from its records. Do not edit them. The gate, ` + "`make test`" + `,
 decides whether a change is sound. The proof decides whether the graders, the node and kind keep all their promises:
 [decision 32](decisions/0032-gate-and-proof.md).
 

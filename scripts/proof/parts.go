@@ -6,6 +6,7 @@ package proof
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 
 	"lva.io/operators/scripts/certify"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/conformance"
 	"lva.io/operators/scripts/manifest"
 )
@@ -27,7 +29,7 @@ func Stale(ctx context.Context, here *checkout.Checkout) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := UserStore()
+	store, err := UserStore(here.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +103,27 @@ func usual(lab *manifest.Lab, minutes, withPods time.Duration) time.Duration {
 	return minutes * time.Minute
 }
 
+// harness is what grades submissions, of whatever lab: the package, and the files of the command that wire it.
+var harness = Inputs{
+	Packages: []string{"scripts/certify"},
+	Files:    []string{"scripts/lab/certify.go", "scripts/lab/choice.go", "scripts/lab/cluster.go", "scripts/lab/grade.go"},
+}
+
+// Harness stands for the code of a checkout that grades, of whatever lab. It is the same as long as no change of the code can change a
+// grade.
+func Harness(ctx context.Context, root string) (_ string, err error) {
+	runner, err := command.NewRunner()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	tree, err := ReadTree(ctx, runner, root)
+	if err != nil {
+		return "", err
+	}
+	return tree.Hash(harness)
+}
+
 // graded are the inputs of what grades submissions of a lab.
 func graded(lab *manifest.Lab) (Inputs, error) {
 	entry, err := json.Marshal(lab)
@@ -109,9 +132,9 @@ func graded(lab *manifest.Lab) (Inputs, error) {
 	}
 	in := Inputs{
 		Values:   []string{string(entry)},
-		Packages: []string{"scripts/certify", "scripts/checks/" + lab.Name, "clusters/controlplane"},
-		// The command wires them, and the pinned controller-gen makes manifests.
-		Files: []string{"solutions/" + lab.Name, "scripts/lab/certify.go", "scripts/lab/choice.go", "scripts/lab/cluster.go", "scripts/lab/grade.go", "scripts/tools"},
+		Packages: append(slices.Clip(harness.Packages), "scripts/checks/"+lab.Name, "clusters/controlplane"),
+		// The pinned controller-gen makes manifests.
+		Files: append(slices.Clip(harness.Files), "solutions/"+lab.Name, "scripts/tools"),
 	}
 	if lab.NeedsNode(lab.Stage) {
 		in.Files = append(in.Files, "clusters/node", "clusters/images")

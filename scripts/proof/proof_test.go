@@ -219,6 +219,48 @@ func TestACloneIsTriedWithAnotherPage(t *testing.T) {
 	b.mustRun("part")
 }
 
+// A checkout brings the records of the machines on which its commits were proven.
+func TestWhatAnotherMachineHasProvenIsKnown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.part("part", "[ ! -e broken ]", Inputs{Files: []string{"labs.yaml"}})
+	b.part("other", "true", Inputs{Files: []string{"labs.yaml"}})
+	b.mustRun("part other")
+	here := b.Store
+	var err error
+	if b.Store, err = NewStore(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Store.readPublished(b.Root); err != nil {
+		t.Fatal(err)
+	}
+	b.mustRun("")
+	b.write("labs.yaml", "- two\n")
+	b.write("broken", "")
+	b.Names = []string{"part"}
+	if ran, _, err := b.prove(t.Context()); ran != "part" || err == nil {
+		t.Fatalf("%q ran, and the error is %v", ran, err)
+	}
+	if r := b.record("part"); r.Result != Failed || r.LastProven == nil {
+		t.Errorf("the other machine's proof is forgotten: %+v", r)
+	}
+	// Back on the first machine, the failure is the latest record.
+	if err := here.readPublished(b.Root); err != nil {
+		t.Fatal(err)
+	}
+	b.Store = here
+	if r := b.record("part"); r.Result != Failed {
+		t.Errorf("the record is %+v", r)
+	}
+	if r := b.record("other"); r.Result != Proven {
+		t.Errorf("the page has lost a part: %+v", r)
+	}
+	b.write(Records, "{")
+	if err := here.readPublished(b.Root); err == nil || !strings.Contains(err.Error(), "docs/proof.json") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // Hours after the first part the checkout may be another.
 func TestThePartsAreReadAgain(t *testing.T) {
 	t.Parallel()
@@ -486,6 +528,44 @@ func TestThePartsOfThisCheckout(t *testing.T) {
 }
 
 // A part that names labs or modules names those that there are, each once.
+// What is certified is graded again when code changes that can change a grade, and for no other change.
+func TestTheHarness(t *testing.T) {
+	t.Parallel()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := command.NewRunner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Close()
+	tree, err := ReadTree(t.Context(), runner, here.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := tree.Hash(harness)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"scripts/grade/grade.go": true, "scripts/faults/doc.go": true, "scripts/stage/pod/pod.go": true, "clusters/process/scope.go": true,
+		"scripts/lab/grade.go": true, "scripts/go.sum": true, "clusters/go.mod": true, "scripts/certify/certify.go": true,
+		"scripts/gate/gate.go": false, "scripts/proof/parts.go": false, "scripts/lab/verify.go": false, "scripts/grade/grade_test.go": false,
+		"docs/README.md": false, "scripts/docs/code.go": false,
+	} {
+		digest, known := tree.digests[name]
+		if !known {
+			t.Errorf("%s is not in the checkout: name another file", name)
+		}
+		tree.digests[name] = "changed"
+		if after, err := tree.Hash(harness); err != nil || (after != before) != want {
+			t.Errorf("a change of %s is another harness: %t, %v", name, after != before, err)
+		}
+		tree.digests[name] = digest
+	}
+}
+
 func TestNothingIsLeftOut(t *testing.T) {
 	t.Parallel()
 	here, err := checkout.Find()

@@ -32,7 +32,7 @@ type Record struct {
 	Run
 	// Reason says why the part is not proven: the last lines of its output.
 	Reason string `json:"reason,omitempty"`
-	// LastProven is the last run that proved the part, which may be this one. Nil: none did on this machine.
+	// LastProven is the last run that proved the part, which may be this one. Nil: none is known.
 	LastProven *Run `json:"lastProven,omitempty"`
 }
 
@@ -55,19 +55,27 @@ func (r *Record) proves(inputs string) bool {
 	return r != nil && r.Result == Proven && r.Inputs == inputs
 }
 
-// Store has a record for each part.
-type Store struct{ dir string }
+// Store has a record for each part: its own, which are this machine's, and those that a checkout has from others.
+type Store struct {
+	dir string
+	// published are the records of the checkout, by part.
+	published map[string]*Record
+}
 
-// UserStore is the store of this user on this machine, which all checkouts share.
-func UserStore() (*Store, error) {
+// UserStore is the store of this user on this machine, which all checkouts share, with the records that the checkout at root has.
+func UserStore(root string) (*Store, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, fmt.Errorf("looking for the user's cache folder, which has the records of the proof: %w", err)
 	}
-	return NewStore(filepath.Join(cache, "operator-labs", "proof"))
+	store, err := NewStore(filepath.Join(cache, "operator-labs", "proof"))
+	if err != nil {
+		return nil, err
+	}
+	return store, store.readPublished(root)
 }
 
-// NewStore is a store in a folder, which is made if need be.
+// NewStore is a store in a folder, which is made if need be. It has no records of a checkout.
 func NewStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for the records of the proof: %w", err)
@@ -75,11 +83,39 @@ func NewStore(dir string) (*Store, error) {
 	return &Store{dir: dir}, nil
 }
 
+// readPublished reads the records that the checkout at root has. It need not have any.
+func (s *Store) readPublished(root string) error {
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(Records)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var records []*Record
+	if err == nil {
+		err = json.Unmarshal(content, &records)
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w; take the file from git again", Records, err)
+	}
+	s.published = map[string]*Record{}
+	for _, record := range records {
+		s.published[record.Part] = record
+	}
+	return nil
+}
+
 func (s *Store) file(part string) string { return filepath.Join(s.dir, part+".json") }
 
-// Read returns the record of a part. It is nil if there is none. A record that nobody can read is as good as none: the part is
-// proven again.
+// Read returns the latest record of a part. It is nil if there is none.
 func (s *Store) Read(part string) (*Record, error) {
+	own, err := s.read(part)
+	if other := s.published[part]; err == nil && other != nil && (own == nil || other.Date.After(own.Date)) {
+		return other, nil
+	}
+	return own, err
+}
+
+// read returns this machine's record of a part. A record that nobody can read is as good as none: the part is proven again.
+func (s *Store) read(part string) (*Record, error) {
 	content, err := os.ReadFile(s.file(part))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

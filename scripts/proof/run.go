@@ -58,7 +58,7 @@ const (
 // State is what is known of a part now.
 type State struct {
 	Part   Part
-	Record *Record // nil: the part was never run on this machine
+	Record *Record // nil: no run of the part is known
 	// Inputs is the hash of all that decides the part, as it is now.
 	Inputs string
 }
@@ -436,7 +436,7 @@ func (p *proving) commit(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("asking git for the commit that is proven: %w", err)
 	}
-	changes, err := p.runner.Run(ctx, p.Root, nil, "git", "status", "--porcelain", "--", ".", ":(exclude)"+Page)
+	changes, err := p.runner.Run(ctx, p.Root, nil, "git", append([]string{"status", "--porcelain", "--"}, Unproven...)...)
 	if err != nil {
 		return "", fmt.Errorf("asking git what differs from the commit that is proven: %w", err)
 	}
