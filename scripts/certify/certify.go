@@ -52,6 +52,8 @@ type Options struct {
 	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that decides it.
 	// With Repeat or Load all are graded. Default: what is proven is not graded again.
 	All bool
+	// Harness stands for the code that grades: what is proven is graded again when it changes. Default: the running program's digest.
+	Harness string
 	// Proven is the folder of what is proven. Default: that of this user, which all checkouts share.
 	Proven string
 	// Single gives mutants one attempt, as everything else has. Default: two.
@@ -131,10 +133,6 @@ func (o *Options) remember() error {
 	if o.Load > 0 || o.Repeat > 1 {
 		return nil
 	}
-	harness, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	folder := o.Proven
 	if folder == "" {
 		cache, err := os.UserCacheDir()
@@ -143,13 +141,21 @@ func (o *Options) remember() error {
 		}
 		folder = filepath.Join(cache, "operator-labs", "proven")
 	}
-	by := graders{programs: []string{harness, o.ControlPlane.Path, o.ControllerGen, o.Checks}}
+	by := graders{harness: o.Harness, programs: []string{o.ControlPlane.Path, o.ControllerGen, o.Checks}}
+	if by.harness == "" {
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		by.programs = append(by.programs, program)
+	}
 	if o.withNode() {
 		// What is not there can't be compared later, so nothing that is graded without it is remembered.
 		if complete, err := by.addNode(o.Checkout, o.Lab); err != nil || !complete {
 			return err
 		}
 	}
+	var err error
 	o.proven, err = newProven(folder, o.Lab, by)
 	return err
 }

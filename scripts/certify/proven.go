@@ -37,8 +37,9 @@ type proven struct {
 // proven is no waste of another.
 const unusedTime = 14 * 24 * time.Hour
 
-// graders are what grades a lab: the files of programs, and images.
+// graders are what grades a lab: code, the files of programs, and images.
 type graders struct {
+	harness  string
 	programs []string
 	images   []images.Built
 }
@@ -87,7 +88,7 @@ func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s\n", runtime.Version(), says)
+	fmt.Fprintf(sum, "%s %s\n%s\n", runtime.Version(), says, by.harness)
 	for _, image := range by.images {
 		fmt.Fprintln(sum, image.Reference, image.ID)
 	}

@@ -74,6 +74,8 @@ func TestWhatIsProven(t *testing.T) {
 		{"no image, as before", func() { by.images = nil }, one, true},
 		{"another submission", func() { write(filepath.Join(dir, "main.go"), "package other") }, one, false},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},
+		{"another harness", func() { by.harness = "two" }, one, false},
+		{"the harness from before", func() { by.harness = "" }, one, true},
 		{"other checks", func() { write(program, "two") }, one, false},
 		{"the checks from before", func() { write(program, "one") }, one, true},
 		{"another entry in labs.yaml", func() { lab.Checks = []manifest.Check{{ID: "toppings"}} }, one, false},

@@ -19,6 +19,8 @@ import (
 	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/gate"
 	"lva.io/operators/scripts/manifest"
+	built "lva.io/operators/scripts/programs"
+	"lva.io/operators/scripts/proof"
 )
 
 func certifyCommand() *cobra.Command {
@@ -41,6 +43,11 @@ func certifyCommand() *cobra.Command {
 				return err
 			}
 			options.Checkout = here
+			if built.Lab(here.Root).Fresh() {
+				if options.Harness, err = proof.Harness(cmd.Context(), here.Root); err != nil {
+					return err
+				}
+			}
 			drawn := &draw
 			if draw.Mutants == 0 {
 				drawn = nil
