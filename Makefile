@@ -132,7 +132,7 @@ $(SITE_MODULES): $(SITE)/package-lock.json
 ##@ For contributors
 
 test: $(LAB) ## The gate: is a change sound? Generated files, unit tests, each solution and skeleton, some mutants (10 min)
-	@$(LAB) test $(if $(SINCE),--since $(SINCE)) $(FLAGS)
+	@$(LAB) test $(if $(SINCE),--since $(SINCE)) $(if $(BEGAN),--began $(BEGAN)) $(FLAGS)
 
 fresh: ## Try README's first commands with empty caches and nothing but Go, make and git (WARM=1: the first, with your caches)
 	@$(GO_IS_HERE)

@@ -23,8 +23,8 @@ func Lab(ctx context.Context, options Options) error { return Labs(ctx, []Option
 
 // Labs certifies the graders of several labs. With a draw, not all mutants are graded. The Parallel of the first lab is
 // how many submissions are graded at once. Of labs whose clusters have a node few submissions can be graded at once;
-// such a lab begins when the one before it has ended, and labs without a node are graded beside it. After a lab that is
-// not certified no other submission begins.
+// such a lab begins when nothing of the one before it waits, and labs without a node are graded beside all of them. After a lab
+// that is not certified no other submission begins.
 func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 	if draw != nil {
 		chosen, err := draw.choose(ctx, labs)
@@ -48,6 +48,8 @@ func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 	if len(waiting) == 0 {
 		return nil
 	}
+	atOnce := max(1, waiting[0].Parallel)
+	withNodeFirst(waiting)
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		return err
@@ -58,7 +60,7 @@ func Labs(ctx context.Context, labs []Options, draw *Draw) (err error) {
 		return err
 	}
 	watch := stopwatch.Start()
-	if err := gradeAll(ctx, waiting, max(1, first.Parallel)); err != nil {
+	if err := gradeAll(ctx, waiting, atOnce); err != nil {
 		return err
 	}
 	fmt.Fprintf(first.Out, "Certified in %s.\n", watch.Elapsed())
@@ -250,18 +252,38 @@ func (c *certification) record(g graded) {
 	}
 }
 
+// withNodeFirst puts labs whose clusters have a node before the others: the few submissions of these that are graded at once
+// leave a processor idle, and at the end nothing would be left to use it.
+func withNodeFirst(all []*certification) {
+	slices.SortStableFunc(all, func(a, b *certification) int {
+		switch {
+		case a.withNode() == b.withNode():
+			return 0
+		case a.withNode():
+			return -1
+		}
+		return 1
+	})
+}
+
 // next is the certification whose next job begins: the first that has one and may begin it; nil: none.
 func next(all []*certification) *certification {
-	nodeTaken := false
+	nodes := 0
 	for _, c := range all {
 		if c.withNode() {
-			over := len(c.jobs) == 0 && c.running == 0
-			if nodeTaken || over {
-				continue
-			}
-			nodeTaken = true
+			nodes += c.running
 		}
-		if len(c.jobs) > 0 && c.running < c.atOnce() {
+	}
+	nodeWaits := false
+	for _, c := range all {
+		running := c.running
+		switch {
+		case len(c.jobs) == 0 || c.withNode() && nodeWaits:
+			continue
+		case c.withNode():
+			running, nodeWaits = nodes, true
+		}
+		if running < c.atOnce() {
 			return c
 		}
 	}

@@ -21,14 +21,15 @@ type Step struct {
 	// Name is what the table calls it, and Args are the arguments of the lab command.
 	Name string
 	Args []string
-	// Drawn says that the step tries examples which were drawn. A gate that is late leaves it out and names it.
-	Drawn bool
+	// Late are the arguments in a gate that is late, and LeavesOut says what they leave out. Nil: nothing can be left out.
+	Late      []string
+	LeavesOut string
 }
 
 const (
 	// tailLines is how many of the last lines of a failed step are repeated at the end.
 	tailLines = 40
-	// late is how long a gate may have taken before it leaves out what is drawn.
+	// late is how long a gate may have taken before it leaves out what it can.
 	late = 40 * time.Minute
 	// tolerated is how many flaky tests and grades a gate may have.
 	tolerated = 3
@@ -47,7 +48,7 @@ type Options struct {
 	Notes func(context.Context) ([]string, error)
 }
 
-// Run runs the steps until one fails. The error names that step; everything else was printed. complete says that no step was
+// Run runs the steps until one fails. The error names that step; everything else was printed. complete says that nothing was
 // left out.
 func Run(ctx context.Context, options Options) (complete bool, err error) {
 	if options.Began.IsZero() {
@@ -64,9 +65,9 @@ func Run(ctx context.Context, options Options) (complete bool, err error) {
 	defer func() { err = errors.Join(err, scope.Close()) }()
 	var rows, leftOut []string
 	for _, step := range options.Steps {
-		if step.Drawn && time.Since(options.Began) > late {
-			leftOut = append(leftOut, fmt.Sprintf("LEFT OUT: %s, since the gate had taken more than %s.", step.Name, late))
-			continue
+		if step.Late != nil && time.Since(options.Began) > late {
+			step.Args = step.Late
+			leftOut = append(leftOut, fmt.Sprintf("LEFT OUT: %s, since the gate had taken more than %s.", step.LeavesOut, late))
 		}
 		fmt.Fprintf(options.Out, "\n=== %s\n", step.Name)
 		watch, end := stopwatch.Start(), &tail{to: options.Out}

@@ -59,17 +59,20 @@ func TestAGateThatFailsSaysWhyAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestALateGateLeavesOutWhatIsDrawn(t *testing.T) {
+func TestALateGateLeavesOutWhatItCan(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	drawn := step("drawn mutants", "touch ran")
-	drawn.Drawn = true
-	out, err := try(t, root, Options{Began: time.Now().Add(-late - time.Second), Steps: []Step{drawn, step("whole", "true")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(root, "ran")); err == nil || !strings.Contains(out, "LEFT OUT: drawn mutants, ") {
-		t.Errorf("it ran, or is not named:\n%s", out)
+	graders := step("graders", "echo solutions and mutants")
+	graders.Late, graders.LeavesOut = []string{"-c", "echo only solutions"}, "drawn mutants"
+	for took, want := range map[time.Duration]string{
+		late - time.Minute: "=== graders\nsolutions and mutants\n", late + time.Second: "=== graders\nonly solutions\n",
+	} {
+		out, err := try(t, t.TempDir(), Options{Began: time.Now().Add(-took), Steps: []Step{step("whole", "true"), graders}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out, want) || strings.Contains(out, "LEFT OUT: drawn mutants, since the gate had taken more than 40m0s.\n") != (took > late) {
+			t.Errorf("after %s it says\n%s", took, out)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +30,7 @@ const (
 
 func testCommand() *cobra.Command {
 	var since string
+	var began int64
 	cmd := &cobra.Command{
 		Use: "test", GroupID: groupMaintainers, Short: "Decide whether a change is sound: generated files, unit tests, graders", Args: cli.NoArguments,
 		Long: "test is the gate. It checks what is generated, runs the unit tests that do not take long, and grades the solution, the\n" +
@@ -50,7 +52,7 @@ func testCommand() *cobra.Command {
 			if since == "" {
 				since = earlier
 			}
-			complete, err := gate.Run(cmd.Context(), gate.Options{
+			options := gate.Options{
 				Root: here.Root, Program: program, Steps: gateSteps(strings.TrimSuffix(head, uncommitted), since), Out: os.Stdout,
 				Notes: func(ctx context.Context) ([]string, error) {
 					stale, err := proof.Stale(ctx, here)
@@ -59,7 +61,11 @@ func testCommand() *cobra.Command {
 					}
 					return []string{"Not proven with their inputs as they are now (make prove): " + strings.Join(stale, ", ") + "."}, nil
 				},
-			})
+			}
+			if began > 0 {
+				options.Began = time.Unix(began, 0)
+			}
+			complete, err := gate.Run(cmd.Context(), options)
 			if err != nil {
 				return err
 			}
@@ -72,6 +78,7 @@ func testCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&since, "since", "", "a commit that passed: packages that differ from it are linted, and mutants that are new or different are graded "+
 		"(default: the commit that passed last on this machine, or the one before this)")
+	cmd.Flags().Int64Var(&began, "began", 0, "when the gate began that this command is a part of, in seconds since 1970, as `date +%s` prints it (default: now)")
 	return cmd
 }
 
@@ -88,8 +95,10 @@ func gateSteps(seed, since string) []gate.Step {
 		{Name: "generated files, format, modules, lint", Args: verify},
 		{Name: "unit tests without a control plane", Args: []string{"unit", "--short", "--forgive", "--control-plane", without}},
 		{Name: "unit tests with a control plane", Args: []string{"unit", "--short", "--forgive", "--control-plane", with}},
-		{Name: "solutions and skeletons", Args: append(slices.Clip(certify), "--only", "skeleton,solution")},
-		{Name: "drawn and changed mutants", Args: drawn, Drawn: true},
+		{
+			Name: "solutions, skeletons, drawn and changed mutants", Args: drawn,
+			Late: append(slices.Clip(certify), "--only", "skeleton,solution"), LeavesOut: "drawn and changed mutants",
+		},
 	}
 }
 
@@ -109,7 +118,7 @@ func commits(ctx context.Context, root string) (head, earlier string, err error)
 		return "", "", fmt.Errorf("asking git for the commit, which draws the mutants: %w", err)
 	}
 	head = strings.TrimSpace(head)
-	changed, err := runner.Run(ctx, root, nil, "git", "status", "--porcelain", "--", ":!"+proof.Page)
+	changed, err := runner.Run(ctx, root, nil, "git", append([]string{"status", "--porcelain", "--"}, proof.Unproven...)...)
 	if err != nil {
 		return "", "", fmt.Errorf("asking git what is not committed: %w", err)
 	}
