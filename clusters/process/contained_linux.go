@@ -203,5 +203,12 @@ func askToEnd(reaper *os.Process) {
 // signal gives a signal to the program's process group.
 func (c *supervision) signal(s *os.Process, signal syscall.Signal) { _ = s.Signal(signal) }
 
+func (c *supervision) containment() Containment {
+	if c.byKernel() {
+		return Namespaces
+	}
+	return Supervised
+}
+
 // byKernel reports whether it is the kernel that ends everything when the supervisor is killed.
 func (c *supervision) byKernel() bool { return c.mode == supervisor.Namespace }

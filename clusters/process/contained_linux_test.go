@@ -399,3 +399,43 @@ func TestAContainedProgramInTheBackgroundGivesWay(t *testing.T) {
 		}
 	})
 }
+
+func TestTheWeakestContainmentIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		without bool
+		want    Containment
+	}{{false, Namespaces}, {true, Supervised}} {
+		scope, err := NewScope(Options{withoutNamespaces: test.without})
+		if err != nil {
+			t.Fatal(err)
+		}
+		free, err := scope.Start(Spec{Path: "/bin/true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-free.Done()
+		if got := scope.Containment(); got != "" {
+			t.Errorf("nothing was contained, and it was by %q", got)
+		}
+		contained, err := scope.Start(Spec{Path: "/bin/true", Contained: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-contained.Done()
+		// A machine may have no namespaces.
+		if got := scope.Containment(); got != test.want && (test.without || got != Supervised) {
+			t.Errorf("it was contained by %q, want %q", got, test.want)
+		}
+		if err := scope.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, test := range []struct{ a, b, want Containment }{
+		{"", Namespaces, Namespaces}, {Supervised, Namespaces, Supervised}, {Namespaces, Supervised, Supervised}, {Grouped, Supervised, Grouped},
+	} {
+		if got := weakest(test.a, test.b); got != test.want {
+			t.Errorf("the weakest of %q and %q is %q", test.a, test.b, got)
+		}
+	}
+}

@@ -55,8 +55,35 @@ type Scope struct {
 	mutex     sync.Mutex
 	processes map[*Process]struct{}
 	// stuck are the processes that were not waited for any longer.
-	stuck  []*Process
-	closed bool
+	stuck       []*Process
+	closed      bool
+	containment Containment
+}
+
+// Containment is how it is known what a contained program has started.
+type Containment string
+
+// The containments, strongest first.
+const (
+	// Namespaces: all processes of a PID namespace end with its first one, by the kernel.
+	Namespaces Containment = "namespaces"
+	// Supervised: a supervisor adopts all orphans below it, finds what there is, and ends it.
+	Supervised Containment = "supervisor"
+	// Grouped: only what stays in the program's process group is known.
+	Grouped Containment = "group"
+)
+
+// Containment is the weakest one of all contained programs that were started in the scope, and empty if none was.
+func (s *Scope) Containment() Containment {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.containment
+}
+
+// weakest is the weaker one of two containments.
+func weakest(a, b Containment) Containment {
+	order := []Containment{"", Namespaces, Supervised, Grouped}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
 // Root is the folder below which temporary scopes have theirs. It belongs to the current user alone.
@@ -247,7 +274,9 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 	}
 	var err error
 	if spec.Contained {
-		p.cmd, p.supervision, err = s.startContained(spec)
+		if p.cmd, p.supervision, err = s.startContained(spec); err == nil {
+			s.containment = weakest(s.containment, p.supervision.containment())
+		}
 	} else {
 		p.cmd, err = s.startFree(spec)
 	}
