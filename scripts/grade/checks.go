@@ -200,6 +200,9 @@ func (r *results) take(event protocol.Event) error {
 	if check == nil {
 		return fmt.Errorf("the checks speak of %q, which labs.yaml does not list", event.Check)
 	}
+	if event.Prevented != "" {
+		return &verdict{outcome: report.Error, reason: event.Prevented}
+	}
 	if event.Status == "" {
 		check.Reason, check.At = "skipped: the run ended while it ran", time.Since(r.report.Started).Seconds()
 		r.running = check.ID

@@ -15,7 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/node"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/manifest"
@@ -132,6 +135,14 @@ func Blank(options Options, started time.Time) *report.Report {
 	for _, check := range options.Lab.Own() {
 		r.Checks = append(r.Checks, *blank(check))
 	}
+	var undecided []string
+	for _, check := range options.Lab.Undecided {
+		undecided, r.Undecided = append(undecided, check.ID), r.Undecided+check.Points
+	}
+	if r.Undecided > 0 {
+		r.Notices = append(r.Notices, fmt.Sprintf("Not graded here, since no Pod runs: %s. They have %d points, and this run is no grade.",
+			english.WordSeries(undecided, "and"), r.Undecided))
+	}
 	return r
 }
 
@@ -151,7 +162,10 @@ func (r *run) grade(ctx context.Context) (err error) {
 	}
 	var on stage.Stage
 	var links *connection
-	defer func() { err = errors.Join(err, r.tearDown(workshop, on, links)) }()
+	defer func() {
+		r.report.Environment.Containment = string(workshop.Scope.Containment())
+		err = errors.Join(err, r.tearDown(workshop, on, links))
+	}()
 	if r.Fetch {
 		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) { return r.fetch(ctx, workshop) }); err != nil {
 			return err
@@ -468,6 +482,9 @@ func (r *run) conclude(ctx context.Context, err error) {
 		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
 	default:
 		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
+		if lacks, ok := errors.AsType[*node.Unavailable](err); ok {
+			r.report.Reason = r.withoutNode(lacks)
+		}
 	}
 	r.report.Score = 0
 	for i := range r.report.Checks {
@@ -480,6 +497,15 @@ func (r *run) conclude(ctx context.Context, err error) {
 			}
 		}
 	}
+}
+
+// withoutNode says that there is no grade since this machine can have no node, and what to do.
+func (r *run) withoutNode(lacks *node.Unavailable) string {
+	reason := fmt.Sprintf("lab %d needs Pods, and none can run on this machine: %s", r.Lab.Number, lacks.Error())
+	if _, err := r.Lab.WithoutNode(); err == nil {
+		reason += "; with --without-node, only the checks that need no Pod are graded"
+	}
+	return reason
 }
 
 type silent struct{}

@@ -19,6 +19,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/clusters/node"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/own"
 )
@@ -244,6 +245,20 @@ func TestErrorsOfOurs(t *testing.T) {
 		{"no controller-gen", func(o *Options) {
 			o.ControllerGen, o.Start = "/nowhere/controller-gen", noCluster
 		}, "^the grader itself failed: /nowhere/controller-gen is needed"},
+		{"no node", func(o *Options) {
+			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) {
+				return nil, fmt.Errorf("starting a node: %w", &node.Unavailable{Reason: "AppArmor forbids it", Remedy: "let root allow it"})
+			})
+		}, "^lab 2 needs Pods, and none can run on this machine: AppArmor forbids it: let root allow it$"},
+		{"no node, and a part of the checks need none", func(o *Options) {
+			lab := *o.Lab
+			lab.Node, lab.Checks = true, slices.Clone(lab.Checks)
+			lab.Checks[0].Node = true
+			o.Lab = &lab
+			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) {
+				return nil, &node.Unavailable{Reason: "no namespaces"}
+			})
+		}, "^lab 2 needs Pods, and none can run on this machine: no namespaces; with --without-node, only the checks that need no Pod are graded$"},
 		{"no folder for the log", func(o *Options) { o.OperatorLog = "/nowhere/operator.log" }, "^the grader itself failed: making the operator's log"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -271,6 +286,7 @@ func TestErrorsOfOurChecks(t *testing.T) {
 		{"they stop too early", `echo '{"check":"open","status":"passed"}' >&3`, "the checks ended before clean", 60},
 		{"they know a check that nobody listed", `echo '{"check":"cosy","status":"passed"}' >&3`, `the checks speak of "cosy", which labs.yaml does not list`, 0},
 		{"they leave a folder", `mktemp -d >&2; kill -9 $$`, "^the grader itself failed: the checks ended before open: .*/tmp", 0},
+		{"they can't try something here", `echo '{"check":"open","prevented":"the cluster has no node"}' >&3`, "^the cluster has no node$", 0},
 		{"they mumble", "echo hm >&3", "reading what the checks say", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

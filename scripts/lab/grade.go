@@ -17,7 +17,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/images"
-	clusternode "lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/process"
 	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
@@ -46,7 +46,7 @@ func gradeCommand() *cobra.Command {
 	var flags choiceFlags
 	var where clusterFlags
 	var how how
-	var all bool
+	var all, withoutNode bool
 	var step int
 	command := &cobra.Command{
 		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
@@ -57,8 +57,8 @@ func gradeCommand() *cobra.Command {
 			if !all {
 				return exactlyOneLab(command, args)
 			}
-			if len(args) > 0 || flags.dir != "" || how.gradescope != "" || command.Flags().Changed("step") {
-				return errors.New("--all grades all labs: leave out the lab, --dir, --step and --gradescope")
+			if len(args) > 0 || flags.dir != "" || how.gradescope != "" || command.Flags().Changed("step") || withoutNode {
+				return errors.New("--all grades all labs: leave out the lab, --dir, --step, --without-node and --gradescope")
 			}
 			return nil
 		},
@@ -75,6 +75,19 @@ func gradeCommand() *cobra.Command {
 					return err
 				}
 			}
+			if withoutNode {
+				switch {
+				case command.Flags().Changed("step"):
+					return errors.New("--step and --without-node exclude each other: leave one of them out")
+				case how.gradescope != "":
+					return errors.New("--without-node gives no grade, and --gradescope writes one: leave one of them out")
+				case !where.embedded():
+					return errors.New("--without-node is about this machine, and --cluster names another cluster: leave one of them out")
+				}
+				if chosen.Lab, err = chosen.Lab.WithoutNode(); err != nil {
+					return err
+				}
+			}
 			chosen.where = where
 			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
 				return err
@@ -87,6 +100,7 @@ func gradeCommand() *cobra.Command {
 	where.register(command, "a fresh one, on this machine")
 	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
 	command.Flags().BoolVar(&all, "all", false, "grade all labs")
+	command.Flags().BoolVar(&withoutNode, "without-node", false, "where this machine can run no Pods: only the checks that need none, which gives no grade")
 	command.Flags().IntVar(&step, "step", 0, "only the checks of the lab's steps from the first one to this one (default: all)")
 	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
 	how.stories = 1
@@ -131,27 +145,17 @@ func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Co
 }
 
 // clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons nobody waits for the node: the first checks are of
-// objects. Where this machine can have no node, and no add-on needs one, it is a cluster without: what is about objects can be graded, and the
-// checks say what can't.
+// objects.
 func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
-	withNode := clusterWithNode(here, lab)
-	if len(lab.Addons) == 0 {
-		withNode = func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
-			parts, err := here.EnsureNode(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return embedded.StartServerWithNode(ctx, here.ControlPlane, parts)
-		}
+	if len(lab.Addons) > 0 {
+		return clusterWithNode(here, lab)
 	}
-	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
-		cluster, err := withNode(ctx, say)
-		unavailable, without := errors.AsType[*clusternode.Unavailable](err)
-		if !without || len(lab.Addons) > 0 {
-			return cluster, err
+	return func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+		parts, err := here.EnsureNode(ctx)
+		if err != nil {
+			return nil, err
 		}
-		say("without a node: " + unavailable.Error())
-		return embedded.Start(ctx, here.ControlPlane)
+		return embedded.StartServerWithNode(ctx, here.ControlPlane, parts)
 	}
 }
 
@@ -198,6 +202,10 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		return nil, err
 	}
 	result := grade.Run(ctx, options)
+	if kept := result.Environment.Containment; c.foreign && kept != "" && kept != string(process.Namespaces) {
+		result.Notices = append(result.Notices, "This machine gave the submission no namespaces of its own, so what it has started might have "+
+			"outlived the run. Grade what strangers bring on a machine with user namespaces.")
+	}
 	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
 	live.Close()
 	if err != nil {

@@ -228,6 +228,7 @@ func (l *Lab) check(found *problems, where *positions, at func(...any) []string)
 	l.checkParts(found, where, at)
 	l.checkSteps(found, where, at)
 	l.checkExtension(found, where, at)
+	l.checkNode(found, where, at)
 	if i, taken := index[OwnTestsID]; taken {
 		found.add(where, at("checks", i, "id"), "%s is the check of the student's own tests, which `tests` asks for; give this one another id", OwnTestsID)
 	}
@@ -251,6 +252,20 @@ func (l *Lab) checkExtension(found *problems, where *positions, at func(...any) 
 	}
 	if l.Extension != nil && !extended {
 		found.add(where, at("extension"), "no check of lab %s is one of the extension; give those extension: true", l.Name)
+	}
+}
+
+// checkNode demands that a lab says which of its checks need a node, if some do without.
+func (l *Lab) checkNode(found *problems, where *positions, at func(...any) []string) {
+	some := false
+	for i, check := range l.Checks {
+		if check.Node && (!l.Node || l.Stage.Pods()) {
+			found.add(where, at("checks", i, "node"), "lab %s has no node: true, or all its checks need one since its operator is a Pod; leave it out", l.Name)
+		}
+		some = some || check.Node
+	}
+	if l.Node && !l.Stage.Pods() && len(l.Addons) == 0 && !some {
+		found.add(where, at("node"), "no check of lab %s needs the node; give those that look at Pods node: true, or leave it out", l.Name)
 	}
 }
 

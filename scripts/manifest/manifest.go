@@ -76,8 +76,10 @@ type Lab struct {
 	// preconditions first.
 	Checks []Check `json:"checks"`
 
-	// Part is the part to which Limit has limited the lab; empty: it is the whole lab. It is not in the file.
+	// Part is the part to which Limit, UpTo or WithoutNode has limited the lab; empty: it is the whole lab. It is not in the file.
 	Part string `json:"-"`
+	// Undecided are the checks that WithoutNode has left out.
+	Undecided []Check `json:"-"`
 }
 
 // Stage is where an operator runs.
@@ -166,6 +168,8 @@ type Check struct {
 	Step int `json:"step,omitempty"`
 	// Extension is true of a check of the lab's extension.
 	Extension bool `json:"extension,omitempty"`
+	// Node is true of a check that looks at what Pods do. The other checks of a lab whose operator is a process look at objects only.
+	Node bool `json:"node,omitempty"`
 	// Points of the lab's 100, or of its extension's; 0 for a precondition.
 	Points int `json:"points"`
 	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
@@ -253,6 +257,21 @@ func (l *Lab) UpTo(step int) (*Lab, error) {
 	}
 	limited := l.limitedTo(func(check Check) bool { return check.Step > 0 && check.Step <= step })
 	limited.Part, limited.Title = fmt.Sprint(step), fmt.Sprintf("%s, steps 1 to %d", l.Title, step)
+	return limited, nil
+}
+
+// WithoutNode is the lab with the checks that a cluster without a node can decide.
+func (l *Lab) WithoutNode() (*Lab, error) {
+	needs := func(check Check) bool { return check.Node }
+	switch {
+	case !l.NeedsNode(l.Stage):
+		return nil, fmt.Errorf("lab %s needs no node: leave out --without-node", l.Name)
+	case !slices.ContainsFunc(l.Checks, needs):
+		return nil, fmt.Errorf("no check of lab %s can be decided without a node: leave out --without-node", l.Name)
+	}
+	limited := l.limitedTo(func(check Check) bool { return !check.Node })
+	limited.Part, limited.Title, limited.Node = "without a node", l.Title+", without a node", false
+	limited.Undecided = slices.DeleteFunc(slices.Clone(l.Checks), func(check Check) bool { return !check.Node })
 	return limited, nil
 }
 

@@ -293,6 +293,30 @@ func TestALabIsLimitedToItsFirstSteps(t *testing.T) {
 	wantError(t, err, `the checks of lab 01-pancake do not belong to numbered steps$`)
 }
 
+func TestALabIsLimitedToWhatNeedsNoNode(t *testing.T) {
+	t.Parallel()
+	lab := &manifest.Lab{Name: "08-oven", Title: "The oven", Number: 8, Node: true, Checks: []manifest.Check{
+		{ID: "warm", Points: 70},
+		{ID: "smells", Points: 20, Node: true, Needs: []string{"warm"}},
+		{ID: "clean", Points: 10, Needs: []string{"warm", "smells"}},
+	}}
+	limited, err := lab.WithoutNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []manifest.Check{{ID: "warm", Points: 70}, {ID: "clean", Points: 10, Needs: []string{"warm"}}}
+	if diff := cmp.Diff(want, limited.Checks, cmpopts.EquateEmpty()); diff != "" || limited.MaxScore() != 80 || limited.Part == "" || limited.Node {
+		t.Errorf("limited it is %+v, with the checks (-want +got):\n%s", limited, diff)
+	}
+	if len(limited.Undecided) != 1 || limited.Undecided[0].ID != "smells" || len(lab.Checks) != 3 {
+		t.Errorf("left out: %+v", limited.Undecided)
+	}
+	_, err = (&manifest.Lab{Name: "01-pancake"}).WithoutNode()
+	wantError(t, err, `lab 01-pancake needs no node: leave out --without-node$`)
+	_, err = (&manifest.Lab{Name: "05-certificate", Stage: manifest.Deployed}).WithoutNode()
+	wantError(t, err, `no check of lab 05-certificate can be decided without a node: leave out --without-node$`)
+}
+
 func TestWhatIsAskedOfTests(t *testing.T) {
 	t.Parallel()
 	var nothing *manifest.OwnTests

@@ -13,7 +13,7 @@ import (
 )
 
 // Schema names the version of the JSON. A change that a reader of the old one would trip over gets a new number.
-const Schema = "operator-labs/report/v3"
+const Schema = "operator-labs/report/v4"
 
 // Outcome says how a run ended. Only Graded means that the checks have decided.
 type Outcome string
@@ -100,8 +100,11 @@ type Report struct {
 	// checked.
 	Seed uint32 `json:"seed,omitempty"`
 	// Score is the sum of the points of Checks, without those of an extension. It is a grade only where Outcome is Graded: see FullMarks.
-	Score       int         `json:"score"`
-	MaxScore    int         `json:"maxScore"`
+	Score    int `json:"score"`
+	MaxScore int `json:"maxScore"`
+	// Undecided are the points of checks that were left out because this machine can't decide them: MaxScore and Checks are without
+	// them, so Score is no grade.
+	Undecided   int         `json:"undecided,omitempty"`
 	Environment Environment `json:"environment"`
 	// Steps are what was done before the checks, in the order in which they ended. Some run side by side, so their times do not
 	// sum to Seconds.
@@ -142,6 +145,9 @@ type Environment struct {
 	OS         string `json:"os"`
 	Arch       string `json:"arch"`
 	CPUs       int    `json:"cpus"`
+	// Containment is by what everything is ended that the submission has started on this machine: namespaces, supervisor or group. It is
+	// empty if it started nothing here.
+	Containment string `json:"containment,omitempty"`
 }
 
 // Step is one step on the way to the checks.
@@ -337,11 +343,11 @@ func (r *Report) Count(status Status) int {
 	return n
 }
 
-// FullMarks is true if the run was graded, had checks, and all of them passed but for those of an extension. An exit code of 0 means this
-// and nothing less.
+// FullMarks is true if the run was graded, had checks, none was left out because this machine can't decide it, and all of them passed but
+// for those of an extension. An exit code of 0 means this and nothing less.
 func (r *Report) FullMarks() bool {
 	passed := !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Extension && c.Status != Passed })
-	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore
+	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
 }
 
 // Complete is true of full marks with all of the extension, if there is one.
@@ -350,6 +356,9 @@ func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == le
 // Points are those of the run for people: "92 of 100 points", and, if it has begun the lab's extension, "and 4 of 10 of the extension".
 func (r *Report) Points() string {
 	text := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
+	if r.Undecided > 0 {
+		text = fmt.Sprintf("%d of the %d points that this machine can decide", r.Score, r.MaxScore)
+	}
 	score, maxScore, begun := 0, 0, false
 	for _, check := range r.Checks {
 		if check.Extension {

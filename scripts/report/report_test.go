@@ -9,6 +9,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -614,6 +615,7 @@ func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
 		{"nothing to get", func(r *report.Report) { r.Score, r.MaxScore = 0, 0 }, false},
 		{"one skipped", func(r *report.Report) { skip(r, "burst", "x") }, false},
 		{"one failed", func(r *report.Report) { fail(r, "burst", "x", "y") }, false},
+		{"some can't be decided here", func(r *report.Report) { r.Undecided = 25 }, false},
 		{"a score too low", func(r *report.Report) { r.Score-- }, false},
 		{"an extension that was not begun", func(r *report.Report) { extend(r, report.Skipped) }, true},
 		{"an extension that failed", func(r *report.Report) { extend(r, report.Failed) }, true},
@@ -626,6 +628,15 @@ func TestFullMarksNeedAGradeAndEveryCheck(t *testing.T) {
 				t.Errorf("FullMarks() = %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestPointsThatThisMachineCanDecide(t *testing.T) {
+	t.Parallel()
+	r := graded(nil)
+	r.Undecided = 25
+	if want := fmt.Sprintf("%d of the %d points that this machine can decide", r.Score, r.MaxScore); r.Points() != want {
+		t.Errorf("it has %s", r.Points())
 	}
 }
 

@@ -9,6 +9,7 @@ the assignment the runtime {"go": "1.26"}. The runner starts it in the student's
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -36,8 +37,20 @@ def harness() -> pathlib.Path:
     return root
 
 
+def allow_namespaces() -> None:
+    """Lets ordinary users make namespaces, for the labs that run Pods. Ubuntu forbids that since 24.04."""
+    if os.environ.get("RUNNER_ENVIRONMENT") == "github-hosted" and shutil.which("sudo"):
+        settings = "kernel.apparmor_restrict_unprivileged_userns=0", "fs.inotify.max_user_instances=1024"
+        run("sudo", "-n", "sysctl", "-q", "-e", "-w", *settings, check=False)
+
+
 def main() -> int:
+    allow_namespaces()
     lab = str(harness() / ".cache" / "bin" / "lab")
+    # What can't give the course's own solution full marks on this machine grades nobody.
+    if run(lab, "grade", LAB, "--solution", check=False) != 0:
+        print(f"Lab {LAB} is not graded: the course's own solution has not had full marks on this machine.", file=sys.stderr)
+        return 1
     # Whatever the verdict is, it is in the report.
     run(lab, "grade", LAB, "--dir", FOLDER, "--fetch", check=False)
     run(lab, "report", LAB, "--dir", FOLDER, "--format", "classroom50", "-o", "result.json")

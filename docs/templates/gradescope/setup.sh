@@ -20,6 +20,10 @@ mv "$autograder/source/operator-labs" "$home/operator-labs"
 chown -R grader: "$home"
 
 # All that a run needs is built now. A solution with less than full marks ends this: such an image must grade nobody.
-runuser -u grader -- env HOME="$home" PATH="/usr/local/go/bin:$PATH" sh -c '
+if ! runuser -u grader -- env HOME="$home" PATH="/usr/local/go/bin:$PATH" sh -c '
   cd ~/operator-labs && make .cache/bin/lab && .cache/bin/lab grade "$1" --solution
-' sh "$LAB"
+' sh "$LAB"; then
+  echo "Lab $LAB can't be graded in this container: the course's own solution has not had full marks, for the reason above." >&2
+  echo "docs/guides/classrooms.md has a table of the labs that can be graded in a container." >&2
+  exit 1
+fi

@@ -222,13 +222,13 @@ func (v visit) remove(c *cow) {
 	v.OK(v.t, "deleting a Lolcow", v.herd.Delete(v.ctx, c.NamespacedName))
 }
 
-// needsNode skips the check where no Pod can run.
+// needsNode ends the run without a grade where no Pod can run.
 func (v visit) needsNode() {
 	v.t.Helper()
 	there, err := v.herd.AwaitNode(v.ctx)
 	v.OK(v.t, "waiting for the node", err)
 	if !there {
-		v.Skip(v.t, "the cluster has no node on which a Pod could run (`make up NODE=1` says why)")
+		v.Prevented(v.t, workload.NoNode)
 	}
 }
 

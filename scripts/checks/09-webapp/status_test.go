@@ -315,7 +315,7 @@ func page() frameworktypes.Feature {
 			there, err := v.town.AwaitNode(v.ctx)
 			v.OK(v.t, "waiting for the node", err)
 			if !there {
-				v.Skip(v.t, "the cluster has no node on which a Pod could run (`make up NODE=1` says why)")
+				v.Prevented(v.t, workload.NoNode)
 			}
 			a := v.town.first
 			v.town.first = nil

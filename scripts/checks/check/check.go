@@ -56,8 +56,8 @@ type Check struct {
 	begun, done int
 	failure     *Failure
 	aborted     bool // we could not do our work: there is no verdict
-	// skipped is why the check could not be tried here, if it could not.
-	skipped string
+	// skipped is why the check could not be tried here, if it could not, and prevented is why there can be no grade.
+	skipped, prevented string
 	// unbegun says that the submission has nothing of the step that the check is about.
 	unbegun      bool
 	measurements []report.Measurement
@@ -118,6 +118,14 @@ func (c *Check) Skip(t *testing.T, why string) {
 	t.Helper()
 	c.skipped = "skipped: " + why
 	t.Skip(why)
+}
+
+// Prevented ends the run without a grade, since what the check is about can't be tried here, whatever the submission is. why is a
+// sentence without a full stop, with what to do.
+func (c *Check) Prevented(t *testing.T, why string) {
+	t.Helper()
+	c.prevented = why
+	t.Fatal(why)
 }
 
 // OK ends the check if a request of our own failed, which should not.

@@ -49,7 +49,11 @@ var suites = map[string]check.Features{
 			t.Helper()
 			c.Skip(t, "there is no node")
 		}, fails),
-		"half":  feature(passes, skips),
+		"half": feature(passes, skips),
+		"prevented": feature(passes, func(_ context.Context, t *testing.T, c *check.Check) {
+			t.Helper()
+			c.Prevented(t, "there is no node")
+		}),
 		"errs":  feature(func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.Error("wrong") }),
 		"fatal": feature(func(_ context.Context, t *testing.T, _ *check.Check) { t.Helper(); t.FailNow() }),
 		"teardown": features.New("x").Assess("x", check.Assess(passes)).
@@ -250,6 +254,19 @@ func TestWhatCountsAsPassed(t *testing.T) {
 	}
 	if !slices.Equal(g.asked, []string{"POST " + protocol.StartOperator}) {
 		t.Errorf("the check that failed must restore what later ones need; it asked for %v", g.asked)
+	}
+}
+
+// What the machine lacks costs no points: the grader ends the run when it is told.
+func TestAPreventedCheckHasNoStatus(t *testing.T) {
+	t.Parallel()
+	r := newGrader(t).run("verdicts", "passes", "prevented")
+	i := slices.IndexFunc(r.events, func(e protocol.Event) bool { return e.Prevented != "" })
+	if i < 0 {
+		t.Fatalf("nobody is told: %+v", r.events)
+	}
+	if got := r.events[i]; got.Check != "prevented" || got.Prevented != "there is no node" || got.Status != "" {
+		t.Errorf("the event is %+v", got)
 	}
 }
 

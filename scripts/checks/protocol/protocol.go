@@ -103,8 +103,10 @@ type Event struct {
 	Evidence     []string             `json:"evidence,omitempty"`
 	Reason       string               `json:"reason,omitempty"`
 	Measurements []report.Measurement `json:"measurements,omitempty"`
-	Trial        *Trial               `json:"trial,omitempty"`
-	Note         *Note                `json:"note,omitempty"`
+	// Prevented says why there can be no grade here, whatever the submission is. It ends the run.
+	Prevented string `json:"prevented,omitempty"`
+	Trial     *Trial `json:"trial,omitempty"`
+	Note      *Note  `json:"note,omitempty"`
 }
 
 // Note is something that the checks saw in the cluster, for the report's timeline.

@@ -109,6 +109,9 @@ const (
 	nodePoll    = 50 * time.Millisecond
 )
 
+// NoNode says why there is no grade where AwaitNode finds no node.
+const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: grade on a cluster with a node"
+
 // AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run.
 func (o *Owners) AwaitNode(ctx context.Context) (bool, error) {
 	if o.node != "" || !o.nodeFollows {

@@ -5,6 +5,7 @@ package templates
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -88,6 +89,12 @@ func workspace(t *testing.T, submission func(dir string)) string {
 	if err := os.WriteFile(filepath.Join(root, ".cache", "bin", "lab"), content, 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
+	// As the cache brings it.
+	for _, number := range []string{"1", "2"} {
+		if err := os.WriteFile(filepath.Join(root, ".cache", "full-marks-"+number), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	student := filepath.Join(dir, "submission")
 	if err := os.Mkdir(student, 0o755); err != nil {
 		t.Fatal(err)
@@ -128,6 +135,11 @@ func solution(t *testing.T, folder string) func(string) {
 func newRunner(t *testing.T, dir string) *runner {
 	t.Helper()
 	sha := "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
+	// The machine stays as it is.
+	bin := filepath.Join(dir, "bin")
+	if err := errors.Join(os.MkdirAll(bin, 0o755), os.WriteFile(filepath.Join(bin, "sudo"), []byte("#!/bin/sh\necho \"sudo $*\"\n"), 0o755)); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
 	// Nothing of who runs the tests: a workflow of GitHub may do that too.
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -136,7 +148,8 @@ func newRunner(t *testing.T, dir string) *runner {
 	return &runner{
 		t: t, workspace: dir, env: append(env, "GITHUB_ACTIONS=true", "GITHUB_SHA="+sha, "GITHUB_SERVER_URL=https://git.example",
 			"GITHUB_REPOSITORY=course/operators-lab-1-alice", "GITHUB_REF_TYPE=branch", "GITHUB_REF_NAME=main", "GITHUB_ACTOR=alice",
-			"GITHUB_ACTOR_ID=4711", "TMPDIR="+dir, "RUNNER_TEMP="+dir),
+			"GITHUB_ACTOR_ID=4711", "TMPDIR="+dir, "RUNNER_TEMP="+dir,
+			"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH")),
 		values: map[string]string{
 			"vars.CLASSROOM": "operators", "vars.ASSIGNMENT": "lab-1", "steps.cache.outputs.cache-hit": "true",
 		},
@@ -175,8 +188,10 @@ func TestTheWorkflowGradesAFullSubmission(t *testing.T) {
 	if !strings.HasPrefix(r.summary, "## Lab 1, ") || !strings.Contains(r.summary, ": 100 of 100 points") {
 		t.Errorf("the summary is %q", r.summary)
 	}
-	if !strings.Contains(r.log.String(), "1 of 1 labs have full marks") {
-		t.Errorf("the verdict is missing:\n%s", &r.log)
+	for _, want := range []string{"1 of 1 labs have full marks", "sudo sysctl -q -e -w kernel.apparmor_restrict_unprivileged_userns=0"} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, &r.log)
+		}
 	}
 	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
 	if result.Score != 100 || result.MaxScore != 100 || result.Owner != "alice" || result.Datetime != "2026-06-01T14:32:05Z" ||
@@ -204,8 +219,8 @@ func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
 	parsed, _ := gradeWorkflow(t)
 	r := newRunner(t, dir)
 	r.run(parsed) // with the labs that the template names: the student has only one of them
-	if !r.failed || r.values["steps.grade.outputs.graded"] != "1" || r.values["steps.grade.outputs.full"] != "0" {
-		t.Errorf("graded %s, full %s, failed %v:\n%s", r.values["steps.grade.outputs.graded"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
+	if !r.failed || r.values["steps.grade.outputs.there"] != "1" || r.values["steps.grade.outputs.full"] != "0" {
+		t.Errorf("there %s, full %s, failed %v:\n%s", r.values["steps.grade.outputs.there"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
 	}
 	if !strings.Contains(r.summary, "**It does not build.**") || !strings.Contains(r.summary, "cmd/broken.go:3:13") {
 		t.Errorf("the summary does not say why:\n%s", r.summary)
@@ -213,6 +228,31 @@ func TestTheWorkflowFailsForASubmissionThatDoesNotBuild(t *testing.T) {
 	result := readResult(t, filepath.Join(dir, "classroom50", "01-icecream", "result.json"))
 	if result.Score != 0 || result.MaxScore != 100 || result.Tests[0].Passed || !strings.Contains(result.Tests[0].Output, "cmd/broken.go:3:13") {
 		t.Errorf("the result for Classroom 50 is %+v", result)
+	}
+}
+
+// A lab whose solution fails on this machine is not graded, the others are, and what was built is kept.
+func TestTheWorkflowGradesNoLabWhoseSolutionFails(t *testing.T) {
+	longtest.Proof(t)
+	dir := workspace(t, func(dir string) {
+		solution(t, "01-icecream")(dir)
+		solution(t, "02-reconciler")(dir)
+	})
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in 'grade 2 --solution') exit 1;; esac\nexec %s \"$@\"\n", filepath.Join(dir, "operator-labs", ".cache", "bin", "real"))
+	program := filepath.Join(dir, "operator-labs", ".cache", "bin", "lab")
+	if err := errors.Join(os.Rename(program, filepath.Join(filepath.Dir(program), "real")), os.WriteFile(program, []byte(script), 0o755)); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	parsed, _ := gradeWorkflow(t)
+	parsed.Jobs["grade"].Steps[slices.IndexFunc(parsed.Jobs["grade"].Steps, func(s step) bool { return s.Name == "Build what grades" })].Run = ""
+	r := newRunner(t, dir)
+	r.values["steps.cache.outputs.cache-hit"] = ""
+	r.run(parsed)
+	if !r.failed || r.values["steps.grade.outputs.there"] != "2" || r.values["steps.grade.outputs.full"] != "1" {
+		t.Errorf("there %s, full %s, failed %v:\n%s", r.values["steps.grade.outputs.there"], r.values["steps.grade.outputs.full"], r.failed, &r.log)
+	}
+	if !strings.Contains(r.log.String(), "::error::Lab 2 is not graded: ") || strings.Contains(r.summary, "## Lab 2") || !strings.Contains(r.summary, "## Lab 1") {
+		t.Errorf("the log or the summary is wrong:\n%s\n%s", &r.log, r.summary)
 	}
 }
 

@@ -450,6 +450,8 @@ func nextStep(r *report.Report, o Options) string {
 		return "all done; next: " + strings.Join(next, ", then ")
 	case r.FullMarks() && explained == nil:
 		return "all done"
+	case r.Undecided > 0 && r.Outcome == report.Graded && explained == nil:
+		return "for a grade, grade it where Pods can run"
 	case r.SaysNothing():
 		if o.Commands.Grade == "" {
 			return "try again"
