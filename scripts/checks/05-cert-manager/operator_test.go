@@ -174,7 +174,7 @@ func (o *operator) serves(ctx context.Context, pod *corev1.Pod) (certificate *x5
 		asking, cancel := context.WithTimeout(ctx, askLimit)
 		defer cancel()
 		if certificate, err = o.served(asking, pod); err != nil {
-			return err.Error(), nil //nolint:nilerr // that it shows none yet is what is waited out
+			return err.Error(), nil
 		}
 		return "", nil
 	})
