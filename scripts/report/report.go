@@ -66,7 +66,7 @@ func (o Outcome) Headline() string {
 	case Interrupted:
 		return "The run was interrupted"
 	case Error:
-		return "The grading itself failed"
+		return "It could not be graded"
 	}
 	return string(o)
 }

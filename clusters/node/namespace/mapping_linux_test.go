@@ -38,14 +38,31 @@ func TestWhyThereAreNoNamespacesIsSaid(t *testing.T) {
 		settings       map[string]string
 		reason, remedy string
 	}{
-		"turned off":       {syscall.ENOSPC, map[string]string{"user/max_user_namespaces": "0\n"}, "kind user", "sysctl user.max_user_namespaces=15000"},
-		"no networks":      {syscall.ENOSPC, map[string]string{"user/max_net_namespaces": "0\n"}, "kind net", "sysctl user.max_net_namespaces=15000"},
-		"all in use":       {syscall.ENOSPC, map[string]string{"user/max_user_namespaces": "10\n"}, "as many namespaces", "lsns"},
-		"Debian's setting": {syscall.EPERM, map[string]string{"kernel/unprivileged_userns_clone": "0\n"}, "root only", "unprivileged_userns_clone=1"},
+		"turned off":       {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "0\n"}, "kind user", "sysctl user.max_user_namespaces=15000"},
+		"no networks":      {syscall.ENOSPC, map[string]string{"sys/user/max_net_namespaces": "0\n"}, "kind net", "sysctl user.max_net_namespaces=15000"},
+		"all in use":       {syscall.ENOSPC, map[string]string{"sys/user/max_user_namespaces": "10\n"}, "as many namespaces", "lsns"},
+		"Debian's setting": {syscall.EPERM, map[string]string{"sys/kernel/unprivileged_userns_clone": "0\n"}, "root only", "unprivileged_userns_clone=1"},
 		"Ubuntu's AppArmor": {
 			syscall.EACCES,
-			map[string]string{"kernel/apparmor_restrict_unprivileged_userns": "1\n", "kernel/unprivileged_userns_clone": "1\n"},
+			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "sys/kernel/unprivileged_userns_clone": "1\n"},
 			"AppArmor", "apparmor_restrict_unprivileged_userns=0",
+		},
+		"Ubuntu's AppArmor, as the kernel says": {
+			syscall.EACCES,
+			map[string]string{
+				"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "self/attr/current": "unconfined\n", "self/status": "Name:\tlab\nSeccomp:\t0\n",
+			},
+			"AppArmor", "docs/reference/machines.md",
+		},
+		"a container on Ubuntu": {
+			syscall.EPERM,
+			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "self/status": "Name:\tlab\nSeccomp:\t2\nSeccomp_filters:\t1\n"},
+			"container without privileges", "--privileged",
+		},
+		"a container with a profile": {
+			syscall.EPERM,
+			map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": "1\n", "self/attr/current": "docker-default (enforce)\n"},
+			"container without privileges", "--privileged",
 		},
 		"a container":   {syscall.EPERM, nil, "container without privileges", "--privileged"},
 		"an old kernel": {syscall.EINVAL, nil, "too old", "Linux 5.12"},

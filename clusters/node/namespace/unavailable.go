@@ -34,8 +34,23 @@ func (u *Unavailable) Error() string {
 
 func (u *Unavailable) Unwrap() error { return u.Err }
 
-// system is where the kernel says what it allows. Tests have another one.
-var system = os.DirFS("/proc/sys")
+// system is where the kernel says what it allows, proc(5). Tests have another one.
+var system = os.DirFS("/proc")
+
+// filtered reports whether a seccomp filter or a profile of AppArmor confines this process, as those of a container do. Neither
+// can be lifted from within.
+func filtered() bool {
+	status, _ := fs.ReadFile(system, "self/status") // what is not known confines nobody
+	for line := range strings.Lines(string(status)) {
+		const filter = "2" // SECCOMP_MODE_FILTER
+		if mode, ok := strings.CutPrefix(line, "Seccomp:"); ok && strings.TrimSpace(mode) == filter {
+			return true
+		}
+	}
+	profile, err := fs.ReadFile(system, "self/attr/current")
+	name := strings.TrimRight(string(profile), "\x00\n ")
+	return err == nil && strings.HasSuffix(name, "(enforce)")
+}
 
 // Explain makes an *Unavailable of the error of making a namespace, or of the first thing that was tried in one. Other
 // errors, such as those of a program that is missing, stay as they are.
@@ -54,7 +69,7 @@ func Explain(err error) error {
 		return there && value == want
 	}
 	for _, name := range []string{"user", "mnt", "net", "pid", "ipc", "uts"} {
-		if is("user/max_"+name+"_namespaces", 0) && errors.Is(err, syscall.ENOSPC) {
+		if is("sys/user/max_"+name+"_namespaces", 0) && errors.Is(err, syscall.ENOSPC) {
 			return &Unavailable{
 				"this machine allows no namespaces of the kind " + name,
 				"let root run: sysctl user.max_" + name + "_namespaces=15000", err,
@@ -67,12 +82,12 @@ func Explain(err error) error {
 		return &Unavailable{"there are as many namespaces as this machine allows", "end what holds them (lsns), or let root raise sysctl user.max_user_namespaces", err}
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOSYS):
 		return &Unavailable{"this machine's kernel lacks namespaces, or is too old", "Linux 5.12 or later is needed", err}
-	case refused && is("kernel/unprivileged_userns_clone", 0):
+	case refused && is("sys/kernel/unprivileged_userns_clone", 0):
 		return &Unavailable{"user namespaces are for root only on this machine", "let root run: sysctl kernel.unprivileged_userns_clone=1", err}
-	case refused && is("kernel/apparmor_restrict_unprivileged_userns", 1):
+	case refused && is("sys/kernel/apparmor_restrict_unprivileged_userns", 1) && !filtered():
 		return &Unavailable{
 			"AppArmor takes the rights away that user namespaces have, as Ubuntu does since 24.04",
-			"let root run: sysctl kernel.apparmor_restrict_unprivileged_userns=0", err,
+			"let root run: sysctl kernel.apparmor_restrict_unprivileged_userns=0, until the next restart (docs/reference/machines.md has what lasts)", err,
 		}
 	case refused:
 		return &Unavailable{
