@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 # More flags for the command behind a target. A variable of this name in the environment is for compilers.
 FLAGS =
 
-.PHONY: labs grade up status zombie experiment-state down fresh test prove unit certify mutate soak conformance verify fix bench clean
+.PHONY: doctor labs grade up status zombie experiment-state down fresh test prove unit certify mutate soak conformance verify fix bench clean
 .PHONY: docs docs-serve cluster cluster-status cluster-down invite revoke e2e-kind
 .PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy order validate
 
@@ -40,6 +40,11 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
 
 ##@ Labs (N is a lab's number, as in make lab-2; FLAGS= for more flags, as in make lab-2 FLAGS=--help)
+
+doctor: ## Look whether this machine can grade all labs, and what helps if not: run it first, and paste it into a question (FORMAT=json)
+	@$(GO_IS_HERE)
+	@$(GO) build -C scripts -trimpath -o ../.cache/bin/doctor ./doctor
+	@.cache/bin/doctor $(if $(FORMAT),-format $(FORMAT))
 
 labs: $(LAB) ## List the labs, with your scores
 	@$(LAB) labs $(FLAGS)

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"lva.io/operators/clusters/process"
+)
+
+// examine makes all findings about this machine and the checkout at root, in the order in which they are read.
+func examine(root string) []Finding {
+	var all []Finding
+	add := func(name string, f Finding) {
+		f.Name = name
+		all = append(all, f)
+	}
+	add("Go", goFound(root))
+	add("make", tool("make"))
+	add("git", tool("git"))
+	add("processors", good(fmt.Sprintf("%d %s on %s", runtime.NumCPU(), runtime.GOARCH, runtime.GOOS)))
+	add("clone", place(root))
+	add("clone's disk", disk(root))
+	add("line ends", lineEnds(root))
+	add("TMPDIR", temporary())
+	add("TMPDIR's disk", disk(os.TempDir()))
+	for _, f := range ofSystem() {
+		all = append(all, f)
+	}
+	add("clock", clock(root))
+	add("loopback", loopback())
+	add("module proxy", proxy(root))
+	return all
+}
+
+// output is the first line of what a command prints.
+func output(dir, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	out, err := c.Output()
+	line, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(line), err
+}
+
+func tool(name string) Finding {
+	found, err := output("", name, "--version")
+	if err != nil {
+		return bad(allLabs, "there is none on PATH", "Let root run: apt-get install "+name)
+	}
+	return good(found)
+}
+
+var version = regexp.MustCompile(`go(\d+)\.(\d+)`)
+
+// goFound compares Go with the version that go.work names.
+func goFound(root string) Finding {
+	content, err := os.ReadFile(filepath.Join(root, "go.work"))
+	if err != nil {
+		return bad(allLabs, err.Error(), "Clone the repository again.")
+	}
+	wanted := version.FindStringSubmatch(strings.ReplaceAll(string(content), "go ", "go"))
+	have, err := output(root, "go", "env", "GOVERSION")
+	found := version.FindStringSubmatch(have)
+	if err != nil || wanted == nil || found == nil {
+		return bad(allLabs, "there is none on PATH", "Install it from go.dev/dl.")
+	}
+	number := func(text string) int { n, _ := strconv.Atoi(text); return n } // the pattern has matched digits
+	if number(found[1]) < number(wanted[1]) || found[1] == wanted[1] && number(found[2]) < number(wanted[2]) {
+		return bad(allLabs, have, fmt.Sprintf("Go %s.%s or newer is needed: install it from go.dev/dl.", wanted[1], wanted[2]))
+	}
+	path, _ := exec.LookPath("go")
+	return good(have + " at " + path)
+}
+
+// place tries what the commands do in the clone: sockets, links and programs of its own.
+func place(root string) Finding {
+	const home = "Clone into a folder of your home, on a file system of Linux."
+	if strings.ContainsRune(root, ':') {
+		return bad(allLabs, root+" has a colon in its path, which PATH can't hold", "Move the clone.")
+	}
+	cache := filepath.Join(root, ".cache")
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return bad(allLabs, err.Error(), "Make the folder yours.")
+	}
+	dir, err := os.MkdirTemp(cache, "doctor-")
+	if err != nil {
+		return bad(allLabs, err.Error(), "Make the folder yours, or free some space.")
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Symlink("target", filepath.Join(dir, "link")); err != nil {
+		return bad(allLabs, "its file system has no symbolic links", home)
+	}
+	script := filepath.Join(dir, "program")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
+		return bad(allLabs, err.Error(), "Make the folder yours, or free some space.")
+	}
+	if err := exec.Command(script).Run(); err != nil { //nolint:noctx // it does nothing
+		return bad(allLabs, "no program may run there (noexec), or its files have no permissions", home)
+	}
+	// The name of a socket has 108 characters at most, so it is made where the folder is "." for it.
+	listener, err := listenIn(dir)
+	if err != nil {
+		return bad(allLabs, "its file system has no sockets", home)
+	}
+	listener.Close()
+	return good(root)
+}
+
+// listenIn makes a socket in a folder, by a name that is short.
+func listenIn(dir string) (net.Listener, error) {
+	before, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("unix", "socket") //nolint:noctx // it is closed at once
+	return listener, errors.Join(err, os.Chdir(before))
+}
+
+// spaceForBuild is what the first build takes, in bytes, and spaceForRuns what a run does.
+const (
+	spaceForBuild = 5e9
+	spaceForRuns  = 1e9
+)
+
+func disk(dir string) Finding {
+	var system syscall.Statfs_t
+	if err := syscall.Statfs(dir, &system); err != nil {
+		return note(allLabs, err.Error(), "Look at the folder.")
+	}
+	free := float64(system.Bavail) * float64(system.Bsize)
+	found := fmt.Sprintf("%.1f GB free", free/1e9)
+	_, err := os.Stat(filepath.Join(dir, ".cache", "controlplane", "controlplane"))
+	built := err == nil || dir == os.TempDir()
+	switch {
+	case !built && free < spaceForBuild:
+		return bad(allLabs, found, "The first build takes 5 GB, with Go's caches: free some space.")
+	case free < spaceForRuns:
+		return bad(allLabs, found, "A run takes up to 1 GB: free some space, or set TMPDIR to a folder on another disk.")
+	}
+	return good(found)
+}
+
+// lineEnds looks whether git has given the files the line ends of Windows.
+func lineEnds(root string) Finding {
+	content, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err == nil && bytes.Contains(content, []byte("\r\n")) {
+		return bad(allLabs, "those of Windows (CRLF)", "Run: git config core.autocrlf false && git rm -rq --cached . && git reset -q --hard")
+	}
+	return good("those of Unix (LF)")
+}
+
+// temporary is where runs have their folders.
+func temporary() Finding {
+	root, err := process.Root()
+	if err != nil {
+		return bad(allLabs, err.Error(), "Set TMPDIR.")
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return bad(allLabs, err.Error(), "Set TMPDIR to another folder.")
+	}
+	defer scope.Close()
+	script := filepath.Join(scope.Dir, "program")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
+		return bad(allLabs, err.Error(), "Free some space, or set TMPDIR to another folder.")
+	}
+	started, err := scope.Start(process.Spec{Path: script})
+	if err != nil {
+		return bad(allLabs, err.Error(), "Set TMPDIR to a folder on another file system.")
+	}
+	<-started.Done()
+	return good(filepath.Dir(root) + inMemory(root))
+}
+
+// clock compares the clock with the latest commit: certificates of a run are valid from now on.
+func clock(root string) Finding {
+	now := time.Now()
+	found := now.UTC().Format("2006-01-02 15:04 UTC")
+	text, err := output(root, "git", "log", "-1", "--format=%ct")
+	seconds, wrong := strconv.ParseInt(text, 10, 64)
+	if err == nil && wrong == nil && now.Before(time.Unix(seconds, 0).Add(-24*time.Hour)) {
+		return note(allLabs, found+", which is before the latest commit", "Set the clock.")
+	}
+	return good(found)
+}
+
+func loopback() Finding {
+	const remedy = "Let root run: ip link set lo up"
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	if err != nil {
+		return bad(allLabs, err.Error(), remedy)
+	}
+	defer listener.Close()
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	connection, err := dialer.Dial("tcp", listener.Addr().String()) //nolint:noctx // it has a timeout
+	if err != nil {
+		return bad(allLabs, err.Error(), remedy)
+	}
+	connection.Close()
+	return good("127.0.0.1 answers")
+}
+
+// proxy asks the first module proxy for anything. Modules that are in the cache need none.
+func proxy(root string) Finding {
+	proxies, err := output(root, "go", "env", "GOPROXY")
+	if err != nil {
+		return note(allLabs, "go does not say where it gets modules", "Install Go first.")
+	}
+	first, _, _ := strings.Cut(proxies, ",")
+	first, _, _ = strings.Cut(first, "|")
+	if !strings.HasPrefix(first, "http") {
+		return good(proxies)
+	}
+	const remedy = "Once all modules are in Go's cache none is asked. Without a network: docs/guides/air-gap.md"
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(first, "/")+"/golang.org/x/sys/@v/list", nil)
+	if err != nil {
+		return note(allLabs, "GOPROXY is no URL", "Run: go env -u GOPROXY")
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return note(allLabs, "it does not answer", remedy)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return note(allLabs, "it answers "+response.Status, remedy)
+	}
+	return good("it answers")
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command doctor looks whether a machine can grade the labs, and says what helps where it can't. It is what a student runs first, before
+// anything is compiled, so it imports next to nothing. What a command refuses for later, it decides by the same code.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == probeArgument {
+		os.Exit(probed())
+	}
+	format := flag.String("format", "text", "text or json")
+	flag.Parse()
+	if err := run(*format, os.Stdout); err != nil {
+		if !errors.Is(err, errCannotGrade) {
+			fmt.Fprintf(os.Stderr, "doctor: %v\n", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// errCannotGrade says that some lab can't be graded here, which was printed.
+var errCannotGrade = errors.New("a lab can't be graded on this machine")
+
+// run looks at the machine, from the root of a checkout.
+func run(format string, out io.Writer) error {
+	if format != "text" && format != "json" {
+		return fmt.Errorf("--format is text or json, and not %q: correct it", format)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat("go.work"); err != nil {
+		return errors.New("there is no go.work here: run `make doctor` in the root of the checkout")
+	}
+	findings := examine(root)
+	if format == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(findings); err != nil {
+			return err
+		}
+	} else {
+		write(out, findings)
+	}
+	for _, f := range findings {
+		if f.State == Bad {
+			return errCannotGrade
+		}
+	}
+	return nil
+}
+
+// State says what a finding means.
+type State string
+
+// The states.
+const (
+	// Good means that nothing needs to be done.
+	Good State = "ok"
+	// Note means that everything can be graded, and something is worth knowing.
+	Note State = "note"
+	// Bad means that a lab can't be graded.
+	Bad State = "bad"
+)
+
+// Finding is one line of the examination.
+type Finding struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Found is what there is, in a few words.
+	Found string `json:"found"`
+	// Labs says which labs need it, if it is not good.
+	Labs string `json:"labs,omitempty"`
+	// Remedy is what helps: a command, or a sentence. Empty where nothing needs to be done.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Those who need something.
+const (
+	allLabs  = "all labs"
+	podsLabs = "labs 5, 6, 8 and 9"
+)
+
+func good(found string) Finding { return Finding{State: Good, Found: found} }
+
+func note(labs, found, remedy string) Finding {
+	return Finding{State: Note, Labs: labs, Found: found, Remedy: remedy}
+}
+
+func bad(labs, found, remedy string) Finding {
+	return Finding{State: Bad, Labs: labs, Found: found, Remedy: remedy}
+}
+
+// write writes a line for each finding, and what helps below it.
+func write(out io.Writer, findings []Finding) {
+	missing := map[string]bool{}
+	for _, f := range findings {
+		fmt.Fprintf(out, "%-4s  %-18s  %s\n", f.State, f.Name, f.Found)
+		if f.State != Good {
+			fmt.Fprintf(out, "%26s%s need it. %s\n", "", strings.ToUpper(f.Labs[:1])+f.Labs[1:], f.Remedy)
+		}
+		if f.State == Bad {
+			missing[f.Labs] = true
+		}
+	}
+	switch {
+	case missing[allLabs]:
+		fmt.Fprintln(out, "\nNo lab can be graded on this machine yet: see the lines that begin with bad.")
+	case len(missing) > 0:
+		fmt.Fprintf(out, "\nAll labs can be graded on this machine but %s: see the lines that begin with bad.\n", podsLabs)
+	default:
+		fmt.Fprintln(out, "\nAll labs can be graded on this machine.")
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/namespace"
+)
+
+// ofSystem are the findings that only Linux has.
+func ofSystem() []Finding {
+	named := func(name string, f Finding) Finding {
+		f.Name = name
+		return f
+	}
+	return []Finding{
+		named("memory", memory()), named("user namespaces", namespaces()), named("control groups", controlGroups()), named("Landlock", landlock()),
+		named("inotify", inotify()), named("open files", openFiles()),
+	}
+}
+
+func memory() Finding {
+	content, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return note(allLabs, err.Error(), "Mount /proc.")
+	}
+	kilobytes := map[string]float64{}
+	for line := range strings.Lines(string(content)) {
+		name, rest, _ := strings.Cut(line, ":")
+		if fields := strings.Fields(rest); len(fields) > 0 {
+			kilobytes[name], _ = strconv.ParseFloat(fields[0], 64)
+		}
+	}
+	total, available := kilobytes["MemTotal"]/1e6, kilobytes["MemAvailable"]/1e6
+	found := fmt.Sprintf("%.1f GB, of which %.1f are available", total, available)
+	const needed = 1.5 // a cluster with a node takes 1 GB, and compiling as much
+	if available < needed {
+		return note(allLabs, found, "A run takes 1 GB at most, and the first build 1.5 GB: end other programs.")
+	}
+	return good(found)
+}
+
+// inMemory says that a folder is in memory, if it is.
+func inMemory(dir string) string {
+	var system unix.Statfs_t
+	if unix.Statfs(dir, &system) == nil && system.Type == unix.TMPFS_MAGIC {
+		return ", which is in memory"
+	}
+	return ""
+}
+
+// probeArgument makes this program the first process of new namespaces.
+const probeArgument = "-probe"
+
+// probed is what it does there: it begins as the node's first process does.
+func probed() (code int) {
+	if namespace.Begin() != nil {
+		return 1
+	}
+	return 0
+}
+
+// namespaces tries whether the node's first process could begin.
+func namespaces() Finding {
+	lacks, mistake := error(nil), error(nil)
+	program, err := os.Executable()
+	if err != nil {
+		mistake = err
+	} else if cmd, err := namespace.Start(namespace.Command{
+		Path: program, Args: []string{program, probeArgument}, Env: os.Environ(), Mapping: namespace.Choose(),
+	}); err != nil {
+		lacks = err
+	} else {
+		lacks = namespace.Explain(refused(cmd.Wait()))
+	}
+	unavailable, ok := errors.AsType[*namespace.Unavailable](lacks)
+	switch {
+	case ok:
+		return bad(podsLabs, unavailable.Reason, strings.ToUpper(unavailable.Remedy[:1])+unavailable.Remedy[1:])
+	case errors.Join(lacks, mistake) != nil:
+		return bad(podsLabs, errors.Join(lacks, mistake).Error(), "See docs/reference/machines.md.")
+	}
+	return good("they can be made")
+}
+
+// refused is what the first process of namespaces ran into: it may do nothing there, as where AppArmor takes its rights.
+func refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unix.EPERM
+}
+
+// controlGroups looks whether limits of Pods hold. Nothing depends on it but those.
+func controlGroups() Finding {
+	content, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
+	if err != nil {
+		return note("limits of Pods", "there is no unified hierarchy", "All labs can be graded without.")
+	}
+	own, _ := os.ReadFile("/proc/self/cgroup") // without it the root is asked
+	group := "/sys/fs/cgroup" + strings.TrimSpace(strings.TrimPrefix(string(own), "0::"))
+	if unix.Access(group, unix.W_OK) != nil {
+		return note("limits of Pods", "they are there, and this user may make none", "All labs can be graded without.")
+	}
+	return good("they can be made: " + strings.TrimSpace(string(content)))
+}
+
+// landlock is the version of the kernel's interface (landlock(7)). Version 6 limits signals.
+func landlock() Finding {
+	const createRulesetVersion, signals = 1, 6
+	number, _, failed := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, createRulesetVersion)
+	switch {
+	case failed != 0:
+		return note("submissions of strangers", "there is none", "All labs can be graded without: docs/reference/machines.md")
+	case number < signals:
+		return note("submissions of strangers", fmt.Sprintf("version %d", number), "Version 6, of Linux 6.12, keeps a submission from signalling others. All labs can be graded without.")
+	}
+	return good(fmt.Sprintf("version %d", number))
+}
+
+// instancesNeeded is how many instances of inotify the kubelet, its container runtime and an operator use together, and as many again.
+const instancesNeeded = 64
+
+func inotify() Finding {
+	const remedy = "Let root run: sysctl -w fs.inotify.max_user_instances=1024"
+	limit := ""
+	if content, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances"); err == nil {
+		limit = strings.TrimSpace(string(content))
+	}
+	descriptor, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return bad(allLabs, fmt.Sprintf("all instances of this user are in use, of %s", limit), remedy)
+	}
+	unix.Close(descriptor)
+	if number, err := strconv.Atoi(limit); err == nil && number < instancesNeeded {
+		return note(podsLabs, limit+" instances for each user", remedy)
+	}
+	return good(limit + " instances for each user")
+}
+
+func openFiles() Finding {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return note(allLabs, err.Error(), "Look at ulimit -n.")
+	}
+	const needed = 1024
+	found := fmt.Sprintf("%d, and %d at most", limit.Cur, limit.Max)
+	if limit.Max < needed {
+		return bad(allLabs, found, "Raise the limit: ulimit -Hn 4096")
+	}
+	return good(found)
+}
