@@ -51,7 +51,7 @@ type Options struct {
 	Clients       clientgen.Generator
 	// Only has the names of the checks to run. Default: all.
 	Only []string
-	// Short leaves out what belongs to the proof: the check of types for macOS.
+	// Short leaves out what belongs to the proof: the checks of types for other systems.
 	Short bool
 	// Since limits the linter to packages that differ from a commit, unless its configuration differs. It takes ten minutes for
 	// all of them. Nil: all.
@@ -67,7 +67,8 @@ func Checks(extra ...Check) []Check {
 	return slices.Concat(
 		[]Check{files, labsList, mutants, formatting, prose, sharedFiles, goVersion},
 		extra,
-		[]Check{moduleVersions, tidiness, generatedFiles, clients, pages, skeletons, lint, macOS},
+		[]Check{moduleVersions, tidiness, generatedFiles, clients, pages, skeletons, lint},
+		otherSystems,
 	)
 }
 
@@ -169,7 +170,9 @@ func (o Options) needs(check Check) bool {
 func chosen(options Options) ([]Check, error) {
 	all := Checks(options.Extra...)
 	if options.Short {
-		all = slices.DeleteFunc(all, func(c Check) bool { return c.Name == macOS.Name })
+		all = slices.DeleteFunc(all, func(c Check) bool {
+			return slices.ContainsFunc(otherSystems, func(other Check) bool { return c.Name == other.Name })
+		})
 	}
 	if len(options.Only) == 0 {
 		return all, nil

@@ -528,16 +528,21 @@ func TestOutputOfTheLinterIsShown(t *testing.T) {
 	}
 }
 
-func TestCodeThatDoesNotCompileForMacOS(t *testing.T) {
+func TestCodeThatDoesNotCompileForAnotherSystem(t *testing.T) {
 	t.Parallel()
-	root := unpacked(t)
-	if out, err := verify(t, root, "macos"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	write(t, root, "scripts/scripts_darwin.go", "package scripts\n\nvar _ = missing\n")
-	out, err := verify(t, root, "macos")
-	if err == nil || !strings.Contains(out, "undefined: missing") {
-		t.Errorf("error %v, output\n%s", err, out)
+	for name, file := range map[string]string{"macos": "scripts_darwin.go", "linux-arm64": "scripts_linux_arm64.go"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := unpacked(t)
+			if out, err := verify(t, root, name); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			write(t, root, "scripts/"+file, "package scripts\n\nvar _ = missing\n")
+			out, err := verify(t, root, name)
+			if err == nil || !strings.Contains(out, "undefined: missing") {
+				t.Errorf("error %v, output\n%s", err, out)
+			}
+		})
 	}
 }
 
@@ -594,7 +599,7 @@ func TestAProgramOfAnImageHasVersionsOfItsOwn(t *testing.T) {
 	write(t, root, dir+"main.go", license+"\npackage main\n\nfunc main() { missing() }\n")
 	goMod := "module example.com/big\n\ngo 1.26.3\n\nrequire example.com/needed v1.0.0\n"
 	write(t, root, dir+"go.mod", goMod)
-	checks := []string{"go-version", "module-versions", "macos"}
+	checks := []string{"go-version", "module-versions", "macos", "linux-arm64"}
 	if out, err := verify(t, root, checks...); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

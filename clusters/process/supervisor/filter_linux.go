@@ -28,11 +28,11 @@ var auditArchitectures = map[string]uint32{
 // (prlimit(2)). Landlock has no say in that, and a process whose limit of processor time is 0 is killed. A process
 // names itself by 0 there. By its own number it can only ask: the filter does not know whose number it is. System calls
 // of another architecture (int 0x80) end the program: their numbers mean other calls. This thread must have renounced
-// privileges. On other architectures than these it does nothing.
+// privileges. On other architectures than these it fails: nothing is run without the filter.
 func keepLimits() error {
 	native, known := auditArchitectures[runtime.GOARCH]
 	if !known {
-		return nil
+		return syscall.ENOSYS
 	}
 	const (
 		load    = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS
