@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/longtest"
 )
 
 // Without nodes there is no network to wait for; what the chart makes of our values can be seen all the same.
@@ -111,6 +112,7 @@ func TestCertManagersImagesAreInTheCatalogue(t *testing.T) {
 }
 
 func TestTheNetworkOfSomebodyElseIsLeftAlone(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
 	addon := &cilium{charts: charts(t).Chart, patience: time.Second}

@@ -89,6 +89,7 @@ func TestNothingOfSomebodyElseIsTouchedOnTheirCluster(t *testing.T) {
 }
 
 func TestACertManagerOfSomebodyElseIsLeftAlone(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
 	labels := map[string]string{"app.kubernetes.io/name": "cert-manager", "app.kubernetes.io/component": "controller"}

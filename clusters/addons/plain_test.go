@@ -87,6 +87,7 @@ func mustYAML(t *testing.T, object *unstructured.Unstructured) string {
 
 // On somebody else's cluster the DNS stays as it is, and the error is the rule to add.
 func TestTheDNSOfOthersIsNotChanged(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.target.Shared = true
 	err := Pebble(charts(t)).Install(t.Context(), s.target, s.say)
@@ -217,6 +218,7 @@ func TestTheDNSOfOurClusterGetsTheRule(t *testing.T) {
 
 // A cluster that has a class keeps it, and gets no controller of ours; ours goes whole.
 func TestAnIngressClassOfOthersIsTaken(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	if err := Ingress().Install(t.Context(), s.target, s.say); err != nil {
 		t.Fatal(err)

@@ -11,9 +11,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 func TestATimeOutExplainsItself(t *testing.T) {
+	longtest.Proof(t)
 	s := newScene(t)
 	s.install(t)
 	// No node is there for its Pods. The patience begins when that can be seen, so that a slow machine sees it, too.

@@ -26,6 +26,7 @@ import (
 
 	"lva.io/operators/clusters/certificates"
 	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/longtest"
 )
 
 // webhook is a validating webhook that denies all that it is asked about, in a process that no Pod runs.
@@ -193,6 +194,7 @@ func TestWebhooksAreReachedByTheirService(t *testing.T) {
 // repository, whose API server knew no way out.
 func TestAPlaygroundInADeepFolderReachesWebhooks(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		t.Fatal(err)

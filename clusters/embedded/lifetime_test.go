@@ -20,11 +20,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 )
 
 func TestClustersSideBySideDoNotMeet(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	program := controlPlane(t)
 	var clusters [3]*Cluster
 	var starting sync.WaitGroup
@@ -106,6 +108,7 @@ func TestNothingOutlivesAnOwnerThatIsKilled(t *testing.T) {
 // its prepared store are somebody else's, who lets nobody read the store.
 func TestAnOrdinaryUserStartsAndStopsAClusterInAFolderWithALongName(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	home, err := os.MkdirTemp("", "operator-labs-test-") //nolint:usetesting // t.TempDir lies in a folder that only we can enter
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 	"lva.io/operators/clusters/process"
 )
@@ -110,6 +111,7 @@ func stop(t *testing.T, cluster *Cluster) {
 
 func TestAPreparedStoreMakesTheSameCluster(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestLabsAndSolutionsGetTheirModulesByThemselves(t *testing.T) {
 // What is built works without Go. Only a submission has to be compiled.
 func TestWithoutGoOneSentenceSaysSo(t *testing.T) {
 	t.Parallel()
-	root := complete(t)
+	root := complete(t, "01-icecream")
 	withoutGo := func(args ...string) (string, error) {
 		c, runs := command(t, root, args...)
 		c.Env = append(c.Env, "PATH="+t.TempDir())

@@ -14,7 +14,7 @@ import (
 // What `make reset-1` prints gets the work back, and nothing that was written in between is lost.
 func TestWorkComesBackAfterAReset(t *testing.T) {
 	t.Parallel()
-	root := complete(t)
+	root := complete(t, "01-icecream")
 	// The labs of a checkout are somebody's work: these are a copy.
 	labs := filepath.Join(root, "labs")
 	if err := os.Remove(labs); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
 )
 
@@ -44,6 +45,7 @@ func newCluster(t *testing.T) Cluster {
 
 func TestASmallExperimentMeasuresEverything(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	said := map[string]bool{}
 	result, err := Run(t.Context(), newCluster(t), Options{
 		Objects: 400, Watchers: 20, Say: func(what string, _, _ int) { said[what] = true },

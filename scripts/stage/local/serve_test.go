@@ -25,6 +25,7 @@ import (
 	"lva.io/operators/clusters/egress"
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/socket"
 	"lva.io/operators/scripts/stage/stagetest"
 	"lva.io/operators/scripts/submission"
@@ -32,6 +33,7 @@ import (
 )
 
 func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
+	longtest.Proof(t)
 	for _, test := range []struct{ name, portFlag, files, version string }{
 		{"of 2025, which can be told its port", anyPort, samples.Webhook + samples.Service, "v1"},
 		{"of 2023, which insists on 9443", fixedPort, strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1\n  - v1beta1\n  client", 1) + samples.Service, "v1"},
@@ -148,6 +150,7 @@ func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
 }
 
 func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.T) {
+	longtest.Proof(t)
 	p := newPlace(t)
 	client := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1()
 	// Of both kinds, and under the same name.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -101,6 +102,7 @@ func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 // Lab 06 has two Deployments of one program, so that neither is the operator, and lab 10 has a DaemonSet and a
 // Deployment.
 func TestWhatIsNoSingleDeploymentGetsTheImageInPlaceOfThePlaceholder(t *testing.T) {
+	longtest.Proof(t)
 	for _, test := range []struct {
 		lab                     string
 		deployments, daemonSets int
