@@ -85,16 +85,17 @@ func testCommand() *cobra.Command {
 // gateSteps are the steps, cheapest first. seed draws the mutants; since is empty where no commit is known that passed.
 func gateSteps(seed, since string) []gate.Step {
 	verify := []string{"verify", "--short"}
+	unit := []string{"unit", "--short", "--forgive"}
 	certify := []string{"certify", "--parallel", "5", "--forgive"}
 	drawn := append(slices.Clip(certify), "--draw", strconv.Itoa(drawnMutants), "--seed", seed)
 	if since != "" {
-		verify = append(verify, "--since", since)
+		verify, unit = append(verify, "--since", since), append(unit, "--since", since)
 		drawn = append(drawn, "--since", since, "--changed", strconv.Itoa(drawnOfChanged), "--most", strconv.Itoa(mostChanged))
 	}
 	return []gate.Step{
 		{Name: "generated files, format, modules, lint", Args: verify},
-		{Name: "unit tests without a control plane", Args: []string{"unit", "--short", "--forgive", "--control-plane", without}},
-		{Name: "unit tests with a control plane", Args: []string{"unit", "--short", "--forgive", "--control-plane", with}},
+		{Name: "unit tests without a control plane", Args: append(slices.Clip(unit), "--control-plane", without)},
+		{Name: "unit tests with a control plane", Args: append(slices.Clip(unit), "--control-plane", with)},
 		{
 			Name: "solutions, skeletons, drawn and changed mutants", Args: drawn,
 			Late: append(slices.Clip(certify), "--only", "skeleton,solution"), LeavesOut: "drawn and changed mutants",

@@ -26,6 +26,7 @@ import (
 	"lva.io/operators/clusters/gobuild"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/changes"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/command"
@@ -35,7 +36,7 @@ import (
 func unitCommand() *cobra.Command {
 	var short, measuring, forgiving bool
 	var only []string
-	var controlPlane string
+	var controlPlane, since string
 	command := &cobra.Command{
 		Use: "unit", GroupID: groupMaintainers, Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -46,15 +47,19 @@ func unitCommand() *cobra.Command {
 			if controlPlane != "" && controlPlane != without && controlPlane != with {
 				return fmt.Errorf("--control-plane is %s or %s, and not %q", without, with, controlPlane)
 			}
+			modules, err := here.Modules()
+			if err != nil {
+				return err
+			}
+			unchanged, err := unchangedSolutions(command.Context(), here, modules, since)
+			if err != nil {
+				return err
+			}
 			// Tests start clusters and grade: what they need is built here, where one sees how far it is.
 			if err := here.Prepare(command.Context(), true, &here.Labs.Labs[0]); err != nil {
 				return err
 			}
 			if err := here.EnsureAddons(command.Context(), known.Names()); err != nil {
-				return err
-			}
-			modules, err := here.Modules()
-			if err != nil {
 				return err
 			}
 			tested, err := testedPrograms(here)
@@ -81,12 +86,18 @@ func unitCommand() *cobra.Command {
 			if short {
 				u.flags = append(u.flags, "-short")
 			}
+			if len(unchanged) > 0 {
+				fmt.Printf("Left to the proof, as they are what they were in %s: %s\n", since, strings.Join(unchanged, ", "))
+			}
 			ran := false
 			for _, module := range append(modules, tested...) {
 				if strings.HasPrefix(module, "labs/") || len(only) > 0 && !slices.Contains(only, module) {
 					continue
 				}
 				ran = true
+				if slices.Contains(unchanged, module) {
+					continue
+				}
 				packages, err := testedPackages(command.Context(), here, module, controlPlane)
 				if err != nil {
 					return err
@@ -109,9 +120,33 @@ func unitCommand() *cobra.Command {
 	command.Flags().BoolVar(&short, "short", false, "leave out the tests that belong to the proof: those that take long")
 	command.Flags().StringVar(&controlPlane, "control-plane", "", "only packages whose tests are linked "+with+" or "+without+" a control plane (default: all)")
 	command.Flags().StringSliceVar(&only, "only", nil, "only these modules, by their folders, as in --only clusters,scripts")
+	command.Flags().StringVar(&since, "since", "", "a commit whose tests passed: solutions that are what they were there are left out")
 	command.Flags().BoolVar(&measuring, "measure", false, "print what each package took, and the slowest tests")
 	command.Flags().BoolVar(&forgiving, "forgive", false, "repeat what fails alone, twice at most. If it passes then, name it in out/flaky.json and go on")
 	return command
+}
+
+// unchangedSolutions are the modules of solutions in which no file differs from a commit. They import nothing of ours. Without a commit there
+// are none.
+func unchangedSolutions(ctx context.Context, here *checkout.Checkout, modules []string, since string) (unchanged []string, err error) {
+	if since == "" {
+		return nil, nil
+	}
+	runner, err := command.NewRunner()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	differ, err := changes.Since(ctx, runner, here.Root, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, module := range modules {
+		if strings.HasPrefix(module, "solutions/") && !differ.Any(func(file string) bool { return strings.HasPrefix(file, module+"/") }) {
+			unchanged = append(unchanged, module)
+		}
+	}
+	return unchanged, nil
 }
 
 // testedPrograms are the modules of programs for images that have tests. The others are not compiled for nothing: some of
