@@ -50,9 +50,13 @@ func endReused(root string) error {
 	if err := os.WriteFile(pidFile(root), []byte(strconv.Itoa(dockerd.Process.Pid)), 0o600); err != nil {
 		return err
 	}
+	// A program that has just begun has no arguments for a moment.
 	found := ours(root)
-	if found == nil {
-		return errors.New("the engine is not found")
+	for deadline := time.Now().Add(time.Minute); found == nil; found = ours(root) {
+		if time.Now().After(deadline) {
+			return errors.New("the engine is not found")
+		}
+		<-time.After(time.Millisecond)
 	}
 	input.Close()
 	_ = dockerd.Wait()

@@ -7,9 +7,11 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -21,12 +23,15 @@ const holding = "NAMED_TEST_HOLDS"
 
 func TestMain(m *testing.M) {
 	if store := os.Getenv(holding); store != "" {
-		if _, err := Hold(store, Image{Reference: "lab/graded:killed"}); err != nil {
+		release, err := Hold(store, Image{Reference: "lab/graded:killed"})
+		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
 		fmt.Println("held")
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+		runtime.KeepAlive(release)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -84,10 +89,15 @@ func TestWhatAKilledHolderLeavesIsRemoved(t *testing.T) {
 	holder := exec.CommandContext(t.Context(), os.Args[0])
 	holder.Env = append(os.Environ(), holding+"="+store)
 	out, err := holder.StdoutPipe()
-	if err == nil {
-		err = holder.Start()
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	endless, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer endless.Close()
+	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
