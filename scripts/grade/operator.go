@@ -50,6 +50,8 @@ type operator struct {
 	how protocol.Start
 	// logBegan is how much was in the log when it was started the last time, in bytes.
 	logBegan int64
+	// killsBefore is how many processes the kernel had killed for lack of memory by then.
+	killsBefore int
 	// failure is how the instance that was ended last has ended: nil for exit code 0.
 	failure error
 }
@@ -126,11 +128,12 @@ func (o *operator) begun() error {
 			return err
 		}
 	}
+	kills := outOfMemoryKills()
 	started, err := o.launch()
 	if err != nil {
 		return err
 	}
-	o.instance = started
+	o.instance, o.killsBefore = started, kills
 	o.injector.Note("started")
 	go o.watch(started)
 	return nil
@@ -151,8 +154,12 @@ func (o *operator) watch(p stage.Instance) {
 	defer o.mutex.Unlock()
 	if o.instance == p { // otherwise it was stopped, and another may run by now
 		o.instance = nil
-		if taken := o.portTaken(); taken != nil { // a manager may have begun its work before it listens
-			o.report(taken)
+		fault := o.portTaken() // a manager may have begun its work before it listens
+		if fault == nil {
+			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), outOfMemoryKills()-o.killsBefore)
+		}
+		if fault != nil {
+			o.report(fault)
 			return
 		}
 		o.report(&verdict{outcome: report.Crashed, reason: endedByItself + stage.Ending(p.Err())})

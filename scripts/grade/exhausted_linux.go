@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// noInotify reports whether this user can make no instance of inotify.
+func noInotify() bool {
+	descriptor, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return errors.Is(err, unix.EMFILE)
+	}
+	unix.Close(descriptor)
+	return false
+}
+
+// outOfMemoryKills is how many processes the kernel has killed since its start because there was no memory left; -1: it does not say.
+// (Documentation/admin-guide/cgroup-v2.rst has the same of a control group, in memory.events.)
+func outOfMemoryKills() int {
+	content, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(content)) {
+		var kills int
+		if n, err := fmt.Sscanf(line, "oom_kill %d", &kills); n == 1 && err == nil {
+			return kills
+		}
+	}
+	return -1
+}
