@@ -39,9 +39,7 @@ func examine(root string) []Finding {
 	add("line ends", lineEnds(root))
 	add("TMPDIR", temporary())
 	add("TMPDIR's disk", disk(os.TempDir()))
-	for _, f := range ofSystem() {
-		all = append(all, f)
-	}
+	all = append(all, ofSystem()...)
 	add("clock", clock(root))
 	add("loopback", loopback())
 	add("module proxy", proxy(root))

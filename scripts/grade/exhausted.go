@@ -40,7 +40,7 @@ const diskFull = 1 << 20
 
 func diskIsFull(dir string) bool {
 	var system syscall.Statfs_t
-	return syscall.Statfs(dir, &system) == nil && uint64(system.Bavail)*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
+	return syscall.Statfs(dir, &system) == nil && system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
 }
 
 // noProcess reports whether no process can be started.

@@ -213,7 +213,6 @@ func TestWrongArguments(t *testing.T) {
 		{"certify --draw abc", `--draw wants a whole number, and "abc" is not: correct it`},
 		{"certify --since 0123abc", "--since and --seed are about mutants that are drawn: give --draw as well, or leave them out"},
 		{"certify --forgive --load 2", "--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load"},
-		{"unit --since 0123abc", "there is no commit 0123abc in this repository: name one that `git log` shows"},
 		{"unit --control-plane maybe", `--control-plane is without or with, and not "maybe"`},
 		{"certify --draw 1 --since 0123abc", "there is no commit 0123abc in this repository: name one that `git log` shows"},
 		{"certify --parallel 0", `--parallel wants a whole number of at least 1, and "0" is not: correct it`},
