@@ -43,6 +43,7 @@ help: ## Show this list
 
 doctor: ## Look whether this machine can grade all labs, and what helps if not: run it first, and paste it into a question (FORMAT=json)
 	@$(GO_IS_HERE)
+	@[ -e .cache/bin/doctor ] || echo "First this is compiled, which takes half a minute if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/doctor ./doctor
 	@.cache/bin/doctor $(if $(FORMAT),-format $(FORMAT))
 
