@@ -31,6 +31,7 @@ import (
 	"lva.io/operators/scripts/cli"
 	"lva.io/operators/scripts/command"
 	"lva.io/operators/scripts/gate"
+	"lva.io/operators/scripts/proof"
 )
 
 func unitCommand() *cobra.Command {
@@ -62,7 +63,7 @@ func unitCommand() *cobra.Command {
 			if err := here.EnsureAddons(command.Context(), known.Names()); err != nil {
 				return err
 			}
-			tested, err := testedPrograms(here)
+			tested, err := proof.TestedPrograms(here)
 			if err != nil {
 				return err
 			}
@@ -147,24 +148,6 @@ func unchangedSolutions(ctx context.Context, here *checkout.Checkout, modules []
 		}
 	}
 	return unchanged, nil
-}
-
-// testedPrograms are the modules of programs for images that have tests. The others are not compiled for nothing: some of
-// them are huge.
-func testedPrograms(here *checkout.Checkout) ([]string, error) {
-	tests, err := filepath.Glob(filepath.Join(here.Root, "clusters", "images", "programs", "*", "*_test.go"))
-	if err != nil {
-		return nil, err
-	}
-	var modules []string
-	for _, test := range tests {
-		module, err := filepath.Rel(here.Root, filepath.Dir(test))
-		if err != nil {
-			return nil, err
-		}
-		modules = append(modules, filepath.ToSlash(module))
-	}
-	return slices.Compact(modules), nil
 }
 
 // with and without are the values of --control-plane.

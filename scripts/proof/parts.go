@@ -278,7 +278,7 @@ func unitTests(here *checkout.Checkout) ([]Part, error) {
 			solutions = append(solutions, module)
 		}
 	}
-	programs, err := testedPrograms(here)
+	programs, err := TestedPrograms(here)
 	if err != nil {
 		return nil, err
 	}
@@ -299,8 +299,9 @@ func unitTests(here *checkout.Checkout) ([]Part, error) {
 	}, nil
 }
 
-// testedPrograms are the modules of programs for images that have tests. They are no modules of the workspace.
-func testedPrograms(here *checkout.Checkout) ([]string, error) {
+// TestedPrograms are the modules of programs for images that have tests, by their folders. They are no modules of the workspace. The
+// others are not compiled for nothing: some of them are huge.
+func TestedPrograms(here *checkout.Checkout) ([]string, error) {
 	tests, err := filepath.Glob(filepath.Join(here.Root, "clusters", "images", "programs", "*", "*_test.go"))
 	if err != nil {
 		return nil, err
