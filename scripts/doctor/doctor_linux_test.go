@@ -9,8 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/scripts/manifest"
 )
 
 // isDoctor makes this test binary the command.
@@ -111,6 +116,24 @@ func TestMachinesThatLackSomething(t *testing.T) {
 				t.Errorf("the finding is %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// The doctor is built before anything else, so it does not read labs.yaml.
+func TestTheLabsThatNeedPods(t *testing.T) {
+	t.Parallel()
+	list, err := manifest.Load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numbers []string
+	for i := range list.Labs {
+		if lab := &list.Labs[i]; lab.NeedsNode(lab.Stage) {
+			numbers = append(numbers, strconv.Itoa(lab.Number))
+		}
+	}
+	if want := "labs " + english.WordSeries(numbers, "and"); podsLabs != want {
+		t.Errorf("the doctor says %q, and labs.yaml says %q", podsLabs, want)
 	}
 }
 

@@ -68,35 +68,34 @@ func probed() (code int) {
 	return 0
 }
 
-// namespaces tries whether the node's first process could begin.
+// namespaces says whether the node's first process could begin.
 func namespaces() Finding {
-	lacks, mistake := error(nil), error(nil)
-	program, err := os.Executable()
-	if err != nil {
-		mistake = err
-	} else if cmd, err := namespace.Start(namespace.Command{
-		Path: program, Args: []string{program, probeArgument}, Env: os.Environ(), Mapping: namespace.Choose(),
-	}); err != nil {
-		lacks = err
-	} else {
-		lacks = namespace.Explain(refused(cmd.Wait()))
-	}
-	unavailable, ok := errors.AsType[*namespace.Unavailable](lacks)
-	switch {
-	case ok:
+	err := tryNamespaces()
+	if unavailable, ok := errors.AsType[*namespace.Unavailable](err); ok {
 		return bad(podsLabs, unavailable.Reason, strings.ToUpper(unavailable.Remedy[:1])+unavailable.Remedy[1:])
-	case errors.Join(lacks, mistake) != nil:
-		return bad(podsLabs, errors.Join(lacks, mistake).Error(), "See docs/reference/machines.md.")
+	}
+	if err != nil {
+		return bad(podsLabs, err.Error(), "See docs/reference/machines.md.")
 	}
 	return good("they can be made")
 }
 
-// refused is what the first process of namespaces ran into: it may do nothing there, as where AppArmor takes its rights.
-func refused(err error) error {
-	if err == nil {
-		return nil
+// tryNamespaces begins as the node does. The error is a *namespace.Unavailable where the kernel refuses that.
+func tryNamespaces() error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
 	}
-	return unix.EPERM
+	cmd, err := namespace.Start(namespace.Command{
+		Path: program, Args: []string{program, probeArgument}, Env: os.Environ(), Mapping: namespace.Choose(),
+	})
+	if err != nil {
+		return err
+	}
+	if cmd.Wait() != nil { // the first process may do nothing there, as where AppArmor takes its rights
+		return namespace.Explain(unix.EPERM)
+	}
+	return nil
 }
 
 // controlGroups looks whether limits of Pods hold. Nothing depends on it but those.
