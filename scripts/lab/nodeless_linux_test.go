@@ -45,7 +45,7 @@ func TestAMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
 		reason    string
 		says      string
 	}{
-		{"grade 5 --solution", "05-cert-manager", report.Error, 0, "lab 5 needs Pods, and none can run on this machine: " + cause, "It could not be graded"},
+		{"grade 5 --solution", "05-cert-manager", report.Error, 0, "lab 5 needs Pods, and none can run on this machine: " + cause, "outcome: error"},
 		{"grade 8 --solution", "08-lolcow", report.Error, 0, "lab 8 needs Pods, and none can run on this machine: " + cause, "--without-node"},
 		{"grade 9 --solution", "09-webapp", report.Error, 0, "lab 9 needs Pods, and none can run on this machine: " + cause, "--without-node"},
 		{"grade 8 --solution --without-node", "08-lolcow", report.Graded, 75, "", "75 of the 75 points that this machine can decide"},
