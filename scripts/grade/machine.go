@@ -96,6 +96,9 @@ func (s supply) since(earlier supply) supply {
 // starved reports whether the machine ran so much else that nobody can say whether the operator or the machine was too slow.
 func (s supply) starved() bool { return s.waited >= starvedLeast && s.waited >= starvedFactor*s.ran }
 
+// delayed reports whether the machine ran so much else that what takes seconds on a quiet one may take a minute. To wait longer costs no points.
+func (s supply) delayed() bool { return s.waited >= starvedLeast && s.waited >= s.ran }
+
 // now is what was given until a second ago at the latest. It is always zero on systems without schedstat, and if nothing is watched.
 func (m *machine) now() supply {
 	if m == nil {

@@ -153,7 +153,7 @@ func (s *scripts) wait(ctx context.Context, p *process.Process) error {
 			return context.Cause(ctx)
 		case <-time.After(s.limit()):
 		}
-		if period == scriptPeriods || !s.machine.now().since(given).starved() {
+		if period == scriptPeriods || !s.machine.now().since(given).delayed() {
 			p.Kill()
 			return endlessError(time.Duration(period) * s.limit())
 		}
