@@ -52,7 +52,7 @@ func (g group) Close() {}
 
 func (g group) SignalGroup(signal syscall.Signal) bool { return syscall.Kill(-g.number, signal) == nil }
 
-// Attend runs a program, with our input, output and environment. What it leaves behind is not found.
+// Attend runs a program with our input, output and environment. Without /proc, it finds no process that is left.
 func Attend(ctx context.Context, path string, args []string, _ time.Duration) (status int, left string, err error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -37,8 +37,8 @@ func (f *finding) evidence() []string {
 	return lines
 }
 
-// recordLimit is for the watches to tell of what a script has seen, which takes some milliseconds. The script asks the
-// API server itself.
+// recordLimit is how long our watches may lag behind a script, which asks the API server itself. They lag by some
+// milliseconds.
 const recordLimit = 5 * time.Second
 
 // recorded looks until something is known, for recordLimit at most.

@@ -257,13 +257,13 @@ func TestWhatCountsAsPassed(t *testing.T) {
 	}
 }
 
-// What the machine lacks costs no points: the grader ends the run when it is told.
+// A machine that lacks something costs no points: the grader ends the run.
 func TestAPreventedCheckHasNoStatus(t *testing.T) {
 	t.Parallel()
 	r := newGrader(t).run("verdicts", "passes", "prevented")
 	i := slices.IndexFunc(r.events, func(e protocol.Event) bool { return e.Prevented != "" })
 	if i < 0 {
-		t.Fatalf("nobody is told: %+v", r.events)
+		t.Fatalf("no event says so: %+v", r.events)
 	}
 	if got := r.events[i]; got.Check != "prevented" || got.Prevented != "there is no node" || got.Status != "" {
 		t.Errorf("the event is %+v", got)
