@@ -4,12 +4,15 @@
 // Package filelock lets one command at a time do something: with a lock on a file (flock(2)), which the kernel takes back when its
 // holder ends, however it ends. The file stays, since one that is removed while others wait for it would be locked twice.
 //
+// All files are opened for writing: NFS translates these locks to those of fcntl(2), which need it.
+//
 // github.com/gofrs/flock does this, too, but asks again and again where others wait; here the kernel wakes the one whose turn it is.
 package filelock
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -63,6 +66,9 @@ func flock(file *os.File, how int) error {
 		err := syscall.Flock(int(file.Fd()), how)
 		if err == nil {
 			return nil
+		}
+		if errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOTSUP) {
+			err = fmt.Errorf("%w: the file system keeps no locks: clone to a local disk, or let the lock service of NFS run", err)
 		}
 		if !errors.Is(err, syscall.EINTR) {
 			return &os.PathError{Op: "lock", Path: file.Name(), Err: err}

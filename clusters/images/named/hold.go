@@ -46,7 +46,7 @@ func write(store string, image Image, path string) (*os.File, error) {
 	if err := Write(store, image); err != nil {
 		return nil, err
 	}
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +56,10 @@ func write(store string, image Image, path string) (*os.File, error) {
 	return file, nil
 }
 
-// lock lets one process at a time look who holds a name, and write or remove it: it is held for a moment.
+// lock lets one process at a time look who holds a name, and write or remove it: it is held for a moment. NFS locks only what is open for
+// writing, so it has a file of its own beside the names.
 func lock(dir string) (unlock func(), err error) {
-	opened, err := os.Open(dir)
+	opened, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func removeUnused(path string) error {
 		return fmt.Errorf("removing an image that nobody uses: %w", err)
 	}
 	defer unlock()
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -122,8 +122,8 @@ func TestWhatAKilledHolderLeavesIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, err := os.ReadDir(filepath.Join(store, folder))
-	if err != nil || len(left) > 0 {
-		t.Errorf("%d files are left (%v)", len(left), err)
+	if err != nil || len(left) != 1 || left[0].Name() != "lock" {
+		t.Errorf("left are %v (%v), want the lock alone", left, err)
 	}
 }
 
