@@ -6,6 +6,7 @@
 package certify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,6 +208,8 @@ type candidate struct {
 	// lay puts the submission into an empty folder. changed says that its manifests may have to be made anew.
 	lay     func(ctx context.Context, dir string) error
 	changed bool
+	// source is a folder that alone decides what lay puts there, for a submission that takes seconds to lay out. Default: none.
+	source string
 }
 
 // result is how a candidate was graded.
@@ -232,16 +235,23 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 	known := ""
 	r.deviations, r.before, err = c.attempt(o.Single, func(attempt int) ([]string, error) {
 		dir := fmt.Sprintf("%s-%d", dir, attempt)
-		if err := c.lay(ctx, dir); err != nil {
-			return nil, fmt.Errorf("laying out %s: %w", c.name, err)
+		if c.source == "" {
+			if err := c.layOut(ctx, dir); err != nil {
+				return nil, err
+			}
 		}
 		if o.proven != nil {
-			if known, err = o.proven.file(c, dir); err != nil {
+			if known, err = o.proven.file(c, cmp.Or(c.source, dir)); err != nil {
 				return nil, err
 			}
 		}
 		if r.proven = !o.All && o.times(c) == 1 && known != "" && o.proven.has(known); r.proven {
 			return nil, os.RemoveAll(dir)
+		}
+		if c.source != "" {
+			if err := c.layOut(ctx, dir); err != nil {
+				return nil, err
+			}
 		}
 		deviations, hindered, err := o.grade(ctx, c, dir)
 		r.hindered = hindered
@@ -251,6 +261,13 @@ func (o *Options) certify(ctx context.Context, c candidate, dir string) (r resul
 		err = o.proven.keep(known)
 	}
 	return r, err
+}
+
+func (c candidate) layOut(ctx context.Context, dir string) error {
+	if err := c.lay(ctx, dir); err != nil {
+		return fmt.Errorf("laying out %s: %w", c.name, err)
+	}
+	return nil
 }
 
 // attempt grades a submission. A mutant that was not graded as it must be gets a second attempt, and before is then how the first
@@ -332,7 +349,7 @@ func (o *Options) candidates() ([]candidate, error) {
 	}
 	copySolution := func(_ context.Context, dir string) error { return os.CopyFS(dir, os.DirFS(source)) }
 	candidates := []candidate{
-		{name: skeletonName, expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
+		{name: skeletonName, source: source, expectation: list.Skeleton, lay: func(ctx context.Context, dir string) error {
 			// Generated, not taken from labs/: a student may have worked there.
 			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Generate(ctx, o.Lab.Name, dir)
 		}},
@@ -342,7 +359,7 @@ func (o *Options) candidates() ([]candidate, error) {
 		candidates = append(candidates, candidate{name: tortureName, ungraded: true, torture: true, lay: copySolution})
 	}
 	for _, done := range o.partly() {
-		candidates = append(candidates, candidate{name: stepsName(done), done: done, lay: func(ctx context.Context, dir string) error {
+		candidates = append(candidates, candidate{name: stepsName(done), source: source, done: done, lay: func(ctx context.Context, dir string) error {
 			return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen, Done: done}.Generate(ctx, o.Lab.Name, dir)
 		}})
 	}

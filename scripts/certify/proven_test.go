@@ -4,6 +4,7 @@
 package certify
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -99,6 +100,35 @@ func TestWhatIsProven(t *testing.T) {
 		if had := known(step.candidate); had != step.want {
 			t.Errorf("%s: it is proven: %t", step.what, had)
 		}
+	}
+}
+
+// To lay out a skeleton takes seconds, and its solution decides what it is.
+func TestAProvenSkeletonIsNotLaidOut(t *testing.T) {
+	t.Parallel()
+	source, lab := t.TempDir(), &manifest.Lab{Name: "02-reconciler"}
+	if err := os.WriteFile(filepath.Join(source, "main.go"), []byte("package main"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	known, err := newProven(t.TempDir(), lab, graders{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	laid := errors.New("it is laid out")
+	skeleton := candidate{name: skeletonName, source: source, lay: func(context.Context, string) error { return laid }}
+	o := Options{Lab: lab, proven: known}
+	if _, err := o.certify(t.Context(), skeleton, filepath.Join(t.TempDir(), "skeleton")); !errors.Is(err, laid) {
+		t.Errorf("it is not proven, and the error is %v", err)
+	}
+	file, err := known.file(skeleton, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := known.keep(file); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := o.certify(t.Context(), skeleton, filepath.Join(t.TempDir(), "skeleton")); err != nil || !r.proven {
+		t.Errorf("it is proven, and the result is %+v, %v", r, err)
 	}
 }
 
