@@ -233,10 +233,11 @@ func (v *visit) holdList() time.Time {
 	return began
 }
 
-// awaitList waits until the operator has asked for the AuthorizedKeys, for a while.
+// awaitList waits until the operator has asked for the AuthorizedKeys, for scenarioPatience at most. An operator that has
+// not begun yet knows no SIGTERM.
 func (v *visit) awaitList(since time.Time) {
 	v.t.Helper()
-	for time.Since(since) < listHeld/2 && !v.asksForList(since) {
+	for time.Since(since) < scenarioPatience && !v.asksForList(since) {
 		v.Pause(v.ctx, v.t, listLook)
 	}
 }
