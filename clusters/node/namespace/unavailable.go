@@ -26,8 +26,11 @@ func (u *Unavailable) Error() string {
 	if u.Remedy != "" {
 		words += ": " + u.Remedy
 	}
-	if u.Err != nil {
-		words += " (" + u.Err.Error() + ")"
+	if cause := u.Err; cause != nil {
+		if failed, ok := errors.AsType[*fs.PathError](cause); ok { // its path is that of our own program
+			cause = failed.Err
+		}
+		words += " (" + cause.Error() + ")"
 	}
 	return words
 }
