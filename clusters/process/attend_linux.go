@@ -6,6 +6,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -55,6 +56,9 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 		if left == "" {
 			left = namesBelow(os.Getpid())
 		}
+		if time.Since(began) > patience+killPatience {
+			return status, strings.TrimSpace(left), fmt.Errorf("processes that were killed %s ago have not ended, and keep running", killPatience)
+		}
 		for _, below := range pid.Below(os.Getpid()) {
 			below.Signal(unix.SIGKILL)
 		}
@@ -62,8 +66,12 @@ func Attend(ctx context.Context, path string, args []string, patience time.Durat
 	return status, strings.TrimSpace(left), nil
 }
 
-// attendPoll is the time between two looks at what is left. It ends within milliseconds as a rule.
-const attendPoll = 10 * time.Millisecond
+const (
+	// attendPoll is the time between two looks at what is left. It ends within milliseconds as a rule.
+	attendPoll = 10 * time.Millisecond
+	// killPatience is for a process that the kernel does not end, as one that waits for a disk.
+	killPatience = time.Minute
+)
 
 // childIsLeft takes leave of the children that have ended, and reports whether there are others.
 func childIsLeft() bool {
