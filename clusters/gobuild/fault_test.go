@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 // Each output was printed by Go 1.26, for a machine that was made so.
@@ -135,7 +137,7 @@ func withTools(t *testing.T, tool, script string) (goroot string) {
 }
 
 func TestAKilledCompilerIsTheMachinesFault(t *testing.T) {
-	for _, tool := range []string{"compile", "link"} {
+	for _, tool := range longtest.First([]string{"compile", "link"}) {
 		t.Run(tool, func(t *testing.T) {
 			t.Setenv("GOROOT", withTools(t, tool, "kill -9 $$"))
 			target := newTarget(t)
@@ -150,6 +152,7 @@ func TestAKilledCompilerIsTheMachinesFault(t *testing.T) {
 }
 
 func TestAFullDiskIsTheMachinesFault(t *testing.T) {
+	longtest.Proof(t)
 	if os.Getenv("OPERATOR_LABS_SMALL_DISK") == "" {
 		// A disk of a megabyte, for the run's folder: in a mount namespace, which goes with the test.
 		small := t.TempDir()
@@ -180,11 +183,11 @@ func TestTheUsersSettingsDoNotBreakABuild(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(written), 0o700), os.WriteFile(written, []byte(nonsense), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, settings := range []string{
-		"HOME= XDG_CACHE_HOME= GOPATH= GOMODCACHE= GOCACHE=", "HOME=here", "GOCACHE=off", "GOCACHE=here", "GOCACHE= XDG_CACHE_HOME=here", "GOPATH=here",
-		"GOFLAGS=nonsense", "GOFLAGS=-mod=vendor", "GO111MODULE=off", "GOOS=nonsense", "GOEXPERIMENT=nonsense", "GOTMPDIR=/nonexistent",
+	for _, settings := range longtest.First([]string{
+		"GOFLAGS=nonsense", "HOME= XDG_CACHE_HOME= GOPATH= GOMODCACHE= GOCACHE=", "HOME=here", "GOCACHE=off", "GOCACHE=here",
+		"GOCACHE= XDG_CACHE_HOME=here", "GOPATH=here", "GOFLAGS=-mod=vendor", "GO111MODULE=off", "GOOS=nonsense", "GOEXPERIMENT=nonsense", "GOTMPDIR=/nonexistent",
 		"GOROOT=" + empty, "GOENV=" + empty, "GOENV=" + written, "XDG_CONFIG_HOME=" + configuration,
-	} {
+	}) {
 		t.Run(settings, func(t *testing.T) {
 			target := newTarget(t)
 			t.Setenv("GOCACHE", cache)

@@ -358,7 +358,7 @@ func TestNobodyWaitsForAGrandchildThatHoldsTheOutput(t *testing.T) {
 // A grandchild that has left the group of a program that is not contained is ended with the scope.
 func TestWaitingEndsWhileAGrandchildHoldsTheOutput(t *testing.T) {
 	t.Parallel()
-	scope := newScope(t, Options{})
+	scope := newScope(t, Options{waitDelay: time.Second})
 	number := filepath.Join(t.TempDir(), "number")
 	script := fmt.Sprintf(
 		`setsid sh -c 'echo $$ >%s; exec sleep 1000' & until test -s %[1]s; do sleep 0.01; done; exit 3`, number)

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/process/pid"
 )
 
@@ -567,6 +568,7 @@ func forbidNamespaces() error {
 
 // What root may do, an ordinary user may do by a user namespace.
 func TestAnOrdinaryUserContainsProgramsToo(t *testing.T) {
+	longtest.Proof(t)
 	t.Parallel()
 	const nobody = 65534
 	if os.Getuid() != 0 {
