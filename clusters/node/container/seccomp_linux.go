@@ -20,6 +20,20 @@ import (
 // ENOSYS, for which programs are prepared. A call of another architecture (int 0x80) ends the program: its number means
 // another call.
 func RuntimeDefault(capabilities []string) error {
+	native, err := nativeCalls()
+	if err != nil {
+		return err
+	}
+	f, err := runtimeDefault(native, capabilities)
+	if err != nil {
+		return err
+	}
+	return f.load()
+}
+
+// runtimeDefault is the filter for the calls of an architecture. Tests on one architecture look at the filter of another,
+// too.
+func runtimeDefault(native *arch.Info, capabilities []string) (*filter, error) {
 	bounding := make([]string, len(capabilities))
 	for i, name := range capabilities {
 		bounding[i] = "CAP_" + name
@@ -27,20 +41,18 @@ func RuntimeDefault(capabilities []string) error {
 	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: bounding}}
 	profile, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
 	if err != nil {
-		return fmt.Errorf("reading the default profile of system calls: %w", err)
+		return nil, fmt.Errorf("reading the default profile of system calls: %w", err)
 	}
-	f, err := newFilter(unix.SECCOMP_RET_KILL_PROCESS)
-	if err != nil {
-		return err
-	}
+	f := newFilter(native, unix.SECCOMP_RET_KILL_PROCESS)
 	// The calls of x32 have numbers above all others, too.
 	f.add(jump(unix.BPF_JGT, f.last(profile.Syscalls), 0, 1), result(refusal(unix.ENOSYS)))
 	for _, rule := range profile.Syscalls {
 		if err := f.rule(rule); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return f.load(refusal(unix.EPERM))
+	f.add(result(refusal(unix.EPERM)))
+	return f, nil
 }
 
 // changeOwner are the system calls that give a file or a process to another user. Some of them only older architectures
@@ -54,15 +66,26 @@ var changeOwner = []string{
 // namespace with a single id: there is no other user to give a file to, and images and the kubelet take it for granted that
 // there is. It refuses nothing, so it lets calls of another architecture pass.
 func PretendOwners() error {
-	f, err := newFilter(unix.SECCOMP_RET_ALLOW)
+	native, err := nativeCalls()
 	if err != nil {
 		return err
 	}
+	f := newFilter(native, unix.SECCOMP_RET_ALLOW)
 	success := uint(0)
 	if err := f.rule(specs.LinuxSyscall{Names: changeOwner, Action: specs.ActErrno, ErrnoRet: &success}); err != nil {
 		return err
 	}
-	return f.load(unix.SECCOMP_RET_ALLOW)
+	f.add(result(unix.SECCOMP_RET_ALLOW))
+	return f.load()
+}
+
+// nativeCalls are the system calls of this architecture.
+func nativeCalls() (*arch.Info, error) {
+	native, err := arch.GetInfo("")
+	if err != nil {
+		return nil, fmt.Errorf("filtering system calls: %w", err)
+	}
+	return native, nil
 }
 
 // filter is a program of the classic Berkeley Packet Filter over struct seccomp_data (seccomp(2)).
@@ -79,28 +102,32 @@ const (
 )
 
 // newFilter begins a filter with an action for system calls of another architecture. Rules find the number of the call
-// loaded.
-func newFilter(foreign uint32) (*filter, error) {
-	native, err := arch.GetInfo("")
-	if err != nil {
-		return nil, fmt.Errorf("filtering system calls: %w", err)
-	}
+// loaded. The filter ends with a result for the calls that no rule fits.
+func newFilter(native *arch.Info, foreign uint32) *filter {
 	f := &filter{native: native}
 	f.add(load(architectureAt), jump(unix.BPF_JEQ, uint32(native.ID), 1, 0), result(foreign), load(callAt))
-	return f, nil
+	return f
 }
 
 func (f *filter) add(instructions ...unix.SockFilter) { f.program = append(f.program, instructions...) }
 
+// number is that of a system call, and whether this architecture has it.
+func (f *filter) number(name string) (number uint32, known bool) {
+	found, known := f.native.SyscallNames[name]
+	return uint32(found), known
+}
+
 // last is the highest number of a system call that rules know.
 func (f *filter) last(rules []specs.LinuxSyscall) uint32 {
-	highest := 0
+	var highest uint32
 	for _, rule := range rules {
 		for _, name := range rule.Names {
-			highest = max(highest, f.native.SyscallNames[name])
+			if number, known := f.number(name); known {
+				highest = max(highest, number)
+			}
 		}
 	}
-	return uint32(highest)
+	return highest
 }
 
 // rule adds a rule for those of its system calls that this architecture has. The first rule that fits a call decides.
@@ -129,8 +156,8 @@ func (f *filter) rule(rule specs.LinuxSyscall) error {
 		}
 	}
 	for _, name := range rule.Names {
-		if number, known := f.native.SyscallNames[name]; known {
-			f.add(jump(unix.BPF_JEQ, uint32(number), 0, uint8(len(body))))
+		if number, known := f.number(name); known {
+			f.add(jump(unix.BPF_JEQ, number, 0, uint8(len(body))))
 			f.add(body...)
 		}
 	}
@@ -200,9 +227,8 @@ func result(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
-// load has the kernel use the filter, with an action for the calls that no rule fits.
-func (f *filter) load(otherwise uint32) error {
-	f.add(result(otherwise))
+// load has the kernel use the filter.
+func (f *filter) load() error {
 	if len(f.program) > unix.BPF_MAXINSNS {
 		return errors.New("filtering system calls: the filter is too long for the kernel")
 	}
