@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/docker"
@@ -352,18 +353,15 @@ func number(file string) int {
 	return n
 }
 
-// available is the memory that programs can still have. (proc(5), /proc/meminfo)
+// available is the memory that programs can still have, in bytes; 0: it is not known.
 func available() int64 {
-	content, err := os.ReadFile("/proc/meminfo")
+	system, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(content)) {
-		fields := strings.Fields(line)
-		if len(fields) > 1 && fields[0] == "MemAvailable:" {
-			kilobytes, _ := strconv.ParseInt(fields[1], 10, 64)
-			return kilobytes << 10
-		}
+	memory, err := system.Meminfo()
+	if err != nil || memory.MemAvailableBytes == nil {
+		return 0
 	}
-	return 0
+	return int64(*memory.MemAvailableBytes) //nolint:gosec // no machine has so much
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/node/namespace"
@@ -28,18 +29,15 @@ func ofSystem() []Finding {
 }
 
 func memory() Finding {
-	content, err := os.ReadFile("/proc/meminfo")
+	system, err := procfs.NewDefaultFS()
 	if err != nil {
 		return note(allLabs, err.Error(), "Mount /proc.")
 	}
-	kilobytes := map[string]float64{}
-	for line := range strings.Lines(string(content)) {
-		name, rest, _ := strings.Cut(line, ":")
-		if fields := strings.Fields(rest); len(fields) > 0 {
-			kilobytes[name], _ = strconv.ParseFloat(fields[0], 64)
-		}
+	memory, err := system.Meminfo()
+	if err != nil {
+		return note(allLabs, err.Error(), "Mount /proc.")
 	}
-	total, available := kilobytes["MemTotal"]/1e6, kilobytes["MemAvailable"]/1e6
+	total, available := float64(*memory.MemTotalBytes)/1e9, float64(*memory.MemAvailableBytes)/1e9
 	found := fmt.Sprintf("%.1f GB, of which %.1f are available", total, available)
 	const needed = 1.5 // a cluster with a node takes 1 GB, and compiling as much
 	if available < needed {

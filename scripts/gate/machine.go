@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // workSize is how many bytes the fixed piece of work hashes.
@@ -19,8 +21,8 @@ const workSize = 64 << 20
 // machine describes the machine: the same gate takes twice as long on one that is half as fast.
 func machine(folder string) string {
 	facts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
-	if kilobytes, ok := memory(); ok {
-		facts = append(facts, fmt.Sprintf("%.0f GB of memory", float64(kilobytes)/1e6))
+	if memory, err := memory(); err == nil {
+		facts = append(facts, fmt.Sprintf("%.0f GB of memory", float64(*memory.MemTotalBytes)/1e9))
 	}
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(folder, &disk); err == nil {
@@ -35,16 +37,11 @@ func machine(folder string) string {
 	return strings.Join(facts, ", ")
 }
 
-// memory is the machine's memory in kilobytes, as proc_meminfo(5) has it. It is known on Linux only.
-func memory() (kilobytes int, ok bool) {
-	content, err := os.ReadFile("/proc/meminfo")
+// memory is known on Linux only.
+func memory() (procfs.Meminfo, error) {
+	system, err := procfs.NewDefaultFS()
 	if err != nil {
-		return 0, false
+		return procfs.Meminfo{}, err
 	}
-	for line := range strings.Lines(string(content)) {
-		if n, err := fmt.Sscanf(line, "MemTotal: %d kB", &kilobytes); n == 1 && err == nil {
-			return kilobytes, true
-		}
-	}
-	return 0, false
+	return system.Meminfo()
 }

@@ -8,29 +8,25 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // machine describes the machine that a part ran on: its cores, its memory and its processor. The last two are known on Linux
 // only, from proc_meminfo(5) and /proc/cpuinfo.
 func machine() string {
 	facts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
-	var kilobytes float64
-	for line := range linesOf("/proc/meminfo") {
-		if n, err := fmt.Sscanf(line, "MemTotal: %f kB", &kilobytes); n == 1 && err == nil {
-			facts = append(facts, fmt.Sprintf("%.0f GB", kilobytes/1e6))
-			break
+	if system, err := procfs.NewDefaultFS(); err == nil {
+		if memory, err := system.Meminfo(); err == nil {
+			facts = append(facts, fmt.Sprintf("%.0f GB", float64(*memory.MemTotalBytes)/1e9))
 		}
 	}
-	for line := range linesOf("/proc/cpuinfo") {
+	processors, _ := os.ReadFile("/proc/cpuinfo") // elsewhere than on Linux there is none
+	for line := range strings.Lines(string(processors)) {
 		if key, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
 			facts = append(facts, strings.Join(strings.Fields(model), " "))
 			break
 		}
 	}
 	return strings.Join(facts, ", ")
-}
-
-func linesOf(name string) func(func(string) bool) {
-	content, _ := os.ReadFile(name) // elsewhere than on Linux there is none
-	return strings.Lines(string(content))
 }
