@@ -248,14 +248,30 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// TMPDIR may be in memory, as on Debian 13.
+func TestABuildWorksBesideItsProgram(t *testing.T) {
+	arguments := filepath.Join(t.TempDir(), "arguments")
+	t.Setenv("GOROOT", withTools(t, "link", `echo "$@" >`+arguments+"; exit 1"))
+	target := newTarget(t)
+	if err := target.Ensure(t.Context(), nil); err == nil {
+		t.Fatal("it was linked")
+	}
+	said, err := os.ReadFile(arguments)
+	if err != nil || !strings.HasPrefix(string(said), "-o "+target.Output+".work/go-build") {
+		t.Errorf("the linker was called with %s (%v)", said, err)
+	}
+}
+
 func TestABuildLeavesNothingInTheTemporaryFolder(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	// It fails while the compiler runs, and the go command is killed before it can clean up.
 	t.Setenv("GOROOT", withTools(t, "link", "kill -9 $PPID"))
-	if err := newTarget(t).Ensure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "a program of Go was killed") {
+	target := newTarget(t)
+	if err := target.Ensure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "a program of Go was killed") {
 		t.Errorf("the error is %v", err)
 	}
+	wantOnlyResults(t, target, "greeting.lock")
 	left, err := filepath.Glob(filepath.Join(temporary, "go-build*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)

@@ -42,6 +42,8 @@ type Target struct {
 	Tags []string
 	// C lets the program have parts in C. Default: there are none, so that it is linked statically without a C compiler.
 	C bool
+	// Arch is the processor that the program is for, as GOARCH. Default: that of Go.
+	Arch string
 	// Test builds a package's test binary instead of a program.
 	Test bool
 }
@@ -88,15 +90,35 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	return nil
 }
 
+// workplace is where a build works.
+type workplace struct {
+	scope *process.Scope
+	// dir is for files. It is beside the program, since TMPDIR may be in memory, and Kubernetes takes SIZE there.
+	dir string
+}
+
+// workplace makes one. We hold the program's lock, so a folder that is there is that of a build that was killed.
+func (t Target) workplace() (w workplace, close func() error, err error) {
+	w.dir = t.Output + ".work"
+	if err := errors.Join(os.RemoveAll(w.dir), os.Mkdir(w.dir, 0o700)); err != nil {
+		return w, nil, err
+	}
+	remove := func() error { return os.RemoveAll(w.dir) }
+	if w.scope, err = process.NewScope(process.Options{}); err != nil {
+		return w, nil, errors.Join(err, remove())
+	}
+	return w, func() error { return errors.Join(w.scope.Close(), remove()) }, nil
+}
+
 func (t Target) build(ctx context.Context, progress Progress) (err error) {
-	scope, err := process.NewScope(process.Options{})
+	work, closeWork, err := t.workplace()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, scope.Close()) }()
+	defer func() { err = errors.Join(err, closeWork()) }()
 
 	made := stamp{Go: goProgram(), Recipe: t.recipe()}
-	listed, err := t.list(ctx, scope, progress)
+	listed, err := t.list(ctx, work, progress)
 	if err != nil {
 		return err
 	}
@@ -105,21 +127,21 @@ func (t Target) build(ctx context.Context, progress Progress) (err error) {
 	if made.Sources, err = t.digest(made.Packages); err != nil {
 		return fmt.Errorf("reading its sources: %w", err)
 	}
-	temporary := filepath.Join(scope.Dir, filepath.Base(t.Output))
+	temporary := filepath.Join(work.dir, filepath.Base(t.Output))
 	link := []string{"-o", temporary, "-ldflags", strings.Join(append([]string{"-s", "-w"}, t.LinkFlags...), " "), t.Package}
 	count := follow{unit: "packages", total: listed.stale, progress: progress}
 	args := append([]string{"build", "-v"}, link...)
 	if t.Test {
 		// `go test -c` does not say what it compiles. What is to be compiled besides the tests is compiled before.
 		if len(listed.imports) > 0 {
-			if _, err := t.goCommand(ctx, scope, &count, append([]string{"build", "-v"}, listed.imports...)...); err != nil {
+			if _, err := t.goCommand(ctx, work, &count, append([]string{"build", "-v"}, listed.imports...)...); err != nil {
 				return err
 			}
 		}
 		// Vet would read all packages of all modules, which takes longer than to compile them; `make verify` lints our own.
 		args = append([]string{"test", "-c", "-vet=off"}, link...)
 	}
-	if _, err := t.goCommand(ctx, scope, &count, args...); err != nil {
+	if _, err := t.goCommand(ctx, work, &count, args...); err != nil {
 		return err
 	}
 	if err := Install(temporary, t.Output); err != nil {
@@ -137,14 +159,14 @@ type listing struct {
 }
 
 // list asks the go command what the program is made of. It downloads the modules that are missing.
-func (t Target) list(ctx context.Context, scope *process.Scope, progress Progress) (l listing, err error) {
+func (t Target) list(ctx context.Context, work workplace, progress Progress) (l listing, err error) {
 	// Without the files that packages embed, all packages that embed any would be stale.
 	args := []string{"list", "-deps", "-json=Dir,ImportPath,ForTest,Name,Stale,Standard,Module," +
 		"EmbedPatterns,TestEmbedPatterns,XTestEmbedPatterns,EmbedFiles,TestEmbedFiles,XTestEmbedFiles"}
 	if t.Test {
 		args = append(args, "-test")
 	}
-	out, err := t.goCommand(ctx, scope, &follow{unit: "modules", progress: progress}, append(args, t.Package)...)
+	out, err := t.goCommand(ctx, work, &follow{unit: "modules", progress: progress}, append(args, t.Package)...)
 	if err != nil {
 		return l, err
 	}
@@ -194,7 +216,7 @@ func (t Target) list(ctx context.Context, scope *process.Scope, progress Progres
 }
 
 // goCommand runs the go command and returns what it prints. Its messages are counted, or kept for the error.
-func (t Target) goCommand(ctx context.Context, scope *process.Scope, follow *follow, args ...string) (string, error) {
+func (t Target) goCommand(ctx context.Context, work workplace, follow *follow, args ...string) (string, error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
 		return "", err
@@ -204,18 +226,20 @@ func (t Target) goCommand(ctx context.Context, scope *process.Scope, follow *fol
 		flags = append(flags, "-tags="+strings.Join(t.Tags, ","))
 	}
 	args = append([]string{args[0]}, append(flags, args[1:]...)...)
-	// Its temporary files are in the run's folder, which goes with the run whatever ends that.
 	// Paths that it prints begin with the module's as we know it, whatever links are on the way there.
-	environment := append(Environment(), "GOTMPDIR="+scope.Dir, "PWD="+t.Module)
+	environment := append(Environment(), "GOTMPDIR="+work.dir, "PWD="+t.Module)
 	if t.C {
 		environment = append(environment, "CGO_ENABLED=1")
+	}
+	if t.Arch != "" {
+		environment = append(environment, "GOARCH="+t.Arch)
 	}
 	messagesRead, messagesWrite, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	p, err := scope.Start(process.Spec{Path: path, Args: args, Dir: t.Module, Env: environment, Stdout: &out, Stderr: messagesWrite})
+	p, err := work.scope.Start(process.Spec{Path: path, Args: args, Dir: t.Module, Env: environment, Stdout: &out, Stderr: messagesWrite})
 	messagesWrite.Close()
 	if err != nil {
 		messagesRead.Close()

@@ -6,10 +6,12 @@ package gobuild
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/filelock"
+	"lva.io/operators/clusters/longtest"
 )
 
 const (
@@ -367,6 +370,9 @@ func TestAKilledBuildsFilesGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.MkdirAll(filepath.Join(target.Output+".work", "go-build1", "b001"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	ensure(t, target)
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 }
@@ -464,6 +470,32 @@ func TestTheSameSourcesAreTheSameProgramInAnotherFolderAndCommit(t *testing.T) {
 		t.Error("the two programs differ")
 	}
 }
+
+func TestAProgramIsForTheProcessorThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t) // it compiles the standard library
+	target := newTarget(t)
+	ensure(t, target)
+	for target.Arch = range machines {
+		if target.Arch == runtime.GOARCH {
+			continue
+		}
+		if target.Fresh() {
+			t.Errorf("the program is fresh for %s", target.Arch)
+		}
+		ensure(t, target)
+		program, err := elf.Open(target.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer program.Close()
+		if program.Machine != machines[target.Arch] {
+			t.Errorf("a program for %s is for %s", target.Arch, program.Machine)
+		}
+	}
+}
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 func TestTagsChooseFilesAndMakeAProgramStale(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func stateOf(name string) (fileState, error) {
 
 // recipe is how the program is built, besides its sources.
 func (t Target) recipe() string {
-	return fmt.Sprintln(t.Package, t.LinkFlags, t.Test, t.Tags, t.C, Flags)
+	return fmt.Sprintln(t.Package, t.LinkFlags, t.Test, t.Tags, t.C, t.Arch, Flags)
 }
 
 // goProgram identifies the go command; empty if there is none.

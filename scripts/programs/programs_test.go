@@ -19,6 +19,31 @@ import (
 
 const root = "../.."
 
+func TestAllProgramsCanBeBuiltForArm64(t *testing.T) {
+	if os.Getenv("OPERATOR_LABS_ARM64") != "required" {
+		t.Skip("it compiles all programs for arm64: make prove PART=arm64")
+	}
+	here, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := For(here, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range append(all, Lab(here), Cluster(here)) {
+		target := program.Target
+		name, err := filepath.Rel(filepath.Join(here, ".cache"), target.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Arch, target.Output = "arm64", filepath.Join(here, ".cache", "arm64", name)
+		if err := target.Ensure(t.Context(), nil); err != nil {
+			t.Errorf("%s: %v", program.What, err)
+		}
+	}
+}
+
 func TestWhatAGoalOfMakeNeeds(t *testing.T) {
 	t.Parallel()
 	labs, err := filepath.Glob(filepath.Join(root, "labs", "[0-9][0-9]-*"))

@@ -383,6 +383,17 @@ func others() []Part {
 			Commands: []Command{{Args: []string{"make", "fresh"}}},
 		},
 		{
+			Name: "arm64", Usual: 28 * time.Minute, Counts: passedTests,
+			Inputs: Inputs{
+				Packages: []string{"scripts/grade", "scripts/programs", "scripts/checks/01-icecream", "clusters/controlplane"},
+				Files:    []string{"clusters/node", "clusters/images", "clusters/addons", "scripts/lab", "scripts/cluster", "solutions/01-icecream", manifest.File},
+			},
+			Proves: "all programs can be built for linux/arm64, and the solution of lab 1 has full marks on such a control plane, run by qemu-user",
+			Commands: []Command{{
+				Args: goTest("-count=1", "-timeout=60m", "-run=Arm64$", "./programs", "./grade").Args, Env: []string{"OPERATOR_LABS_ARM64=required"},
+			}},
+		},
+		{
 			Name: "browser", Inputs: everything, Usual: 6 * time.Minute, Counts: passedTests,
 			Proves: "report, site and slides work in a real browser",
 			Commands: []Command{
