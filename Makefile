@@ -24,6 +24,8 @@ GO_IS_HERE = command -v go >/dev/null || { echo "$(call GO_ASK,no go is on PATH)
 	have=$$($(GO) env GOVERSION) && echo "$$have" | awk -F'[^0-9]+' -v wanted="$(GO_WANTED)" \
 	'{ split(wanted, w, "."); exit !($$2 > w[1] || $$2 == w[1] && $$3 >= w[2]) }' || \
 	{ echo "$(call GO_ASK,this is $${have:-none})" >&2; exit 1; }
+# What sh says of a program that may not run does not say why.
+RUNS_HERE = { code=$$?; [ $$code != 126 ] || echo "The course can't be used in this folder: no program may run there (noexec). Clone into a folder of your home, on a file system of Linux." >&2; exit $$code; }
 # The site and the slides need Node, and nothing else does. For the site make installs its modules there, and again when the lock file has changed.
 SITE := docs/site
 SITE_MODULES := $(SITE)/node_modules/.package-lock.json
@@ -45,7 +47,7 @@ doctor: ## Look whether this machine can grade all labs, and what helps if not: 
 	@$(GO_IS_HERE)
 	@[ -e .cache/bin/doctor ] || echo "First this is compiled, which takes half a minute if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/doctor ./doctor
-	@.cache/bin/doctor $(if $(FORMAT),-format $(FORMAT))
+	@.cache/bin/doctor $(if $(FORMAT),-format $(FORMAT)) || $(RUNS_HERE)
 
 labs: $(LAB) ## List the labs, with your scores
 	@$(LAB) labs $(FLAGS)
@@ -180,7 +182,7 @@ bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
 	@$(LAB) bench $(FLAGS)
 
 clean: ## Remove what was built, except images, which take long to build; your work is kept
-	@rm -rf .cache/bin .cache/checks .cache/controlplane .cache/submissions .cache/site $(SITE)/node_modules docs/slides/node_modules
+	@rm -rf .cache/bin .cache/arm64 .cache/checks .cache/controlplane .cache/submissions .cache/site $(SITE)/node_modules docs/slides/node_modules
 	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
 # The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,
@@ -191,10 +193,10 @@ $(LAB): $(SOURCES)
 	@$(GO_IS_HERE)
 	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
-	@.cache/bin/bootstrap lab $(MAKECMDGOALS) $(foreach name,ADDONS NODE CLUSTER,$(if $($(name)),'$(name)=$($(name))'))
+	@.cache/bin/bootstrap lab $(MAKECMDGOALS) $(foreach name,ADDONS NODE CLUSTER,$(if $($(name)),'$(name)=$($(name))')) || $(RUNS_HERE)
 
 $(INSTRUCTOR): $(SOURCES)
 	@$(GO_IS_HERE)
 	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
-	@.cache/bin/bootstrap cluster $(MAKECMDGOALS)
+	@.cache/bin/bootstrap cluster $(MAKECMDGOALS) || $(RUNS_HERE)

@@ -44,6 +44,9 @@ func run(ctx context.Context, args []string) error {
 		// make compares times, we compare contents: tell it that all is well. What else is needed, the command builds.
 		return touch(command.Output)
 	}
+	if err := programs.TryPlace(root); err != nil {
+		return err
+	}
 	all := []programs.Program{command}
 	var goals []string
 	variables := map[string]string{}

@@ -6,9 +6,12 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,8 +32,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// examined is what the command finds where a line of shell has prepared the machine. $0 is the command, $1 an empty folder.
-func examined(t *testing.T, prepare string) (findings map[string]Finding, code int) {
+// examined is what the command prints where a line of shell has prepared the machine, without the paths of this one. $0 is the command, $1
+// an empty folder.
+func examined(t *testing.T, prepare string) (printed string, code int) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -40,83 +44,102 @@ func examined(t *testing.T, prepare string) (findings map[string]Finding, code i
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", prepare, program, t.TempDir())
-	c.Dir, c.Env, c.Stderr = root, append(os.Environ(), isDoctor+"=1"), os.Stderr
-	out, err := c.Output()
+	empty := t.TempDir()
+	c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", prepare, program, empty)
+	c.Dir, c.Env = root, append(os.Environ(), isDoctor+"=1")
+	out, err := c.CombinedOutput()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = failed.ExitCode()
 	} else if err != nil {
 		t.Skipf("unshare of util-linux is needed: %v", err)
 	}
-	var all []Finding
-	if err := json.Unmarshal(out, &all); err != nil {
+	if !strings.Contains(string(out), "user namespaces") {
 		if os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
 			t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", out)
 		}
 		t.Fatalf("it printed %q: %v", out, err)
 	}
-	findings = map[string]Finding{}
-	for _, f := range all {
-		findings[f.Name] = f
-	}
-	return findings, code
+	return strings.NewReplacer(root, "CLONE", empty, "FOLDER").Replace(string(out)), code
 }
 
-func TestMachinesThatLackSomething(t *testing.T) {
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+// Each golden file is what the command has printed on such a machine. Of the lines there, only those are compared that the preparation
+// decides, and no numbers: the rest is this machine's.
+func TestMachines(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		what, prepare string
+		name, prepare string
 		code          int
-		want          Finding
+		decides       []string
 	}{
-		{"nothing", `exec "$0" -format json`, 0, Finding{Name: "user namespaces", State: Good, Found: "they can be made"}},
-		{
-			"namespaces", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" -format json`, 1,
-			Finding{
-				Name: "user namespaces", State: Bad, Labs: "labs 5, 6, 8 and 9", Found: "this machine allows no namespaces of the kind user",
-				Remedy: "Let root run: sysctl user.max_user_namespaces=15000",
-			},
-		},
-		{
-			"a TMPDIR in which programs run", `mount -t tmpfs -o noexec none "$1" && TMPDIR="$1" exec "$0" -format json`, 1,
-			Finding{Name: "TMPDIR", State: Bad, Labs: "all labs", Found: "no program may run from there (noexec)", Remedy: "Set TMPDIR to a folder on another file system."},
-		},
-		{
-			"a TMPDIR on a disk", `mount -t tmpfs -o size=1200m none "$1" && TMPDIR="$1" exec "$0" -format json`, 0,
-			Finding{Name: "TMPDIR", State: Good, Found: "which is in memory"},
-		},
-		{
-			"space in TMPDIR", `mount -t tmpfs -o size=500m none "$1" && TMPDIR="$1" exec "$0" -format json`, 1,
-			Finding{
-				Name: "TMPDIR's disk", State: Bad, Labs: "all labs", Found: "0.5 GB free",
-				Remedy: "A run takes up to 1 GB: free some space, or set TMPDIR to a folder on another disk.",
-			},
-		},
-		{
-			"an absolute TMPDIR", `TMPDIR=somewhere exec "$0" -format json`, 1,
-			Finding{Name: "TMPDIR", State: Bad, Labs: "all labs", Found: "which is no absolute path", Remedy: "Set TMPDIR."},
-		},
-		{
-			"git", `mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0" -format json`, 1,
-			Finding{Name: "git", State: Bad, Labs: "all labs", Found: "there is none on PATH", Remedy: "Let root run: apt-get install git"},
-		},
+		{"debian", `exec "$0"`, 0, []string{"user namespaces", "line ends", "loopback", "clone"}},
+		{"no-user-namespaces", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0"`, 1, []string{"user namespaces"}},
+		{"noexec-tmpdir", `mount -t tmpfs -o noexec none "$1" && TMPDIR="$1" exec "$0"`, 1, []string{"TMPDIR"}},
+		{"tmpdir-of-1-gb-in-memory", `mount -t tmpfs -o size=1g none "$1" && TMPDIR="$1" exec "$0"`, 0, []string{"TMPDIR", "TMPDIR's disk"}},
+		{"tmpdir-of-500-mb", `mount -t tmpfs -o size=500m none "$1" && TMPDIR="$1" exec "$0"`, 1, []string{"TMPDIR's disk"}},
+		{"relative-tmpdir", `TMPDIR=somewhere exec "$0"`, 1, []string{"TMPDIR"}},
+		{"no-git", `mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`, 1, []string{"git"}},
+		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
+		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
+		{"colon", clone + `mkdir a:b && mv Makefile go.work a:b && cd a:b && exec "$0"`, 1, []string{"clone"}},
 	} {
-		t.Run(test.what, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			all, code := examined(t, test.prepare)
-			got := all[test.want.Name]
+			got, code := examined(t, test.prepare)
+			golden := filepath.Join("testdata", test.name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil { //nolint:gosec // a golden file
+					t.Fatal(err)
+				}
+			}
+			content, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if code != test.code {
-				t.Errorf("the exit code is %d, want %d: %+v", code, test.code, all)
+				t.Errorf("the exit code is %d, want %d:\n%s", code, test.code, got)
 			}
-			if !strings.Contains(got.Found, test.want.Found) {
-				t.Errorf("it finds %q, want %q", got.Found, test.want.Found)
-			}
-			got.Found = test.want.Found
-			if got != test.want {
-				t.Errorf("the finding is %+v, want %+v", got, test.want)
+			for _, name := range test.decides {
+				if got, want := linesOf(got, name), linesOf(string(content), name); got != want || want == "" {
+					t.Errorf("it prints\n%s\nand not, as in %s,\n%s", got, golden, want)
+				}
 			}
 		})
 	}
+}
+
+func TestProgramsReadTheFindings(t *testing.T) {
+	t.Parallel()
+	printed, _ := examined(t, `exec "$0" -format json`)
+	var all []Finding
+	if err := json.Unmarshal([]byte(printed), &all); err != nil {
+		t.Fatalf("it printed %q: %v", printed, err)
+	}
+	want := Finding{Name: "user namespaces", State: Good, Found: "they can be made"}
+	if !slices.Contains(all, want) {
+		t.Errorf("the findings are %+v, want %+v among them", all, want)
+	}
+}
+
+// clone makes something in the empty folder that looks like a checkout.
+const clone = `cp Makefile go.work "$1" && cd "$1" && `
+
+var numbers = regexp.MustCompile(`\d+(\.\d+)*`)
+
+// linesOf are the lines about something, without numbers.
+func linesOf(printed, name string) (found string) {
+	about := false
+	for line := range strings.Lines(printed) {
+		state, rest, _ := strings.Cut(line, " ")
+		if state != "" {
+			about = strings.HasPrefix(strings.TrimSpace(rest), name+"  ")
+		}
+		if about {
+			found += numbers.ReplaceAllString(line, "0")
+		}
+	}
+	return found
 }
 
 // The doctor is built before anything else, so it does not read labs.yaml.
@@ -137,27 +160,13 @@ func TestTheLabsThatNeedPods(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNoPlaceForAClone(t *testing.T) {
+func TestAGoThatIsTooOld(t *testing.T) {
 	t.Parallel()
-	colon := filepath.Join(t.TempDir(), "a:b")
-	if err := os.Mkdir(colon, 0o755); err != nil {
+	newer := t.TempDir()
+	if err := os.WriteFile(filepath.Join(newer, "go.work"), []byte("go 1.999.0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := place(colon); got.State != Bad || !strings.Contains(got.Found, "has a colon in its path") {
-		t.Errorf("%+v", got)
-	}
-	windows := t.TempDir()
-	if err := os.WriteFile(filepath.Join(windows, "Makefile"), []byte("all:\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := lineEnds(windows); got.State != Bad || !strings.Contains(got.Remedy, "core.autocrlf") {
-		t.Errorf("%+v", got)
-	}
-	old := t.TempDir()
-	if err := os.WriteFile(filepath.Join(old, "go.work"), []byte("go 1.999.0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := goFound(old); got.State != Bad || !strings.Contains(got.Remedy, "Go 1.999 or newer is needed") {
+	if got := goFound(newer); got.State != Bad || !strings.Contains(got.Remedy, "Go 1.999 or newer is needed") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/programs"
 )
 
 // examine makes all findings about this machine and the checkout at root, in the order in which they are read.
@@ -87,51 +89,13 @@ func goFound(root string) Finding {
 	return good(have + " at " + path)
 }
 
-// place tries what the commands do in the clone: sockets, links and programs of its own.
+// place tries whether the commands can work in the clone.
 func place(root string) Finding {
-	const home = "Clone into a folder of your home, on a file system of Linux."
-	if strings.ContainsRune(root, ':') {
-		return bad(allLabs, root+" has a colon in its path, which PATH can't hold", "Move the clone.")
+	err := programs.TryPlace(root)
+	if unfit, ok := errors.AsType[*programs.PlaceError](err); ok {
+		return bad(allLabs, unfit.Reason, unfit.Remedy)
 	}
-	cache := filepath.Join(root, ".cache")
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return bad(allLabs, err.Error(), "Make the folder yours.")
-	}
-	dir, err := os.MkdirTemp(cache, "doctor-")
-	if err != nil {
-		return bad(allLabs, err.Error(), "Make the folder yours, or free some space.")
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Symlink("target", filepath.Join(dir, "link")); err != nil {
-		return bad(allLabs, "its file system has no symbolic links", home)
-	}
-	script := filepath.Join(dir, "program")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
-		return bad(allLabs, err.Error(), "Make the folder yours, or free some space.")
-	}
-	if err := exec.Command(script).Run(); err != nil { //nolint:noctx // it does nothing
-		return bad(allLabs, "no program may run there (noexec), or its files have no permissions", home)
-	}
-	// The name of a socket has 108 characters at most, so it is made where the folder is "." for it.
-	listener, err := listenIn(dir)
-	if err != nil {
-		return bad(allLabs, "its file system has no sockets", home)
-	}
-	listener.Close()
 	return good(root)
-}
-
-// listenIn makes a socket in a folder, by a name that is short.
-func listenIn(dir string) (net.Listener, error) {
-	before, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chdir(dir); err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("unix", "socket") //nolint:noctx // it is closed at once
-	return listener, errors.Join(err, os.Chdir(before))
 }
 
 // spaceForBuild is what the first build takes, in bytes, and spaceForRuns what a run does.
@@ -183,8 +147,11 @@ func temporary() Finding {
 		return bad(allLabs, err.Error(), "Free some space, or set TMPDIR to another folder.")
 	}
 	started, err := scope.Start(process.Spec{Path: script})
+	if errors.Is(err, fs.ErrPermission) {
+		return bad(allLabs, "no program may run there (noexec)", "Set TMPDIR to a folder on another file system.")
+	}
 	if err != nil {
-		return bad(allLabs, err.Error(), "Set TMPDIR to a folder on another file system.")
+		return bad(allLabs, err.Error(), "Set TMPDIR to another folder.")
 	}
 	<-started.Done()
 	return good(filepath.Dir(root) + inMemory(root))

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package programs
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// PlaceError says why a folder is no place for a checkout.
+type PlaceError struct {
+	// Reason is a clause: "its file system has no sockets". Remedy is a sentence.
+	Reason, Remedy string
+}
+
+func (e *PlaceError) Error() string {
+	return fmt.Sprintf("the course can't be used in this folder: %s. %s", e.Reason, e.Remedy)
+}
+
+// TryPlace does in the checkout at root what building and grading do there: it makes a link, a program and a socket, and removes
+// them. It takes some milliseconds. The error is a *PlaceError.
+func TryPlace(root string) error {
+	const home = "Clone into a folder of your home, on a file system of Linux."
+	if strings.ContainsRune(root, filepath.ListSeparator) {
+		return &PlaceError{"its path " + root + " has a colon, which PATH can't hold", "Move the clone."}
+	}
+	cache := filepath.Join(root, ".cache")
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return &PlaceError{err.Error(), "Make the folder yours, or free some space."}
+	}
+	dir, err := os.MkdirTemp(cache, "place-")
+	if err != nil {
+		return &PlaceError{err.Error(), "Make the folder yours, or free some space."}
+	}
+	defer os.RemoveAll(dir)
+	script := filepath.Join(dir, "program")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
+		return &PlaceError{err.Error(), "Free some space."}
+	}
+	if err := exec.Command(script).Run(); err != nil { //nolint:noctx // it does nothing
+		return &PlaceError{"no program may run there (noexec), or its files have no permissions", home}
+	}
+	if err := os.Symlink("target", filepath.Join(dir, "link")); err != nil {
+		return &PlaceError{"its file system has no symbolic links", home}
+	}
+	if err := listenIn(dir); err != nil {
+		return &PlaceError{"its file system has no sockets", home}
+	}
+	return nil
+}
+
+// listenIn makes a socket in a folder and closes it. The name of a socket has 108 bytes at most, which the path of a clone may exceed, so
+// it is made by way of a descriptor of the folder.
+func listenIn(dir string) error {
+	opened, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	name := filepath.Join(dir, "socket")
+	if short := fmt.Sprintf("/proc/self/fd/%d", opened.Fd()); exists(short) {
+		name = short + "/socket"
+	}
+	listener, err := net.Listen("unix", name) //nolint:noctx // it is closed at once
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
