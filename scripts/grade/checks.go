@@ -229,7 +229,7 @@ func (r *results) take(event protocol.Event) error {
 
 // doubtMachine remembers that the machine starved the run during the check that failed.
 func (r *results) doubtMachine() {
-	if given := r.machine.now().since(r.given); given.starved() {
+	if given := r.machine.now().since(r.given); given.starved() || r.machine.wasCut() {
 		r.starved = given
 	}
 }

@@ -40,6 +40,8 @@ type machine struct {
 	// longest is the longest stall, and given what the grader has had since the run began.
 	longest time.Duration
 	given   supply
+	// cut says that something of the submission was ended before it had the time that it has on a quiet machine.
+	cut bool
 }
 
 // supply is for how long the threads of the grader ran, and for how long they waited for a processor, both summed up.
@@ -96,8 +98,13 @@ func (s supply) since(earlier supply) supply {
 // starved reports whether the machine ran so much else that nobody can say whether the operator or the machine was too slow.
 func (s supply) starved() bool { return s.waited >= starvedLeast && s.waited >= starvedFactor*s.ran }
 
-// delayed reports whether the machine ran so much else that what takes seconds on a quiet one may take a minute. To wait longer costs no points.
-func (s supply) delayed() bool { return s.waited >= starvedLeast && s.waited >= s.ran }
+// share is the part of a processor that who wants one gets: 1 on a quiet machine, and also where nothing is known.
+func (s supply) share() float64 {
+	if s.waited < starvedLeast {
+		return 1
+	}
+	return float64(s.ran) / float64(s.ran+s.waited)
+}
 
 // now is what was given until a second ago at the latest. It is always zero on systems without schedstat, and if nothing is watched.
 func (m *machine) now() supply {
@@ -107,6 +114,24 @@ func (m *machine) now() supply {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return m.given
+}
+
+// cutShort remembers that something of the submission was ended before it had the time that it has on a quiet machine.
+func (m *machine) cutShort() {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.cut = true
+}
+
+// wasCut reports it once.
+func (m *machine) wasCut() (was bool) {
+	if m == nil {
+		return false
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	was, m.cut = m.cut, false
+	return was
 }
 
 // stop ends the watch, and returns the longest stall.
@@ -123,7 +148,7 @@ func (r *run) doubt(err error, stalled time.Duration) error {
 	switch {
 	case stalled >= stallTolerated:
 		hindered, todo = fmt.Sprintf("stopped for %.1f s in the middle of the run", stalled.Seconds()), "grade it again"
-	case r.starved.starved():
+	case r.starved != supply{}:
 		hindered = fmt.Sprintf("was too busy while the operator was tried: the grader waited for a processor for %.0f s, and ran for %.1f s",
 			r.starved.waited.Seconds(), r.starved.ran.Seconds())
 		todo = "end other programs, and grade it again"
