@@ -86,7 +86,7 @@ func testCommand() *cobra.Command {
 func gateSteps(seed, since string) []gate.Step {
 	verify := []string{"verify", "--short"}
 	unit := []string{"unit", "--short", "--forgive"}
-	certify := []string{"certify", "--parallel", "5", "--forgive"}
+	certify := []string{"certify", "--parallel", "3", "--forgive"}
 	drawn := append(slices.Clip(certify), "--draw", strconv.Itoa(drawnMutants), "--seed", seed)
 	if since != "" {
 		verify, unit = append(verify, "--since", since), append(unit, "--since", since)
