@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/changes"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/command"
@@ -71,6 +72,7 @@ func TestASeedDrawsMutants(t *testing.T) {
 // A clone of this repository is changed in one place after the other, and what is graded because of it is looked at.
 func TestWhatAChangeHasGraded(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	here, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)

@@ -13,11 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/report"
 )
 
 // What the machine or the network did is an error, with a sentence that says what to do, and no verdict on the submission.
 func TestWhatTheMachineDidIsNoVerdict(t *testing.T) {
+	longtest.Proof(t)
 	for _, test := range []struct {
 		name, submission, reason string
 		change                   func(*testing.T, *Options)

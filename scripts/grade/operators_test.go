@@ -76,14 +76,14 @@ func TestOperatorsOfOthers(t *testing.T) {
 		name string
 		test func(*testing.T)
 	}
-	for _, test := range longtest.First([]row{
+	for _, test := range []row{
 		{"from before our time", anOperatorFromBeforeOurTime},
 		{"the Lolcow operator of 2022", theLolcowOperatorOf2022},
 		{"as people published it in 2024", anOperatorAsPeoplePublishedItIn2024},
 		{"of the published lecture", theOperatorOfThePublishedLecture},
 		{"whose missing markers are named", theMarkersThatAreMissingHelp},
 		{"a server of the library", aServerOfTheLibrary},
-	}) {
+	} {
 		t.Run(test.name, test.test)
 	}
 }
@@ -269,7 +269,7 @@ func TestPublishedOperators(t *testing.T) {
 		// forbidden are the markers for all that it was forbidden, and arguments what it was started with.
 		forbidden, arguments []string
 	}
-	for _, test := range longtest.First([]row{
+	for _, test := range []row{
 		{
 			name: "website-v0.14", labs: []string{"1", "4"}, within: 30 * time.Second, outcome: report.Graded, failed: "served", observed: noIcecreams,
 			notices: []string{"^its go.mod says go 1.19: before 1.22"},
@@ -322,7 +322,7 @@ func TestPublishedOperators(t *testing.T) {
 			reason:    "^it waits to be elected as the leader, and may not use the Lease for that: add the marker below",
 			forbidden: []string{leases}, arguments: []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
 		},
-	}) {
+	} {
 		for _, lab := range test.labs {
 			t.Run(strings.Join([]string{test.name, test.main, lab}, " "), func(t *testing.T) {
 				t.Parallel()

@@ -108,7 +108,7 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 		tried              int
 		evidence, timeline string
 	}
-	for _, test := range longtest.First([]row{
+	for _, test := range []row{
 		{
 			submission: "base", outcome: report.Graded, schedule: "no faults", expected: "^sundae has a cup and a spoon$",
 			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1,
@@ -129,7 +129,7 @@ func TestTortureOfOperatorsThatFall(t *testing.T) {
 		},
 		{submission: "crashes-at-start", outcome: report.NotStarted, reason: "^it ended before it listed or watched anything at the API server"},
 		{submission: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$"},
-	}) {
+	} {
 		t.Run(test.submission, func(t *testing.T) {
 			t.Parallel()
 			names := []string{test.submission}

@@ -48,6 +48,7 @@ func TestTheTestsOfANewProjectPass(t *testing.T) {
 
 func TestANewProjectIsRefused(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := bare(t)
 	for _, test := range []struct{ args, want string }{
 		{"new", "`lab new` wants one folder, as in `lab new webapp --domain"},

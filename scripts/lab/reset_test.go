@@ -9,11 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lva.io/operators/clusters/longtest"
 )
 
 // What `make reset-1` prints gets the work back, and nothing that was written in between is lost.
 func TestWorkComesBackAfterAReset(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	root := complete(t, "01-icecream")
 	// The labs of a checkout are somebody's work: these are a copy.
 	labs := filepath.Join(root, "labs")

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/limited"
 	"lva.io/operators/scripts/submission/samples"
@@ -97,6 +98,7 @@ func TestKustomizeReadsTheSubmissionOnly(t *testing.T) {
 // A small kustomization can come to gigabytes.
 func TestWhatKustomizeMakesIsLimited(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	here, err := checkout.Find()
 	if err != nil {
 		t.Fatal(err)

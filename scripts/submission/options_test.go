@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/submission/samples"
 )
 
@@ -78,6 +79,7 @@ func TestGroupNameThatLeavesTheFolder(t *testing.T) {
 // A right operator whose definitions are made with options has neither a notice nor a definition that is refused.
 func TestGenerateWithOptions(t *testing.T) {
 	t.Parallel()
+	longtest.Proof(t)
 	dir := copySolution(t)
 	edit(t, filepath.Join(dir, "Makefile"), " crd ", " crd:maxDescLen=0 ")
 	definition := filepath.Join(dir, "config", "crd", "bases", "demo.lva.io_icecreams.yaml")

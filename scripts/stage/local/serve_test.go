@@ -68,6 +68,7 @@ func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
 
 // Pods of a node get here by endpoints of the Service. Where these lead, the node asks as the API server does: at the socket.
 func TestPodsOfANodeAreLedHereWhileTheOperatorIsPrepared(t *testing.T) {
+	longtest.Proof(t)
 	p := newPlace(t)
 	prepared, err := p.installBy(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service)).Prepare(t.Context(), p.waits)
 	if err != nil {
@@ -127,6 +128,7 @@ func TestAWebhookThatMayBeIgnoredIs(t *testing.T) {
 
 // A certificate of another authority is of no use, whoever presents it: here an operator of an earlier installation.
 func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
+	longtest.Proof(t)
 	p := newPlace(t)
 	o, end := p.operate(operatorWith(anyPort, samples.Webhook))
 	p.start(o)
@@ -212,6 +214,7 @@ func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.
 }
 
 func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
+	longtest.Proof(t)
 	for _, test := range []struct{ name, files, want string }{
 		{
 			"an unknown policy", strings.Replace(samples.Webhook, "Policy: Fail", "Policy: Maybe", 1) + samples.Service,
@@ -286,6 +289,7 @@ func TestAServiceThatIsNotThereIsNamedByTheAPIServer(t *testing.T) {
 }
 
 func TestOneClusterHasOneWayOut(t *testing.T) {
+	longtest.Proof(t)
 	p := newPlace(t)
 	o, _ := p.operate(operatorWith(anyPort, samples.Webhook))
 	p.start(o)
@@ -300,6 +304,7 @@ func TestOneClusterHasOneWayOut(t *testing.T) {
 
 // Where webhooks are not registered, their server must be able to listen all the same: it would end the operator.
 func TestWebhooksThatNobodyAsksCanListen(t *testing.T) {
+	longtest.Proof(t)
 	for _, portFlag := range []string{anyPort, fixedPort} {
 		t.Run(portFlag, func(t *testing.T) {
 			p := newPlace(t)

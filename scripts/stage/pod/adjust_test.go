@@ -12,6 +12,7 @@ import (
 
 	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/stage/install"
 	"lva.io/operators/scripts/stage/stagetest"
@@ -20,6 +21,7 @@ import (
 
 // An operator gets flags behind those of its Deployment, and with the next start it has them no longer.
 func TestFlagsComeAfterThoseOfTheDeploymentAndGo(t *testing.T) {
+	longtest.Proof(t)
 	cluster := stagetest.Cluster(t)
 	client := kubernetes.NewForConfigOrDie(cluster.Config())
 	d, err := newDeployment(stagetest.Objects(t, manager), &submission.Manifests{})

@@ -242,6 +242,7 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 
 // Neither what is installed nor what is handed to the checks gets further than to kustomize.
 func TestAnAdministratorIsNeitherInstalledNorDelivered(t *testing.T) {
+	longtest.Proof(t)
 	original, _, kubectl := solution(t, "5")
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(original.Dir)); err != nil {
