@@ -208,26 +208,17 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	}
 	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
 	live.Close()
-	if err != nil {
-		return nil, err
+	if errors.Is(context.Cause(ctx), errSaved) {
+		// Nobody asks for a verdict on what is no longer there.
+		return result, takeBack(c.Out, reportFiles...)
 	}
 	if how.gradescope != "" {
-		forGradescope.write(result, false)
-		if forGradescope.err != nil {
-			return nil, forGradescope.err
-		}
+		err = forGradescope.finish(result, err)
 	}
-	if errors.Is(context.Cause(ctx), errSaved) {
-		return result, nil // nobody asks for a verdict on what is no longer there
-	}
-	if err := formats.Write(c.Out, *result); err != nil {
+	if err := c.settle(result, err); err != nil {
 		return nil, err
 	}
 	if result.Outcome != report.Interrupted {
-		// Hints and progress go by the last run that came to an end.
-		if err := formats.Write(filepath.Join(c.Out, verdictDir), *result); err != nil {
-			return nil, err
-		}
 		if err := errors.Join(c.keepBest(result), keepParts(c.Out, c.Lab, result)); err != nil {
 			return nil, err
 		}
@@ -237,12 +228,9 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 
 // begin replaces what the last run has written: whatever ends this one, nobody takes an old grade for the new one.
 func begin(c *choice) error {
-	// The report is first, whatever is in the way of the others: it is what counts. A submission may have brought these files, and folders
-	// in their place.
-	for _, name := range []string{report.JSONFile, operatorLogFile, report.JUnitFile, report.HTMLFile} {
-		if err := os.RemoveAll(filepath.Join(c.Out, name)); err != nil {
-			return fmt.Errorf("removing what the last run has written: %w: make the folder %s yours", err, c.relative(c.Out))
-		}
+	// A submission may have brought these files, and folders in their place.
+	if err := takeBack(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
+		return fmt.Errorf("%w: make the folder %s yours", err, c.relative(c.Out))
 	}
 	if err := writable(c.Out); err != nil {
 		return err

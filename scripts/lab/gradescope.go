@@ -4,6 +4,8 @@
 package main
 
 import (
+	"path/filepath"
+
 	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
@@ -15,9 +17,8 @@ import (
 type resultsFile struct {
 	grade.View
 	file, visibility string
-	// so far is the report as far as it is known, and err what kept it from being written.
+	// soFar is the report as far as it is known.
 	soFar *report.Report
-	err   error
 }
 
 func (g *resultsFile) CheckDone(done report.Check) {
@@ -30,18 +31,21 @@ func (g *resultsFile) CheckDone(done report.Check) {
 		}
 		g.soFar.Score += check.Points
 	}
-	g.write(g.soFar, true)
+	_ = g.write(g.soFar, true) // the last one says what is wrong
 }
 
-// write writes a report. The first error stays; it is the command's to tell.
-func (g *resultsFile) write(r *report.Report, unfinished bool) {
+// finish writes the result of a run that has ended, if the run has not failed.
+func (g *resultsFile) finish(result *report.Report, failed error) error {
+	dir, name := filepath.Split(g.file)
+	return replaceReports(filepath.Clean(dir), []string{name}, failed, func() error { return g.write(result, false) })
+}
+
+func (g *resultsFile) write(r *report.Report, unfinished bool) error {
 	content, err := formats.Encode(r, formats.Gradescope, formats.Options{
 		Gradescope: gradescope.Options{Visibility: g.visibility, Unfinished: unfinished},
 	})
-	if err == nil {
-		err = report.WriteFile(g.file, content)
+	if err != nil {
+		return err
 	}
-	if g.err == nil {
-		g.err = err
-	}
+	return report.WriteFile(g.file, content)
 }

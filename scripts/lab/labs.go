@@ -118,7 +118,9 @@ func (c *choice) keepBest(verdict *report.Report) error {
 	if err == nil && best.Score >= verdict.Score {
 		return nil
 	}
-	return formats.Write(filepath.Join(c.Out, bestDir), *verdict)
+	return replaceReports(c.Out, []string{bestDir}, nil, func() error {
+		return formats.Write(filepath.Join(c.Out, bestDir), *verdict)
+	})
 }
 
 // lastIfThere is last; a report that is not there is nil.

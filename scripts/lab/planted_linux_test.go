@@ -21,6 +21,8 @@ import (
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
+	"lva.io/operators/scripts/report/gradescope"
+	"lva.io/operators/scripts/testgrade"
 )
 
 // planted is a submission that has brought a report with full marks in a folder of its reports.
@@ -60,15 +62,125 @@ func TestARunReplacesTheReportThatASubmissionBrought(t *testing.T) {
 	}
 }
 
-// A run that may not write ends at once, and then there is no report.
+// What a submission has left in the folder of the reports is not shown after its run: the run replaces it, or there is no report.
+func TestNoReportOfASubmissionOutlivesItsRun(t *testing.T) {
+	t.Parallel()
+	nothing := func(*choice) error { return nil }
+	inTheWay := func(name string) func(*choice) error {
+		return func(c *choice) error {
+			folder := filepath.Join(c.Out, name)
+			return errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "in the way"), 0o755), os.Chmod(folder, 0o555))
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		left   func(*choice) error // what the submission has done besides
+		failed error               // what ended the run
+		wrong  bool                // the report of the run contradicts itself, so it can't be written
+		want   string              // the error of the run; empty: it has none, and its report is there
+	}{
+		{name: "a report", left: nothing},
+		{name: "a page that is a folder", left: inTheWay(report.HTMLFile)},
+		{name: "a report for CI that is a folder", left: inTheWay(report.JUnitFile)},
+		{name: "a verdict of its own", left: func(c *choice) error {
+			brought, err := c.last(report.JSONFile)
+			if err != nil {
+				return err
+			}
+			verdict := filepath.Join(c.Out, verdictDir)
+			return errors.Join(formats.Write(verdict, *brought), os.Chmod(verdict, 0o555))
+		}},
+		{name: "a verdict that is a file", left: func(c *choice) error { return os.WriteFile(filepath.Join(c.Out, verdictDir), nil, 0o600) }},
+		{name: "a folder that is closed", left: func(c *choice) error { return os.Chmod(c.Out, 0o555) }},
+		{name: "the run has failed", left: nothing, failed: errors.New("its tests can't be graded"), want: "its tests can't be graded"},
+		{name: "the run has failed, and the folder is closed", left: func(c *choice) error { return os.Chmod(c.Out, 0) }, failed: os.ErrPermission, want: "permission denied"},
+		{name: "the report can't be written", left: nothing, wrong: true, want: "writing the report of 02-pancake"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := planted(t, "")
+			none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+			none.Outcome, none.Reason = report.Crashed, "it crashed"
+			if test.wrong {
+				none.Score = 1
+			}
+			if err := test.left(c); err != nil {
+				t.Fatal(err)
+			}
+			err := c.settle(none, test.failed)
+			if test.want == "" {
+				for _, folder := range []string{"", verdictDir} {
+					if last, readErr := c.last(folder, report.JSONFile); err != nil || readErr != nil || last.Outcome != report.Crashed {
+						t.Errorf("the run ends with %v, and the report in %q is %+v, %v", err, folder, last, readErr)
+					}
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the run ends with %v, want %q", err, test.want)
+			}
+			if last, err := c.last(report.JSONFile); err == nil || !strings.Contains(err.Error(), "there is no report ") {
+				t.Errorf("there is a report: %+v, %v", last, err)
+			}
+		})
+	}
+}
+
+// Gradescope takes what is in the file, whatever came of the run.
+func TestNoResultOfASubmissionOutlivesItsRun(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []error{nil, errors.New("its tests can't be graded")} {
+		c, dir := planted(t, ""), t.TempDir()
+		g := &resultsFile{file: filepath.Join(dir, "results.json"), visibility: gradescope.Visibilities[0]}
+		if err := errors.Join(os.WriteFile(g.file, []byte(`{"score":100}`), 0o600), os.Chmod(dir, 0o555)); err != nil {
+			t.Fatal(err)
+		}
+		none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+		none.Outcome, none.Reason = report.Crashed, "it crashed"
+		err := g.finish(none, failed)
+		content, readErr := os.ReadFile(g.file)
+		if !errors.Is(err, failed) || errors.Is(readErr, os.ErrNotExist) != (failed != nil) || strings.Contains(string(content), `"score":100`) {
+			t.Errorf("the run ends with %v, and the result is %s, %v", err, content, readErr)
+		}
+	}
+}
+
+// The tests of a submission run as this user, too.
+func TestNoReportOfTestsOutlivesItsRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{report.TestsJSONFile, report.TestsHTMLFile} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, name, "in the way"), 0o755), os.Chmod(filepath.Join(dir, name), 0o555)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lab := &manifest.Lab{Name: "02-pancake", Title: "Pancakes", Tests: &manifest.OwnTests{}}
+	if err := writeTests(dir, testgrade.Blank(&testgrade.Options{Lab: lab, Dir: dir})); err != nil {
+		t.Error(err)
+	}
+	if read, err := report.ReadTests(filepath.Join(dir, report.TestsJSONFile)); err != nil || read.Outcome != report.Unfinished {
+		t.Errorf("the report is %+v, %v", read, err)
+	}
+}
+
+// A run that may not write in another user's folder ends at once, and then there is no report.
 func TestAReportWhereNoRunCanWriteIsNone(t *testing.T) {
 	t.Parallel()
 	c := planted(t, "")
 	readOnly(t, c.Out, func() {
-		if err := begin(c); err == nil || !strings.Contains(err.Error(), "permission denied") {
-			t.Errorf("the run begins: %v", err)
+		began := begin(c)
+		last, err := c.last(report.JSONFile)
+		if began == nil && os.Geteuid() != 0 {
+			// The folder is this user's, and the run has taken it back.
+			if err != nil || last.Outcome != report.Unfinished {
+				t.Errorf("there is a report: %+v, %v", last, err)
+			}
+			return
 		}
-		if last, err := c.last(report.JSONFile); err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
+		if began == nil || !strings.Contains(began.Error(), "permission denied") {
+			t.Errorf("the run begins: %v", began)
+		}
+		if err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
 			t.Errorf("there is a report: %+v, %v", last, err)
 		}
 	})

@@ -136,22 +136,20 @@ func (c *choice) takeKnownTests() (*report.Tests, error) {
 	if c.Lab.OwnTests() == nil || c.foreign {
 		return nil, nil
 	}
-	file := filepath.Join(c.Out, report.TestsJSONFile)
-	known, err := report.ReadTests(file)
+	known, err := report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile))
 	if err != nil {
 		known = nil // there is none, or none that this version reads
 	}
-	if err := os.RemoveAll(file); err != nil {
-		return nil, fmt.Errorf("removing what is known of the tests: %w", err)
+	if err := takeBack(c.Out, report.TestsJSONFile); err != nil {
+		return nil, err
 	}
 	return known, nil
 }
 
 // keepKnownTests puts it back, in the place of what has been written there since.
 func (c *choice) keepKnownTests(known *report.Tests) error {
-	file := filepath.Join(c.Out, report.TestsJSONFile)
-	if err := os.RemoveAll(file); err != nil {
-		return fmt.Errorf("removing what the submission wrote: %w", err)
+	if err := takeBack(c.Out, report.TestsJSONFile); err != nil {
+		return err
 	}
 	if known == nil {
 		return nil
@@ -160,7 +158,7 @@ func (c *choice) keepKnownTests(known *report.Tests) error {
 	if err != nil {
 		return err
 	}
-	return report.WriteFile(file, content)
+	return report.WriteFile(filepath.Join(c.Out, report.TestsJSONFile), content)
 }
 
 // gradeOwnTests grades the student's own tests in a lab in which they are worth points, after all that the checks have found out: both
@@ -268,10 +266,12 @@ func writeTests(dir string, t *report.Tests) error {
 	if err := html.WriteTests(&page, t); err != nil {
 		return err
 	}
-	if err := report.WriteFile(filepath.Join(dir, report.TestsJSONFile), content); err != nil {
-		return err
-	}
-	return report.WriteFile(filepath.Join(dir, report.TestsHTMLFile), page.Bytes())
+	return replaceReports(dir, []string{report.TestsJSONFile, report.TestsHTMLFile}, nil, func() error {
+		if err := report.WriteFile(filepath.Join(dir, report.TestsJSONFile), content); err != nil {
+			return err
+		}
+		return report.WriteFile(filepath.Join(dir, report.TestsHTMLFile), page.Bytes())
+	})
 }
 
 // printTests says what came of it.

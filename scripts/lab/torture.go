@@ -103,10 +103,7 @@ func writeTrials(file string, trials *grade.Trials) error {
 	if err != nil {
 		return fmt.Errorf("writing the trials: %w", err)
 	}
-	if err := os.WriteFile(file, append(content, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing the trials: %w", err)
-	}
-	return nil
+	return report.WriteFile(file, append(content, '\n'))
 }
 
 // trialView shows how far the trials are.
