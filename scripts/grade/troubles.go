@@ -106,15 +106,12 @@ func (o *operator) explain(err error) error {
 	return err
 }
 
-// longLine is how long the lines of a log are on average, in bytes, that are no messages.
-const longLine = 16 << 10
-
 // flood says with what the operator has flooded its log, behind a reason: what takes most of it, or the trouble that it
 // tells of most often.
 func (o *operator) flood(reason string) string {
 	log := o.log.since(0)
 	switch bulk := operatorlog.BulkOf(log); {
-	case bulk.Bytes > len(log)/2 && bulk.Bytes/bulk.Count > longLine:
+	case bulk.Bytes > len(log)/2 && bulk.Long:
 		what := fmt.Sprintf("%d lines of up to %s, which begin", bulk.Count, humanize.Bytes(uint64(bulk.Longest)))
 		if bulk.Count == 1 {
 			what = fmt.Sprintf("one line of %s, which begins", humanize.Bytes(uint64(bulk.Longest)))

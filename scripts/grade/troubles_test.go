@@ -96,6 +96,14 @@ func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
 		}
 		return lines
 	}
+	var different, glued, longer []string
+	for letter := 'a'; letter <= 'z'; letter++ {
+		different = append(different, string(letter)+strings.Repeat("vanilla ", 1000))
+	}
+	for range 1000 {
+		const console = "2026-01-01T00:00:00Z\tERROR\tReconciler error\t{\"error\": \"the object has been modified\"}"
+		glued, longer = append(glued, strings.Repeat("vanilla ", 400)+console), append(longer, strings.Repeat("vanilla ", 1000)+console)
+	}
 	const reason, same = "it wrote more than 8 MB into its log", "it wrote more than 8 MB into its log: it does the same thing over and over"
 	for _, test := range []struct {
 		name  string
@@ -104,6 +112,9 @@ func TestAFloodIsExplainedByWhatItIs(t *testing.T) {
 	}{
 		{"a line that does not end", []string{conflict, strings.Repeat("vanilla ", 1<<18)}, reason + `, most of it as one line of 2.1 MB, which begins "` + strings.Repeat("vanilla ", 13)[:100] + `"`},
 		{"long lines", []string{conflict, strings.Repeat("x", 1<<17), strings.Repeat("x", 1<<18)}, reason + `, most of it as 2 lines of up to 262 kB, which begin "` + strings.Repeat("x", 100) + `"`},
+		{"long lines of which each begins otherwise", append(different, conflict), reason + `, most of it as 26 lines of up to 8.0 kB, which begin "a` + strings.Repeat("vanilla ", 13)[:99] + `"`},
+		{"long lines without an end of their own", glued, same + "; 1000 times: " + strings.Repeat("vanilla ", 13)[:100]},
+		{"longer lines without an end of their own", longer, reason + `, most of it as 1000 lines of up to 8.1 kB, which begin "` + strings.Repeat("vanilla ", 13)[:100] + `"`},
 		{"a message", many(`{"level":"info","msg":"sold icecream N"}`), same + "; 1000 times: sold icecream 0"},
 		{"a line of no logger", many("again, and again"), same + "; 1000 times: again, and again"},
 		{"an error of Reconcile", append(many(conflict), "vanilla"), same + "; most often: Reconcile returned the same error 1001 times: the object has been modified"},

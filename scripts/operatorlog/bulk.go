@@ -6,7 +6,7 @@ package operatorlog
 import "strings"
 
 // Bulk is the kind of lines that takes most of a log. Lines are of one kind if they begin with the same text, but for
-// names and numbers.
+// names and numbers. Long lines that are no messages are of one kind, whatever they begin with.
 type Bulk struct {
 	// Text is the beginning of the first of them: the message, where it has one.
 	Text string
@@ -14,23 +14,40 @@ type Bulk struct {
 	Count, Bytes, Longest int
 	// Trouble is true if they are what Findings tell of: errors of Reconcile, or panics.
 	Trouble bool
+	// Long is true of long lines that are none of that.
+	Long bool
 }
 
-// textLimit is how much of a line tells its kind, in bytes.
-const textLimit = 100
+const (
+	// textLimit is how much of a line tells its kind, in bytes.
+	textLimit = 100
+	// headLimit is where the message of a line begins at the latest, in bytes. What an operator prints without a newline stands before the
+	// next message, on the same line.
+	headLimit = 1 << 10
+	// longLine is how long a line is that is no message, in bytes.
+	longLine = 4 << 10
+	// recordLimit is how long a message can be, in bytes.
+	recordLimit = 64 << 10
+)
 
 // BulkOf finds what takes most of a log.
 func BulkOf(log string) (most Bulk) {
 	kinds := map[string]*Bulk{}
 	for line := range strings.Lines(log) {
-		text := line
-		if len(line) < 1<<16 { // a longer one is no record
-			text = parse(strings.TrimRight(line, "\n")).message
+		text := strings.TrimRight(line, "\n")
+		if len(line) < recordLimit {
+			if message := parse(text).message; strings.Index(text, message) < headLimit {
+				text = message
+			}
 		}
 		text = strings.ToValidUTF8(text[:min(len(text), textLimit)], "")
-		key := changing.ReplaceAllString(text, "…")
+		trouble := strings.Contains(text, "Reconciler error") || strings.Contains(text, observed)
+		key, long := changing.ReplaceAllString(text, "…"), len(line) > longLine && !trouble
+		if long {
+			key = "\n" // which no line has
+		}
 		if kinds[key] == nil {
-			kinds[key] = &Bulk{Text: text, Trouble: strings.Contains(text, "Reconciler error") || strings.Contains(text, observed)}
+			kinds[key] = &Bulk{Text: text, Trouble: trouble, Long: long}
 		}
 		kind := kinds[key]
 		kind.Count, kind.Bytes, kind.Longest = kind.Count+1, kind.Bytes+len(line), max(kind.Longest, len(line))
