@@ -17,6 +17,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/node"
 	"lva.io/operators/clusters/process"
@@ -484,6 +485,9 @@ func (r *run) conclude(ctx context.Context, err error) {
 		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
 		if lacks, ok := errors.AsType[*node.Unavailable](err); ok {
 			r.report.Reason = r.withoutNode(lacks)
+		}
+		if few, ok := errors.AsType[*embedded.OpenFilesError](err); ok {
+			r.report.Reason = few.Error() // the grader can do nothing about it
 		}
 	}
 	r.report.Score = 0

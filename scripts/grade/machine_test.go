@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/scripts/report"
 )
 
@@ -108,5 +109,16 @@ func TestWhatAStallPutsInDoubt(t *testing.T) {
 		if test.doubted && !strings.HasPrefix(v.reason, reason) {
 			t.Errorf("%s: the reason is %q", test.name, v.reason)
 		}
+	}
+}
+
+// A limit of this machine is named as such, and not as a fault of the grader.
+func TestTooFewOpenFilesAreTheReason(t *testing.T) {
+	t.Parallel()
+	r := &run{report: &report.Report{}}
+	r.conclude(t.Context(), fmt.Errorf("starting a cluster: %w", &embedded.OpenFilesError{Limit: 64}))
+	if r.report.Outcome != report.Error || !strings.HasPrefix(r.report.Reason, "the system allows a program 64 open files, and a cluster needs ") ||
+		!strings.Contains(r.report.Reason, "`ulimit -n ") {
+		t.Errorf("the outcome is %s: %s", r.report.Outcome, r.report.Reason)
 	}
 }
