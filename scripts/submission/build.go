@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -191,6 +193,13 @@ func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", t.path, err)
 	}
+	dir, err := w.toolDir()
+	if err != nil {
+		return "", err
+	}
+	if dir != w.Dir {
+		t.environment = append(t.environment, "PWD="+dir) // by which the go command calls the folder as we do
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, errTooLong)
 	defer cancel()
 	output := limited.NewOutput(outputLimit)
@@ -199,7 +208,7 @@ func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
 		stderr = io.MultiWriter(output, t.stderr)
 	}
 	p, err := w.Scope.Start(process.Spec{
-		Path: path, Args: t.args, Dir: w.Dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
+		Path: path, Args: t.args, Dir: dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
 		// Temporary files of the go command are in the run's folder, which goes with the run whatever ends that.
 		Env: append(t.environment, "GOTMPDIR="+w.Scope.Dir),
 		// Mostly a cluster starts meanwhile, which takes longer: it must not wait for us.
@@ -209,7 +218,20 @@ func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
 		return "", err
 	}
 	err = p.Wait(ctx)
-	return strings.ReplaceAll(output.String(), w.Dir+string(filepath.Separator), ""), err
+	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
+}
+
+// toolDir is the submission's folder for a program of ours. The go command tells controller-gen of paths in JSON, which can't hold a name that
+// is not UTF-8: such a folder gets a link.
+func (w *Workshop) toolDir() (string, error) {
+	if utf8.ValidString(w.Dir) {
+		return w.Dir, nil
+	}
+	link := filepath.Join(w.Scope.Dir, "submission")
+	if err := os.Symlink(w.Dir, link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", hindrance(fmt.Errorf("making a link to the submission: %w", err))
+	}
+	return link, nil
 }
 
 // position is how compilers begin a message: file:line:column: or file:line:.
@@ -267,6 +289,8 @@ func missingModule(output string) string {
 		return "its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder"
 	case strings.Contains(output, "checksum mismatch"):
 		return "its go.sum names another checksum than the module on this machine has: restore go.sum, for example from git"
+	case strings.Contains(output, "malformed import path"):
+		return "it has an import path that Go does not allow: rename the folder that the path names, or correct the import"
 	case strings.Contains(output, "GOTOOLCHAIN=local"):
 		return "its go.mod asks for a newer Go than the one that is installed: install that, or lower the go line"
 	}

@@ -44,6 +44,12 @@ func TestWhyItCanNotBeBuilt(t *testing.T) {
 			true,
 		},
 		{
+			"a package in a folder whose name is not UTF-8", samples.Module + "-- cmd/main.go --\n" + samples.Program + "-- Entw\xfcrfe/entwurf.go --\npackage entwurf\n",
+			"it has an import path that Go does not allow: rename the folder that the path names, or correct the import",
+			[]string{`malformed import path "example.com/icecream/Entw\xfcrfe": invalid UTF-8`},
+			true,
+		},
+		{
 			"a file that needs a build tag", samples.Module + calls + makefile + "-- cmd/three.go --\n//go:build production\n\npackage main\n\nfunc three() {}\n",
 			"it does not compile",
 			[]string{"cmd/main.go:3:15: undefined: three", "cmd/three.go: this file is left out, because grading sets no build tags"},

@@ -179,6 +179,22 @@ func TestAFolderWithANameThatIsNotUTF8(t *testing.T) {
 	}
 }
 
+// So may the name of the submission's own folder.
+func TestASubmissionWithANameThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "Entw\xfcrfe")
+	if err := os.Rename(samples.Lay(t, program+marker), dir); err != nil {
+		t.Fatal(err)
+	}
+	w := workshop(t, dir)
+	if err := w.Build(t.Context()); err != nil {
+		t.Errorf("it builds: %v", err)
+	}
+	if got, err := w.Generate(t.Context()); err != nil || len(got.ClusterRoles) != 1 {
+		t.Errorf("it has manifests: %+v, %v", got, err)
+	}
+}
+
 func TestReadFilePaths(t *testing.T) {
 	t.Parallel()
 	above := t.TempDir()
