@@ -319,12 +319,31 @@ func mergeSums(from, to string) error {
 	return nil
 }
 
-// copyTree copies a folder of ours. One that is not there is none.
+// copyTree copies a folder of ours into another, where it replaces files. One that is not there is none. A student's test data may have names
+// that are not UTF-8, which package io/fs refuses, and os.CopyFS with it.
 func copyTree(from, to string) error {
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) || from == to {
 		return nil
 	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o600)
+	})
+	if err != nil {
 		return fmt.Errorf("copying %s: %w", filepath.Base(from), err)
 	}
 	return nil

@@ -441,8 +441,8 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 	dir := filepath.Join(g.scope.Dir, "mutant-"+strconv.Itoa(number))
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	module := filepath.Join(dir, "module")
-	if err := os.CopyFS(module, os.DirFS(g.base.Dir)); err != nil {
-		return "", "", fmt.Errorf("copying the solution: %w", err)
+	if err := copyTree(g.base.Dir, module); err != nil {
+		return "", "", err
 	}
 	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {
 		return "", "", err

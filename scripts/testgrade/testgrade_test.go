@@ -230,6 +230,10 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 		"-- shop/s_test.go --\npackage shop\n-- shop/s.go --\npackage shop\n")
 	ours := samples.Lay(t, "-- go.mod --\nmodule lva.io/ours\n\ngo 1.26\n-- cmd/main.go --\n"+samples.Program+"-- api/v1/v1.go --\npackage v1\n\ntype A struct{}\n"+
 		"-- internal/controller/c.go --\npackage controller\n\nvar C int\n-- internal/controller/c_test.go --\npackage controller\n\nfunc broken(\n")
+	const odd = "Entw\xfcrfe.txt" // in Latin-1, which is not valid in UTF-8
+	if err := os.WriteFile(filepath.Join(theirs, "controllers", "testdata", odd), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	from, err := submission.Open(theirs, "")
 	if err != nil {
 		t.Fatal(err)
@@ -253,8 +257,10 @@ func TestTestsOfAnotherLayoutAreLaid(t *testing.T) {
 	if err := (&submission.Workshop{Submission: to, Scope: scope}).CompileTests(t.Context(), "internal/controller", filepath.Join(scope.Dir, "c.test"), false); err != nil {
 		t.Errorf("it does not compile: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(ours, "controllers", "testdata", "x.txt")); err != nil {
-		t.Error(err)
+	for _, name := range []string{"x.txt", odd} {
+		if _, err := os.Stat(filepath.Join(ours, "controllers", "testdata", name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
