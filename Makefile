@@ -47,7 +47,7 @@ doctor: ## Look whether this machine can grade all labs, and what helps if not: 
 	@$(GO_IS_HERE)
 	@[ -e .cache/bin/doctor ] || echo "First this is compiled, which takes half a minute if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/doctor ./doctor
-	@.cache/bin/doctor $(if $(FORMAT),-format $(FORMAT)) || $(RUNS_HERE)
+	@.cache/bin/doctor $(if $(FORMAT),-format $(FORMAT)) $(FLAGS) || $(RUNS_HERE)
 
 labs: $(LAB) ## List the labs, with your scores
 	@$(LAB) labs $(FLAGS)
@@ -145,7 +145,7 @@ test: $(LAB) ## The gate: is a change sound? Generated files, unit tests, each s
 fresh: ## Try README's first commands with empty caches and nothing but Go, make and git (WARM=1: the first, with your caches)
 	@$(GO_IS_HERE)
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/fresh ./fresh
-	@.cache/bin/fresh $(if $(WARM),--warm) $(if $(AIR_GAP),--air-gap)
+	@.cache/bin/fresh $(if $(WARM),--warm) $(if $(AIR_GAP),--air-gap) $(FLAGS)
 
 prove: $(LAB) ## The proof: every part whose inputs have changed since it was proven here (PART=kind,certify-02; WITHIN=60m); hours the first time
 	@$(LAB) prove $(PART) $(if $(WITHIN),--within $(WITHIN)) $(FLAGS)

@@ -59,6 +59,24 @@ func folders(t *testing.T, pattern string) []string {
 	return dirs
 }
 
+// A flag that is mistyped is an error of the command, and no recipe passes over it.
+func TestEachRecipeOfTheRootPassesFlagsOn(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := regexp.MustCompile(`(?m)^\t@(?:\$\((?:LAB|INSTRUCTOR)\)|\.cache/bin/(?:doctor|fresh)) .*$`).FindAllString(string(content), -1)
+	if len(calls) < 30 {
+		t.Fatalf("the recipes are %q: is the Makefile read the wrong way?", calls)
+	}
+	for _, call := range calls {
+		if !strings.Contains(call, "$(FLAGS)") {
+			t.Errorf("it passes no flags on: %s", call)
+		}
+	}
+}
+
 // Other flags would compile Kubernetes' libraries a second time: a quarter of an hour for a unit test.
 func TestLabsCompileWithTheFlagsOfTheGrader(t *testing.T) {
 	t.Parallel()
