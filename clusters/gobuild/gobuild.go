@@ -93,29 +93,31 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 // workplace is where a build works.
 type workplace struct {
 	scope *process.Scope
-	// dir is for files. It is beside the program, since TMPDIR may be in memory, and Kubernetes takes SIZE there.
+	// dir is for files. It is beside the program, since TMPDIR may be in memory, and Kubernetes takes 3 GB.
 	dir string
 }
 
 // workplace makes one. We hold the program's lock, so a folder that is there is that of a build that was killed.
-func (t Target) workplace() (w workplace, close func() error, err error) {
+func (t Target) workplace() (w workplace, err error) {
 	w.dir = t.Output + ".work"
 	if err := errors.Join(os.RemoveAll(w.dir), os.Mkdir(w.dir, 0o700)); err != nil {
-		return w, nil, err
+		return w, err
 	}
-	remove := func() error { return os.RemoveAll(w.dir) }
 	if w.scope, err = process.NewScope(process.Options{}); err != nil {
-		return w, nil, errors.Join(err, remove())
+		return w, errors.Join(err, os.RemoveAll(w.dir))
 	}
-	return w, func() error { return errors.Join(w.scope.Close(), remove()) }, nil
+	return w, nil
 }
 
+// close ends what runs there, and removes it.
+func (w workplace) close() error { return errors.Join(w.scope.Close(), os.RemoveAll(w.dir)) }
+
 func (t Target) build(ctx context.Context, progress Progress) (err error) {
-	work, closeWork, err := t.workplace()
+	work, err := t.workplace()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeWork()) }()
+	defer func() { err = errors.Join(err, work.close()) }()
 
 	made := stamp{Go: goProgram(), Recipe: t.recipe()}
 	listed, err := t.list(ctx, work, progress)

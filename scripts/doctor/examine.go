@@ -100,7 +100,7 @@ func place(root string) Finding {
 
 // spaceForBuild is what the first build takes, in bytes, and spaceForRuns what a run does.
 const (
-	spaceForBuild = 5e9
+	spaceForBuild = 8e9
 	spaceForRuns  = 1e9
 )
 
@@ -115,7 +115,7 @@ func disk(dir string) Finding {
 	built := err == nil || dir == os.TempDir()
 	switch {
 	case !built && free < spaceForBuild:
-		return bad(allLabs, found, "The first build takes 5 GB, with Go's caches: free some space.")
+		return bad(allLabs, found, "The first build takes 8 GB, with Go's caches, of which it gives 3 GB back: free some space.")
 	case free < spaceForRuns:
 		return bad(allLabs, found, "A run takes up to 1 GB: free some space, or set TMPDIR to a folder on another disk.")
 	}
