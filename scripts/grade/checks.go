@@ -31,7 +31,8 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		limit = r.torture.limit()
 	}
 	limit += time.Duration(max(0, r.Stories-1)) * storyLimit
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, &verdict{
+	began := r.machine.now()
+	ctx, cancel := r.machine.withTimeout(ctx, limit, &verdict{
 		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
 	})
 	defer cancel()
@@ -61,6 +62,9 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 	}
 	results := &results{run: r, operator: operator, ended: sets.New[string]()}
 	said, err := r.runChecks(ctx, s, protocolRun, gone, results.take)
+	if err != nil && r.machine.wasCut() {
+		r.starved = r.machine.now().since(began)
+	}
 	switch v, is := errors.AsType[*verdict](err); {
 	case err == nil:
 		return errors.Join(s.cluster.Failure(), results.complete(said))

@@ -388,6 +388,9 @@ func asVerdict(err error, outcome report.Outcome) error {
 	if hindrance, ok := errors.AsType[*submission.HindranceError](err); ok {
 		return &verdict{outcome: report.Error, reason: hindrance.Reason}
 	}
+	if few, ok := errors.AsType[*embedded.OpenFilesError](err); ok {
+		return &verdict{outcome: report.Error, reason: few.Error()}
+	}
 	return err
 }
 
@@ -410,7 +413,7 @@ func (r *run) prepare(ctx context.Context, workshop *submission.Workshop) (on st
 		{startCluster, func(ctx context.Context) (note string, err error) {
 			waits := func(reason string) { r.View.StepProgress(startCluster, reason) }
 			if on, err = r.Start(ctx, waits); err != nil {
-				return "", err
+				return "", asVerdict(err, report.Error)
 			}
 			r.report.Environment.Kubernetes = on.Cluster().Version
 			return "Kubernetes " + on.Cluster().Version, nil
@@ -477,7 +480,7 @@ func (r *run) conclude(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		r.report.Outcome, r.report.Reason = report.Interrupted, "the run was interrupted before all checks had run"
+		r.report.Outcome, r.report.Reason = report.Interrupted, "it ended before all checks had run"
 		r.report.OperatorLog = nil // where it happened to be says nothing of that
 	case errors.As(err, &v):
 		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
@@ -485,9 +488,6 @@ func (r *run) conclude(ctx context.Context, err error) {
 		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
 		if lacks, ok := errors.AsType[*node.Unavailable](err); ok {
 			r.report.Reason = r.withoutNode(lacks)
-		}
-		if few, ok := errors.AsType[*embedded.OpenFilesError](err); ok {
-			r.report.Reason = few.Error() // the grader can do nothing about it
 		}
 	}
 	r.report.Score = 0

@@ -216,7 +216,7 @@ func TestInterruptedRuns(t *testing.T) {
 				}
 			}}
 			got := grade(ctx, t, options)
-			if got.Outcome != report.Interrupted || got.Reason != "the run was interrupted before all checks had run" {
+			if got.Outcome != report.Interrupted || got.Reason != "it ended before all checks had run" {
 				t.Errorf("the outcome is %s: %s", got.Outcome, got.Reason)
 			}
 			// What the operator logged last, as a stack, is not why the run has ended.
@@ -242,6 +242,11 @@ func TestErrorsOfOurs(t *testing.T) {
 		{"no cluster", func(o *Options) {
 			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) { return nil, errors.New("no port is free") })
 		}, "^the grader itself failed: no port is free$"},
+		{"too few open files", func(o *Options) {
+			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) {
+				return nil, fmt.Errorf("starting a cluster: %w", &embedded.OpenFilesError{Limit: 64})
+			})
+		}, "^the system allows a program 64 open files, and a cluster needs [0-9]+: raise the hard limit .`ulimit -n "},
 		{"no controller-gen", func(o *Options) {
 			o.ControllerGen, o.Start = "/nowhere/controller-gen", noCluster
 		}, "^the grader itself failed: /nowhere/controller-gen is needed"},

@@ -4,6 +4,7 @@
 package grade
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,6 +107,49 @@ func (s supply) share() float64 {
 	return float64(s.ran) / float64(s.ran+s.waited)
 }
 
+// counted begins to count time by what the machine gives: had is how much of it something has had by now that would have run since then on a
+// quiet machine.
+func (m *machine) counted() (had func() time.Duration) {
+	began, given := time.Now(), m.now()
+	return func() time.Duration { return time.Duration(m.now().since(given).share() * float64(time.Since(began))) }
+}
+
+// after is closed when something has had a time that is counted, unless the context ends before.
+func (m *machine) after(ctx context.Context, limit time.Duration) <-chan struct{} {
+	over, had := make(chan struct{}), m.counted()
+	go func() {
+		for had() < limit {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(min(usageInterval, limit)):
+			}
+		}
+		close(over)
+	}()
+	return over
+}
+
+// longestWait is how many times as long as on a quiet machine something may take on a busy one.
+const longestWait = 5
+
+// withTimeout is context.WithTimeoutCause for a time that is counted. It ends after longestWait times as much at the latest, and then the
+// run is cut short.
+func (m *machine) withTimeout(parent context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.after(ctx, limit):
+		case <-time.After(longestWait * limit):
+			m.cutShort()
+		}
+		cancel(cause)
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
+
 // now is what was given until a second ago at the latest. It is always zero on systems without schedstat, and if nothing is watched.
 func (m *machine) now() supply {
 	if m == nil {
@@ -118,6 +162,9 @@ func (m *machine) now() supply {
 
 // cutShort remembers that something of the submission was ended before it had the time that it has on a quiet machine.
 func (m *machine) cutShort() {
+	if m == nil {
+		return
+	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.cut = true

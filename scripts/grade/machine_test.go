@@ -4,6 +4,7 @@
 package grade
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/report"
 )
 
@@ -112,13 +113,50 @@ func TestWhatAStallPutsInDoubt(t *testing.T) {
 	}
 }
 
-// A limit of this machine is named as such, and not as a fault of the grader.
-func TestTooFewOpenFilesAreTheReason(t *testing.T) {
+// busyMachine is one on which the grader waits so many times as long as it runs.
+func busyMachine(t *testing.T, waits float64) *machine {
+	t.Helper()
+	busy, tick := &machine{}, time.NewTicker(10*time.Millisecond)
+	t.Cleanup(tick.Stop)
+	go func() {
+		for {
+			select {
+			case <-t.Context().Done():
+				return
+			case <-tick.C:
+			}
+			busy.mutex.Lock()
+			busy.given = busy.given.plus(protocol.Usage{}, protocol.Usage{CPU: 1, Waited: waits})
+			busy.mutex.Unlock()
+		}
+	}()
+	return busy
+}
+
+func TestABusyMachineGivesMoreTime(t *testing.T) {
 	t.Parallel()
-	r := &run{report: &report.Report{}}
-	r.conclude(t.Context(), fmt.Errorf("starting a cluster: %w", &embedded.OpenFilesError{Limit: 64}))
-	if r.report.Outcome != report.Error || !strings.HasPrefix(r.report.Reason, "the system allows a program 64 open files, and a cluster needs ") ||
-		!strings.Contains(r.report.Reason, "`ulimit -n ") {
-		t.Errorf("the outcome is %s: %s", r.report.Outcome, r.report.Reason)
+	over := errors.New("the time is over")
+	for _, test := range []struct {
+		name    string
+		machine *machine
+		least   time.Duration
+		cut     bool
+	}{
+		{"a quiet one", &machine{}, time.Second, false},
+		{"one that is not watched", nil, time.Second, false},
+		{"one that gives a third", busyMachine(t, 2), 3 * time.Second, false},
+		{"one that gives a hundredth", busyMachine(t, 99), longestWait * time.Second, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			ctx, cancel := test.machine.withTimeout(t.Context(), time.Second, over)
+			defer cancel()
+			<-ctx.Done()
+			// What is counted begins with the first second that is read.
+			if took := time.Since(began); !errors.Is(context.Cause(ctx), over) || took < test.least-200*time.Millisecond || test.machine.wasCut() != test.cut {
+				t.Errorf("it ended after %s with %v, want at least %s, and that it was cut short: %t", took, context.Cause(ctx), test.least, test.cut)
+			}
+		})
 	}
 }

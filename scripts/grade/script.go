@@ -142,27 +142,21 @@ func (e endlessError) Error() string {
 
 // wait waits until a script has ended, or kills it when its time is over.
 func (s *scripts) wait(ctx context.Context, p *process.Process) error {
-	began, given := time.Now(), s.machine.now()
-	// had is for how long the script would have run by now on a quiet machine.
-	had := func() time.Duration {
-		return time.Duration(s.machine.now().since(given).share() * float64(time.Since(began)))
-	}
-	for {
-		select {
-		case <-p.Done():
-			return p.Err()
-		case <-ctx.Done():
-			if had() < min(s.limit(), time.Since(began)/2) { // on a quiet machine the script may have to end with its check, too
-				s.machine.cutShort()
-			}
-			p.Kill()
-			return context.Cause(ctx)
-		case <-time.After(min(usageInterval, s.limit())):
+	began, had := time.Now(), s.machine.counted()
+	waiting, end := context.WithCancel(ctx)
+	defer end()
+	select {
+	case <-p.Done():
+		return p.Err()
+	case <-s.machine.after(waiting, s.limit()):
+		p.Kill()
+		return endlessError(time.Since(began))
+	case <-ctx.Done():
+		if had() < min(s.limit(), time.Since(began)/2) { // on a quiet machine the script may have to end with its check, too
+			s.machine.cutShort()
 		}
-		if had() >= s.limit() {
-			p.Kill()
-			return endlessError(time.Since(began))
-		}
+		p.Kill()
+		return context.Cause(ctx)
 	}
 }
 

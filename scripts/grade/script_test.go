@@ -250,7 +250,7 @@ func TestHowScriptsAreRun(t *testing.T) {
 	t.Run("a busy machine gives it more time", func(t *testing.T) {
 		watched := s.machine
 		defer func() { s.machine = watched }()
-		s.machine = busyMachine(t)
+		s.machine = busyMachine(t, 2)
 		s.timeout = time.Second
 		began := time.Now()
 		got := do(t.Context(), t, "hang.sh")
@@ -265,26 +265,6 @@ func TestHowScriptsAreRun(t *testing.T) {
 		}
 		wantNone(t, home)
 	})
-}
-
-// busyMachine is one on which who wants a processor gets a third of one.
-func busyMachine(t *testing.T) *machine {
-	t.Helper()
-	busy, tick := &machine{}, time.NewTicker(10*time.Millisecond)
-	t.Cleanup(tick.Stop)
-	go func() {
-		for {
-			select {
-			case <-t.Context().Done():
-				return
-			case <-tick.C:
-			}
-			busy.mutex.Lock()
-			busy.given = busy.given.plus(protocol.Usage{}, protocol.Usage{CPU: 1, Waited: 2})
-			busy.mutex.Unlock()
-		}
-	}()
-	return busy
 }
 
 // In a lab whose checks deploy the submission, scripts look at what runs, several at a time.
