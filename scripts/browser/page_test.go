@@ -122,7 +122,11 @@ func newTab(browser context.Context, t *testing.T) (context.Context, *complaints
 		case *runtime.EventConsoleAPICalled:
 			heard.add("console.%s", e.Type)
 		case *runtime.EventExceptionThrown:
-			heard.add("exception: %s at line %d", e.ExceptionDetails.Text, e.ExceptionDetails.LineNumber+1)
+			text := e.ExceptionDetails.Text
+			if thrown := e.ExceptionDetails.Exception; thrown != nil {
+				text, _, _ = strings.Cut(thrown.Description, "\n") // a stack follows
+			}
+			heard.add("exception: %s at line %d", text, e.ExceptionDetails.LineNumber+1)
 		case *cdplog.EventEntryAdded:
 			heard.add("%s: %s", e.Entry.Source, e.Entry.Text)
 		}

@@ -19,7 +19,7 @@ import (
 func TestAPageThatComplainsIsHeard(t *testing.T) {
 	browser := start(t)
 	for name, body := range map[string]string{
-		"console": `<script>console.error("no")</script>`, "exception": `<script>null.x</script>`,
+		"console": `<script>console.error("no")</script>`, "exception: TypeError: ": `<script>null.x</script>`,
 		"Content Security Policy": `<meta http-equiv="Content-Security-Policy" content="script-src 'none'"><script>1</script>`,
 	} {
 		file := filepath.Join(t.TempDir(), "page.html")
