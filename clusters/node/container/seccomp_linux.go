@@ -37,9 +37,8 @@ func RuntimeDefault(capabilities []string) error {
 	return f.load()
 }
 
-// runtimeDefault is the filter for the calls of an architecture. Tests on one architecture also look at the filter of
-// another.
-func runtimeDefault(native *arch.Info, capabilities []string) (*filter, error) {
+// defaultProfile is Docker's default profile for a container with these capabilities.
+func defaultProfile(capabilities []string) (*specs.LinuxSeccomp, error) {
 	bounding := make([]string, len(capabilities))
 	for i, name := range capabilities {
 		bounding[i] = "CAP_" + name
@@ -48,6 +47,16 @@ func runtimeDefault(native *arch.Info, capabilities []string) (*filter, error) {
 	profile, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
 	if err != nil {
 		return nil, fmt.Errorf("reading the default profile of system calls: %w", err)
+	}
+	return profile, nil
+}
+
+// runtimeDefault is the filter for the calls of an architecture. Tests on one architecture also look at the filter of
+// another.
+func runtimeDefault(native *arch.Info, capabilities []string) (*filter, error) {
+	profile, err := defaultProfile(capabilities)
+	if err != nil {
+		return nil, err
 	}
 	f := newFilter(native, unix.SECCOMP_RET_KILL_PROCESS)
 	// The calls of x32 have numbers above all others, too.

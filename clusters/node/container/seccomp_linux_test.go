@@ -195,12 +195,7 @@ func TestTheFilterAnswersAsTheProfileSays(t *testing.T) {
 		values = append(values, family)
 	}
 	for _, capabilities := range [][]string{nil, Unprivileged, {"SYS_ADMIN"}, AllCapabilities()} {
-		bounding := make([]string, len(capabilities))
-		for i, name := range capabilities {
-			bounding[i] = "CAP_" + name
-		}
-		process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: bounding}}
-		profile, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
+		profile, err := defaultProfile(capabilities)
 		if err != nil {
 			t.Fatal(err)
 		}
