@@ -29,24 +29,33 @@ func Pictures(unicode bool) []rune {
 // Spin calls draw with one picture after the other, until end is called, which waits for a draw that is under way. What else is in
 // the line, and who may write meanwhile, is the caller's business. End may be called more than once.
 func Spin(unicode bool, draw func(picture rune)) (end func()) {
+	pictures := Pictures(unicode)
+	frame := 0
+	return every(FrameTime, func() {
+		draw(pictures[frame%len(pictures)])
+		frame++
+	})
+}
+
+// every calls do after each interval, until end is called, as Spin says of it.
+func every(interval time.Duration, do func()) (end func()) {
 	stop := make(chan struct{})
-	var spinning sync.WaitGroup
-	spinning.Go(func() {
-		pictures := Pictures(unicode)
-		ticker := time.NewTicker(FrameTime)
+	var repeating sync.WaitGroup
+	repeating.Go(func() {
+		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
-		for frame := 0; ; frame++ {
+		for {
 			select {
 			case <-stop:
 				return
 			case <-ticker.C:
-				draw(pictures[frame%len(pictures)])
+				do()
 			}
 		}
 	})
 	stopping := sync.OnceFunc(func() { close(stop) })
 	return func() {
 		stopping()
-		spinning.Wait()
+		repeating.Wait()
 	}
 }
