@@ -5,6 +5,7 @@ package process
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,6 +34,8 @@ func init() {
 		})
 	}
 	roles["machine with handles"] = func() error { return beMachine(untilReused) }
+	roles["machine that attends"] = func() error { return beMachine(untilAttendedHasEnded) }
+	roles["attending until asked"] = attendUntilAsked
 	roles["owner of an ended group"] = ownEndedGroup
 	roles["owner of a group"] = func() error {
 		scope, err := NewScope(Options{})
@@ -178,6 +181,41 @@ func untilSupervisorIsAsked() error {
 	return nil
 }
 
+// attendUntilAsked attends a program that has ended and left a process in a session of its own.
+func attendUntilAsked() error {
+	const script = `setsid sh -c 'echo $PPID > left; exec sleep 1000' & until test -s left; do sleep 0.001; done; cat left`
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		waitForLine()
+		cancel()
+	}()
+	_, _, err := Attend(ctx, "/bin/sh", []string{"-c", script}, within)
+	return err
+}
+
+// untilAttendedHasEnded gives the number of an attended program to another process, while what the program left is waited for.
+func untilAttendedHasEnded() error {
+	attending := &actor{Cmd: exec.Command("/proc/self/exe")}
+	attending.Env, attending.Dir = append(os.Environ(), roleVariable+"=attending until asked"), os.TempDir()
+	if err := attending.connect(); err != nil {
+		return err
+	}
+	var program int
+	if _, err := fmt.Fscan(attending.says, &program); err != nil {
+		return err
+	}
+	wait(func() bool { return !exists(fmt.Sprint("/proc/", program)) })
+	innocent, err := startAs(program)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(attending.stdin); err != nil {
+		return err
+	}
+	innocent.report("attending")
+	return nil
+}
+
 // untilReused gives the numbers of processes that were found before to other processes.
 func untilReused() error {
 	found := exec.Command("/bin/sleep", "1000")
@@ -271,6 +309,7 @@ func TestNoSignalReachesAnotherGroupThatHasTheNumber(t *testing.T) {
 	for role, signals := range map[string][]string{
 		"machine": {"a signal", "the guard"}, "machine with a late guard": {"the guard"},
 		"machine with a supervisor": {"the supervisor"}, "machine with an older supervisor": {"the supervisor"},
+		"machine that attends": {"attending"},
 	} {
 		said := machineSays(t, role, len(signals))
 		for i, by := range signals {
