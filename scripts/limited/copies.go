@@ -12,7 +12,7 @@ import (
 
 // Copies copies files, as long as they are not too many and not too large together.
 type Copies struct {
-	// Files is how many there may be, and Bytes how large they may be together.
+	// Files is how many files and folders there may be, and Bytes how large the files may be together.
 	Files int
 	Bytes int64
 
@@ -20,14 +20,29 @@ type Copies struct {
 	size  int64
 }
 
-// TooMuchError says that there are too many files, or too many bytes in them.
+// TooMuchError says that there are too many files and folders, or too many bytes in them.
 type TooMuchError struct {
 	Files int
 	Bytes int64
 }
 
 func (e *TooMuchError) Error() string {
-	return fmt.Sprintf("the submission has more than %d files or %d MB: remove what does not belong to it", e.Files, e.Bytes>>20)
+	return fmt.Sprintf("the submission has more than %d files and folders, or %d MB: remove what does not belong to it", e.Files, e.Bytes>>20)
+}
+
+// Folder makes a folder of the copy, and those above it. The error may be a *TooMuchError.
+func (c *Copies) Folder(to string) error {
+	if err := c.count(); err != nil {
+		return err
+	}
+	return os.MkdirAll(to, 0o700)
+}
+
+func (c *Copies) count() error {
+	if c.files++; c.files > c.Files {
+		return &TooMuchError{c.Files, c.Bytes}
+	}
+	return nil
 }
 
 // Copy copies a file of a folder, of at most so many bytes, to a file that is not there yet. The errors are those of
@@ -38,8 +53,8 @@ func (c *Copies) Copy(dir, name, to string, limit int64) (err error) {
 		return err
 	}
 	defer from.Close()
-	if c.files++; c.files > c.Files {
-		return &TooMuchError{c.Files, c.Bytes}
+	if err := c.count(); err != nil {
+		return err
 	}
 	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -122,6 +122,13 @@ func TestCopiesAreLimitedTogether(t *testing.T) {
 			}
 		}
 	}
+	folders := Copies{Files: 2, Bytes: 100}
+	if err := errors.Join(folders.Folder(filepath.Join(to, "x", "y")), folders.Copy(dir, "a", filepath.Join(to, "x", "y", "a"), 5)); err != nil {
+		t.Error(err)
+	}
+	if err := folders.Folder(filepath.Join(to, "z")); !errors.As(err, new(*TooMuchError)) {
+		t.Errorf("a folder too many is made: %v", err)
+	}
 	copies := Copies{Files: 1, Bytes: 100}
 	if err := copies.Copy(dir, "pipe", filepath.Join(to, "pipe"), 5); !errors.As(err, new(*FileError)) {
 		t.Errorf("a pipe is copied: %v", err)

@@ -22,7 +22,7 @@ const (
 // Copy copies the module to a folder, which is made: the regular files that its packages and tests consist of, and those beside them
 // that tests read, as config/crd. It leaves out what the go command does not look at (names that begin with a dot or an underscore,
 // vendor, modules below this one), links to folders, and files besides sources that are larger than 1 MB or no regular files. A source
-// that is no regular file is a *FileError, and more than 5000 files or 64 MB are an error.
+// that is no regular file is a *FileError, and more than 5000 files and folders, or 64 MB, are an error.
 func (s *Submission) Copy(to string) error {
 	copies := limited.Copies{Files: copyFiles, Bytes: copyBytes}
 	return s.walk(".", func(root *os.Root, name string, entry fs.DirEntry) error {
@@ -30,7 +30,7 @@ func (s *Submission) Copy(to string) error {
 		case entry.IsDir() && name != "." && entry.Name() != "testdata" && (ignored(entry.Name()) || isModule(root, name)):
 			return fs.SkipDir
 		case entry.IsDir():
-			return os.MkdirAll(filepath.Join(to, filepath.FromSlash(name)), 0o700)
+			return copies.Folder(filepath.Join(to, filepath.FromSlash(name)))
 		case strings.HasPrefix(entry.Name(), "."):
 			return nil
 		}

@@ -50,7 +50,7 @@ func (l *layout) copy(folder string) error {
 	return l.walk(folder, func(_ *os.Root, name string, entry fs.DirEntry) error {
 		target := filepath.Join(l.to, filepath.FromSlash(name))
 		if entry.IsDir() {
-			return os.MkdirAll(target, 0o700)
+			return l.copies.Folder(target)
 		}
 		return l.copies.Copy(l.Dir, name, target, fileLimit)
 	})

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -134,6 +135,19 @@ func TestLayOutLimits(t *testing.T) {
 			}
 		})
 	}
+	t.Run("many folders", func(t *testing.T) {
+		t.Parallel()
+		dir := samples.Lay(t, program+defaults+"resources: []\n")
+		for i := range copyFiles {
+			if err := os.Mkdir(filepath.Join(dir, "config", strconv.Itoa(i)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := problemOf(t, workshop(t, dir).layOut(filepath.Join(t.TempDir(), "deploy")))
+		if want := "it can't be deployed: " + (&limited.TooMuchError{Files: copyFiles, Bytes: copyBytes}).Error(); p.Reason != want {
+			t.Errorf("it must say %q and says %q", want, p.Reason)
+		}
+	})
 	t.Run("many files", func(t *testing.T) {
 		t.Parallel()
 		dir := samples.Lay(t, program+defaults+"resources: []\n")
