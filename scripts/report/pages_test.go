@@ -254,7 +254,7 @@ func TestTheSummarySaysWhatMatters(t *testing.T) {
 		"graded-forbidden": {"resources=icecreams/status,verbs=get;update;patch"},
 		"not-built":        {"It does not build.", "it does not compile: 7 errors", "icecream_controller.go:61:12: undefined: toppings"},
 		"crashed":          {"The operator crashed.", "panic: runtime error"},
-		"error":            {"It could not be graded.", "says nothing of the submission"},
+		"error":            {"Lab 2, The reconciler: no grade", "It could not be graded.", "says nothing of the submission"},
 	} {
 		_, page := rendered(t, all[name])
 		root, err := html.Parse(bytes.NewReader(page))

@@ -353,8 +353,12 @@ func (r *Report) FullMarks() bool {
 // Complete is true of full marks with all of the extension, if there is one.
 func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == len(r.Checks) }
 
-// Points are those of the run for people: "92 of 100 points", and, if it has begun the lab's extension, "and 4 of 10 of the extension".
+// Points are those of the run for people: "92 of 100 points", and, if it has begun the lab's extension, "and 4 of 10 of the extension". A run that
+// says nothing of the submission has "no grade".
 func (r *Report) Points() string {
+	if r.SaysNothing() {
+		return "no grade"
+	}
 	text := fmt.Sprintf("%d of %d points", r.Score, r.MaxScore)
 	if r.Undecided > 0 {
 		text = fmt.Sprintf("%d of the %d points that this machine can decide", r.Score, r.MaxScore)

@@ -591,6 +591,7 @@ func TestSummary(t *testing.T) {
 		"graded-full":   "02-reconciler: 100 of 100 points, all 13 checks passed",
 		"graded-failed": "02-reconciler: 35 of 100 points, 5 of 13 checks passed, fix first: newest-goes",
 		"not-built":     "02-reconciler: 0 of 100 points, not-built: it does not compile: 7 errors",
+		"interrupted":   "02-reconciler: no grade, interrupted: Ctrl-C ended the run",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

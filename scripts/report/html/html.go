@@ -48,10 +48,10 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 // page is what the template shows.
 type page struct {
 	*report.Report
-	// Of is what follows the score: "of 100 points".
-	Of     string
-	Style  template.CSS
-	Script template.JS
+	// Reached are the points, and Of is what follows them: "of 100 points". Of a run without a grade they say that.
+	Reached, Of string
+	Style       template.CSS
+	Script      template.JS
 	// Policy forbids the browser everything but this page's own style and script: whatever of a submission were ever taken for
 	// HTML, it could neither run nor load anything.
 	Policy string
@@ -114,7 +114,7 @@ func Write(w io.Writer, r *report.Report, dir string) error {
 			p.Markers = append(p.Markers, f.Marker)
 		}
 	}
-	_, p.Of, _ = strings.Cut(r.Points(), " ")
+	p.Reached, p.Of, _ = strings.Cut(r.Points(), " ")
 	p.Strip = strip(r)
 	p.Data = data(r)
 	p.lectures = lectureLinks(r, dir)

@@ -371,7 +371,10 @@ func (p *page) score(r *report.Report, o Options) string {
 		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
 	}
 	const columns = 20
-	line := p.strong.Render(points) + "  " + p.bar(r.Score, r.MaxScore, columns)
+	line := p.strong.Render(points)
+	if !r.SaysNothing() {
+		line += "  " + p.bar(r.Score, r.MaxScore, columns)
+	}
 	out := "\n" + p.files(r, o) + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n"
 	switch {
 	case next == "":

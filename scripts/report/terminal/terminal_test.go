@@ -135,7 +135,11 @@ func TestPlainLinesBeginWithTheirWord(t *testing.T) {
 			t.Errorf("%s: the text is not plain", name)
 		}
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		if want := fmt.Sprintf("%d of %d points; ", r.Score, r.MaxScore); !strings.HasPrefix(lines[len(lines)-1], want) {
+		want := fmt.Sprintf("%d of %d points; ", r.Score, r.MaxScore)
+		if r.SaysNothing() {
+			want = "no grade; "
+		}
+		if !strings.HasPrefix(lines[len(lines)-1], want) {
 			t.Errorf("%s: the last line is %q, want it to begin with %q", name, lines[len(lines)-1], want)
 		}
 		for _, line := range lines[:len(lines)-2] {
