@@ -146,7 +146,8 @@ func (c *confinement) object(object *unstructured.Unstructured) error {
 	case group == rbacv1.GroupName && strings.HasSuffix(kind, "Binding"):
 		return c.binding(object)
 	case group == rbacv1.GroupName:
-		if name := object.GetName(); strings.HasPrefix(name, "system:") || slices.Contains([]string{"admin", "cluster-admin", "edit", "view"}, name) {
+		if name := object.GetName(); strings.HasPrefix(name, "system:") || name == frontProxyReader && object.GetNamespace() == metav1.NamespaceSystem ||
+			slices.Contains([]string{"admin", "cluster-admin", "edit", "view"}, name) {
 			return exceeds(object, "which is one of Kubernetes' own: give your role a name of its own, as kustomize's "+
 				"namePrefix does")
 		}
@@ -193,8 +194,14 @@ func (c *confinement) secret(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// mutating finds what would be asked about roles and bindings before they are stored: it could write its own rights
-// into those of others.
+// powerful are the resources whose objects give access, by group; nil: all of the group's. A changed role or binding gives
+// rights, a changed Pod a volume with a token of its own, and a changed Secret is a token.
+var powerful = map[string][]string{
+	rbacv1.GroupName: nil, "apps": nil, "batch": nil, "": {"pods", "replicationcontrollers", "podtemplates", "secrets", "serviceaccounts"},
+}
+
+// mutating finds what would change objects before they are stored that give access: it could write its own rights into
+// those of others, and into the operator's Pods what confine would refuse there.
 func (c *confinement) mutating(object *unstructured.Unstructured) error {
 	rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules")
 	for _, webhook := range submission.WebhooksOf(object) {
@@ -203,16 +210,32 @@ func (c *confinement) mutating(object *unstructured.Unstructured) error {
 	}
 	for _, rule := range rules {
 		rule, _ := rule.(map[string]any)
-		groups, _ := rule["apiGroups"].([]any)
+		groups, _, _ := unstructured.NestedStringSlice(rule, "apiGroups")
+		resources, _, _ := unstructured.NestedStringSlice(rule, "resources")
+		if len(resources) == 0 {
+			resources = []string{"*"} // the API server refuses it
+		}
 		for _, group := range groups {
-			if group == "*" || group == rbacv1.GroupName {
-				return exceeds(object, "which changes objects of the API group %q, and so may change who has which rights: name "+
-					"the groups of your own kinds in its rules", group)
+			for _, resource := range resources {
+				if givesAccess(group, resource) {
+					return exceeds(object, "which changes objects of the API group %q (%s), and so may change who has which "+
+						"rights: name the groups and resources of your own kinds in its rules", group, resource)
+				}
 			}
 		}
 	}
 	return nil
 }
+
+// givesAccess reports whether a rule about a resource of a group, or about all, is about one that is powerful.
+func givesAccess(group, resource string) bool {
+	resources, found := powerful[group]
+	name, _, _ := strings.Cut(resource, "/")
+	return group == "*" || found && (resources == nil || name == "*" || slices.Contains(resources, name))
+}
+
+// frontProxyReader is the Role in kube-system by which an aggregated API server reads who the front proxy is.
+const frontProxyReader = "extension-apiserver-authentication-reader"
 
 // delegates reports whether an object binds a role of Kubernetes by which an aggregated API server, or one that
 // protects its metrics, authenticates its clients.
@@ -221,7 +244,7 @@ func delegates(object *unstructured.Unstructured) bool {
 	name, _, _ := unstructured.NestedString(object.Object, "roleRef", "name")
 	switch {
 	case object.GetKind() == "RoleBinding" && kind == "Role":
-		return object.GetNamespace() == metav1.NamespaceSystem && name == "extension-apiserver-authentication-reader"
+		return object.GetNamespace() == metav1.NamespaceSystem && name == frontProxyReader
 	case object.GetKind() == "ClusterRoleBinding":
 		return name == "system:auth-delegator"
 	}
@@ -260,15 +283,17 @@ func (c *confinement) binding(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// role is the role that is bound.
+// role is the role that is bound. Patches may make several of one name, of which the last one stays: it has the rules of
+// all.
 func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.RoleBinding) (*rbacv1.ClusterRole, error) {
 	of := binding.RoleRef
+	var found *rbacv1.ClusterRole // a Role has a part of its fields
 	for _, other := range c.objects {
 		if other.GroupVersionKind().Group != rbacv1.GroupName || other.GetKind() != of.Kind || other.GetName() != of.Name ||
-			of.Kind == "Role" && other.GetNamespace() != binding.Namespace {
+			of.Kind == "Role" && cmp.Or(other.GetNamespace(), metav1.NamespaceDefault) != cmp.Or(binding.Namespace, metav1.NamespaceDefault) {
 			continue
 		}
-		var role rbacv1.ClusterRole // a Role has a part of its fields
+		var role rbacv1.ClusterRole
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(other.Object, &role); err != nil {
 			return nil, exceeds(other, "which can't be read: %v", err)
 		}
@@ -276,11 +301,17 @@ func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.Ro
 			return nil, exceeds(object, "whose ClusterRole %s gathers the rules of others by its aggregationRule: write the "+
 				"rights as markers instead", of.Name)
 		}
-		return &role, nil
+		if found != nil {
+			role.Rules = slices.Concat(found.Rules, role.Rules)
+		}
+		found = &role
 	}
-	return nil, exceeds(object, "which gives the operator the %s %s, whatever its markers say: bind only roles that "+
-		"config/default brings, and write the rights as markers",
-		of.Kind, of.Name)
+	if found == nil {
+		return nil, exceeds(object, "which gives the operator the %s %s, whatever its markers say: bind only roles that "+
+			"config/default brings, and write the rights as markers",
+			of.Kind, of.Name)
+	}
+	return found, nil
 }
 
 // granted is what the operator may be allowed to do in a namespace; empty: in the whole cluster.

@@ -166,6 +166,23 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 			"webhooks: [{name: a, rules: [{apiGroups: ['*']}]}]}"), `MutatingWebhookConfiguration mallory, which changes objects of the API group "*"`, ""},
 		{"a policy about roles", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 			"spec: {matchConstraints: {resourceRules: [{apiGroups: [rbac.authorization.k8s.io]}]}}}"), "MutatingAdmissionPolicy mallory, which changes objects", ""},
+		{
+			"a policy about Pods", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [pods]}]}}}"),
+			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (pods)`, "",
+		},
+		{"a policy about all that is the core's", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: ['*/*']}]}}}"), `of the API group "" (*/*)`, ""},
+		{"a policy about Deployments", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [my.domain, apps], resources: [deployments]}]}}}"), `of the API group "apps" (deployments)`, ""},
+		{"a policy about ConfigMaps", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [configmaps]}]}}}"), "", ""},
+		{"a webhook about its own kind", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+			"webhooks: [{name: a, rules: [{apiGroups: [my.domain], resources: [lolcows]}]}]}"), "", ""},
+		{
+			"a second role of the manager's name", besides(strings.Replace(role, "mallory", "lolcow-manager-role", 1) + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"),
+			"ClusterRoleBinding lolcow-manager-rolebinding, whose ClusterRole lolcow-manager-role lets the operator * * of *", "",
+		},
 		{"the host's files", inPod(t, "volumes: [{name: a, hostPath: {path: /}}]"), "Deployment lolcow-controller-manager, whose Pods would get past their containers", ""},
 		{"the host's network", inPod(t, "hostNetwork: true"), "hostNetwork=true", ""},
 		{"the host's processes", inPod(t, "hostPID: true"), "hostPID=true", ""},
@@ -236,6 +253,60 @@ subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
 		err := confine(stagetest.Objects(t, manager+strings.ReplaceAll(in, "NAMESPACE", namespace)), manifests, true)
 		if (err == nil) != allowed {
 			t.Errorf("in %s, allowed: %t, and it says %v", namespace, allowed, err)
+		}
+	}
+}
+
+// A binding of the Role by which the front proxy is known needs no marker, and so config/default must not bring that Role.
+func TestTheRoleForTheFrontProxyIsKubernetesOwn(t *testing.T) {
+	t.Parallel()
+	manifests := &submission.Manifests{Roles: []rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: metav1.NamespaceSystem}}}}
+	const in = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: extension-apiserver-authentication-reader, namespace: kube-system}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
+subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
+`
+	err := confine(stagetest.Objects(t, manager+in), manifests, true)
+	if err == nil || !strings.Contains(err.Error(), "Role extension-apiserver-authentication-reader, which is one of Kubernetes' own") {
+		t.Errorf("it is refused for another reason, or not: %v", err)
+	}
+}
+
+// An object without a namespace is installed where kubectl would put it: in the operator's own namespace, it would replace another one of its
+// name that confine has judged.
+func TestWhatNamesNoNamespaceIsInstalledIntoDefault(t *testing.T) {
+	own := stagetest.Cluster(t)
+	admin := kubernetes.NewForConfigOrDie(own.Config())
+	all, err := existing.Open(t.Context(), own.Kubeconfig, embedded.Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := all.Clean(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	const roles = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader, namespace: reach-system}\n" +
+		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader}\nrules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
+	d, err := newDeployment(stagetest.Objects(t, manager+roles), &submission.Manifests{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	how := image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
+	if _, _, err := d.install(t.Context(), install.Into{Config: own.Config()}, how); err != nil {
+		t.Fatal(err)
+	}
+	for namespace, rules := range map[string]int{"reach-system": 0, metav1.NamespaceDefault: 1} {
+		role, err := admin.RbacV1().Roles(namespace).Get(t.Context(), "reader", metav1.GetOptions{})
+		if err != nil || len(role.Rules) != rules {
+			t.Errorf("the Role in %s has %d rules, want %d: %v", namespace, len(role.Rules), rules, err)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func setImage(objects []*unstructured.Unstructured, image string) (user string, 
 				return "", err
 			}
 			container.Image = image
-			user = "system:serviceaccount:" + cmp.Or(object.GetNamespace(), metav1.NamespaceDefault) + ":" + cmp.Or(pod.ServiceAccountName, "default")
+			user = "system:serviceaccount:" + cmp.Or(object.GetNamespace(), metav1.NamespaceDefault) + ":" + accountOf(pod)
 		}
 		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&template); err != nil {
 			return "", err

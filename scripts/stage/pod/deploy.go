@@ -130,7 +130,7 @@ func newDeployment(objects []*unstructured.Unstructured, manifests *submission.M
 		d.Selector = d.manager.Spec.Selector.MatchLabels
 	}
 	pod := &d.manager.Spec.Template.Spec
-	d.User = "system:serviceaccount:" + d.Namespace + ":" + cmp.Or(pod.ServiceAccountName, "default")
+	d.User = "system:serviceaccount:" + d.Namespace + ":" + accountOf(pod)
 	container, err := submission.OperatorOf(pod)
 	if err != nil {
 		return nil, err
@@ -324,7 +324,8 @@ func (in *installation) make(ctx context.Context, object *unstructured.Unstructu
 	}
 	resource := dynamic.ResourceInterface(in.client.Resource(mapping.Resource))
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), in.deployment.Namespace))
+		// As kubectl does, and as confine has judged it.
+		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot && !in.into.Shared {
 		if err := in.notTheClusters(ctx, resource, object); err != nil {

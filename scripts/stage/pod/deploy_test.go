@@ -72,6 +72,24 @@ func TestWhatIsDeployed(t *testing.T) {
 	wantAdapted(t, manager)
 }
 
+// A Deployment may name its account by the older field, which the API server takes for the same.
+func TestTheAccountMayBeNamedByTheOlderField(t *testing.T) {
+	t.Parallel()
+	objects := stagetest.Objects(t, strings.Replace(manager, "serviceAccountName:", "serviceAccount:", 1))
+	d, err := newDeployment(objects, &submission.Manifests{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivered, err := setImage(objects, "cone:v7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "system:serviceaccount:reach-system:manager"
+	if d.User != want || delivered != want {
+		t.Errorf("its user is %s, and %s where the checks deploy it", d.User, delivered)
+	}
+}
+
 func wantAdapted(t *testing.T, manager *appsv1.Deployment) {
 	t.Helper()
 	pod := manager.Spec.Template.Spec
