@@ -9,8 +9,10 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
@@ -401,6 +403,23 @@ func imported() e2etypes.Feature {
 		const unharmed = "an instance that belongs to another is not ended"
 		if len(v.running(foreign)) != 1 || len(v.running(theirs)) != 1 {
 			v.fail(unharmed, "it was ended when an object was deleted that could not import it")
+		}
+
+		turned := v.create("sassafras", map[string]any{"instanceID": v.instances(foreign)[0].ID})
+		v.ready("sassafras can't import an instance that belongs to another", longPatience, turned, metav1.ConditionFalse)
+		// The types of the lab do not allow this. An operator whose types do must not take what it could not import for its own.
+		const asLaunch = `{"spec":{"instanceID":null,"type":"small","image":"sassafras"}}`
+		_, err = v.objects.Patch(v.ctx, turned.name, types.MergePatchType, []byte(asLaunch), metav1.PatchOptions{})
+		if !apierrors.IsInvalid(err) {
+			v.OK(v.t, "changing sassafras from an import to a launch", err)
+		}
+		v.delete(turned)
+		v.until("sassafras disappears after it is deleted", longPatience, func() (string, bool) {
+			_, there := v.find(turned)
+			return "it is still there", !there
+		})
+		if len(v.running(foreign)) != 1 {
+			v.fail(unharmed, "it was ended when sassafras was deleted, which could not import it, and whose spec then had a type and an image instead of its ID")
 		}
 		v.delete(o)
 		v.until("when spruce is deleted, the instance that it imported ends, and spruce goes", longPatience, func() (string, bool) {
