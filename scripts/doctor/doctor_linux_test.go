@@ -109,6 +109,32 @@ func TestMachines(t *testing.T) {
 	}
 }
 
+func TestHugePages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, test := range []struct {
+		setting, processors string
+		state               State
+		found               string
+	}{
+		{"[always] madvise never\n", "flags\t\t: fpu hypervisor lm\n", Good, "always"},
+		{"always [madvise] never\n", "flags\t\t: fpu hypervisor lm\n", Note, "madvise"},
+		{"always madvise [never]\n", "flags\t\t: fpu hypervisor lm\n", Note, "never"},
+		{"always [madvise] never\n", "flags\t\t: fpu lm\n", Good, "madvise"},
+	} {
+		setting, processors := filepath.Join(dir, "setting"), filepath.Join(dir, "processors")
+		if err := errors.Join(os.WriteFile(setting, []byte(test.setting), 0o600), os.WriteFile(processors, []byte(test.processors), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if got := hugePages(setting, processors); got.State != test.state || got.Found != test.found {
+			t.Errorf("of %q and %q it says %+v", test.setting, test.processors, got)
+		}
+	}
+	if got := hugePages(filepath.Join(dir, "missing"), "/proc/cpuinfo"); got.State != Good {
+		t.Errorf("without a setting it says %+v", got)
+	}
+}
+
 func TestProgramsReadTheFindings(t *testing.T) {
 	t.Parallel()
 	printed, _ := examined(t, `exec "$0" -format json`)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ func ofSystem() []Finding {
 	}
 	return []Finding{
 		named("memory", memory()), named("user namespaces", namespaces()), named("control groups", controlGroups()), named("Landlock", landlock()),
-		named("inotify", inotify()), named("open files", openFiles()),
+		named("inotify", inotify()), named("open files", openFiles()), named("huge pages", hugePages(hugePagesFile, "/proc/cpuinfo")),
 	}
 }
 
@@ -154,4 +155,23 @@ func openFiles() Finding {
 		return bad(allLabs, found, "Raise the limit: ulimit -Hn 4096")
 	}
 	return good(found)
+}
+
+const hugePagesFile = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+// hugePages looks whether programs get pages of 2 MB without asking, as programs of Go want them. On a virtual machine, the first access to a page and
+// each lookup of its address take longer, so that is where it counts: docs/reference/machines.md.
+func hugePages(setting, processors string) Finding {
+	content, err := os.ReadFile(setting)
+	if err != nil {
+		return good("this kernel has none")
+	}
+	_, chosen, _ := strings.Cut(string(content), "[")
+	chosen, _, _ = strings.Cut(chosen, "]")
+	flags, err := os.ReadFile(processors)
+	virtual := err == nil && slices.Contains(strings.Fields(string(flags)), "hypervisor")
+	if chosen == "always" || !virtual {
+		return good(chosen)
+	}
+	return note("fast builds", chosen, "On a virtual machine, compiling may take twice as long. Let root run: echo always >"+setting)
 }
