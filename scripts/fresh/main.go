@@ -23,8 +23,9 @@ func main() {
 	defer stop()
 	warm := flag.Bool("warm", false, "use this machine's module cache and build cache, and try only the first command (default: both are empty)")
 	airGap := flag.Bool("air-gap", false, "as --warm, where nothing can be downloaded and, in a Debian root, no network is reached")
+	programs := flag.String("programs", "", "an archive of `lab programs save`: try with empty caches what arrives from it by HTTP")
 	flag.Parse()
-	if err := run(ctx, *warm, *airGap); err != nil {
+	if err := run(ctx, proof.Options{Warm: *warm, AirGap: *airGap, Programs: *programs}); err != nil {
 		fmt.Fprintf(os.Stderr, "fresh: %v\n", err)
 		stop()
 		os.Exit(1)
@@ -32,10 +33,10 @@ func main() {
 }
 
 // run proves it of the checkout in whose root we are.
-func run(ctx context.Context, warm, airGap bool) error {
+func run(ctx context.Context, options proof.Options) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	return proof.Run(ctx, root, warm, airGap, os.Stdout)
+	return proof.Run(ctx, root, options, os.Stdout)
 }

@@ -383,6 +383,15 @@ func others() []Part {
 			Commands: []Command{{Args: []string{"make", "fresh"}}},
 		},
 		{
+			Name: "programs", Inputs: everything, Usual: 15 * time.Minute, Counts: steps, Committed: true,
+			Proves: "with empty caches the first verdicts come from programs that arrive in an archive, and a sample of them is compiled to the same bytes",
+			Commands: []Command{
+				lab("programs", "save", ".cache/programs.tar"),
+				{Args: []string{"make", "fresh", "PROGRAMS=.cache/programs.tar"}},
+				lab("programs", "verify", ".cache/programs.tar", "--sample", "3"),
+			},
+		},
+		{
 			Name: "arm64", Usual: 28 * time.Minute, Counts: passedTests,
 			Inputs: Inputs{
 				Packages: []string{"scripts/grade", "scripts/programs", "scripts/checks/01-icecream", "clusters/controlplane"},

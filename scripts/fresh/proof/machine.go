@@ -86,17 +86,12 @@ func (h host) more() []string {
 }
 
 func lookAround(ctx context.Context) (host, error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return host{}, gobuild.ErrNoGo
+	installed, err := gobuild.Installed(ctx)
+	if err != nil {
+		return host{}, err
 	}
-	command := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOCACHE", "GOMODCACHE")
-	command.Env = gobuild.Environment()
-	out, err := command.Output()
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if err != nil || len(lines) != 3 {
-		return host{}, fmt.Errorf("asking Go where its caches are: %w: %q", err, out)
-	}
-	return host{goroot: lines[0], gocache: lines[1], gomodcache: lines[2]}, errors.Join(os.MkdirAll(lines[1], 0o755), os.MkdirAll(lines[2], 0o755))
+	h := host{goroot: installed.Root, gocache: installed.BuildCache, gomodcache: installed.ModuleCache}
+	return h, errors.Join(os.MkdirAll(h.gocache, 0o755), os.MkdirAll(h.gomodcache, 0o755))
 }
 
 // newMachine makes a Debian root where that is possible, and otherwise what comes nearest to it. modules is its module cache.

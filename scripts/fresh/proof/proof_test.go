@@ -180,3 +180,20 @@ func TestASandboxHasNothingOfThisMachineButGo(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatArrivesIsNotCompiled(t *testing.T) {
+	t.Parallel()
+	const installed = "install programs that are ready (first): done in 17s\n"
+	for said, fails := range map[string]bool{
+		installed: false,
+		"build what installs programs that are ready: done in 5.8s\n" + installed + "step build                  37.3 s\n": false,
+		"install programs that are ready (first): failed in 2s\n":                                                          true,
+		installed + "build the lab command: done in 2m\n":                                                                  true,
+		installed + "2 of 4: build Kubernetes 1.36.3: done in 2m\n":                                                        true,
+		installed + "download the modules of lab 01-icecream: 3 of 9 modules (2s)\n":                                       true,
+	} {
+		if err := (result{output: said}).arrives("first"); (err != nil) != fails {
+			t.Errorf("of %q it says %v", said, err)
+		}
+	}
+}
