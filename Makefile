@@ -8,6 +8,10 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 .SUFFIXES:
 # More flags for the command behind a target. A variable of this name in the environment is for compilers.
 FLAGS =
+# Where programs that are ready come from, instead of programs.lock: a file, or a URL. PROGRAMS=none compiles everything.
+ifdef PROGRAMS
+export OPERATOR_LABS_PROGRAMS := $(PROGRAMS)
+endif
 
 .PHONY: doctor labs grade up status zombie experiment-state down fresh test prove unit certify mutate soak conformance verify fix bench clean
 .PHONY: docs docs-serve cluster cluster-status cluster-down invite revoke e2e-kind
@@ -41,7 +45,7 @@ SOURCES := $(shell find clusters scripts -name '*.go' -o -name 'go.*' -o -name '
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9%-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile | sed 's/%/N/'
 
-##@ Labs (N is a lab's number, as in make lab-2; FLAGS= for more flags, as in make lab-2 FLAGS=--help)
+##@ Labs (N is a lab's number, as in make lab-2; FLAGS=--help: more flags; PROGRAMS=FILE or URL: install programs that are ready)
 
 doctor: ## Look whether this machine can grade all labs, and what helps if not: run it first, and paste it into a question (FORMAT=json)
 	@$(GO_IS_HERE)
@@ -142,10 +146,10 @@ $(SITE_MODULES): $(SITE)/package-lock.json
 test: $(LAB) ## The gate: is a change sound? Generated files, unit tests, each solution and skeleton, some mutants (10 min)
 	@$(LAB) test $(if $(SINCE),--since $(SINCE)) $(if $(BEGAN),--began $(BEGAN)) $(FLAGS)
 
-fresh: ## Try README's first commands with empty caches and nothing but Go, make and git (WARM=1: the first, with your caches)
+fresh: ## Try README's first commands with empty caches and nothing but Go, make and git (WARM=1: the first, with your caches; PROGRAMS=FILE: with an archive)
 	@$(GO_IS_HERE)
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/fresh ./fresh
-	@.cache/bin/fresh $(if $(WARM),--warm) $(if $(AIR_GAP),--air-gap) $(FLAGS)
+	@.cache/bin/fresh $(if $(WARM),--warm) $(if $(AIR_GAP),--air-gap) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(FLAGS)
 
 prove: $(LAB) ## The proof: every part whose inputs have changed since it was proven here (PART=kind,certify-02; WITHIN=60m); hours the first time
 	@$(LAB) prove $(PART) $(if $(WITHIN),--within $(WITHIN)) $(FLAGS)
@@ -182,21 +186,15 @@ bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
 	@$(LAB) bench $(FLAGS)
 
 clean: ## Remove what was built, except images, which take long to build; your work is kept
-	@rm -rf .cache/bin .cache/arm64 .cache/checks .cache/controlplane .cache/submissions .cache/site $(SITE)/node_modules docs/slides/node_modules
+	@rm -rf .cache/bin .cache/arm64 .cache/checks .cache/controlplane .cache/submissions .cache/arriving .cache/site $(SITE)/node_modules docs/slides/node_modules
 	@! command -v go >/dev/null || GOMODCACHE="$(CURDIR)/.cache/fresh/modules" $(GO) clean -modcache
 
 # The bootstrap builds the commands, and what the goals need besides. It imports little, so it is ready within seconds. Without make,
 # a command builds what it needs by itself. A program of ours is there as a whole or not at all: after Ctrl-C in a later build, make
 # need not delete it.
 .PRECIOUS: $(LAB) $(INSTRUCTOR)
-$(LAB): $(SOURCES)
+$(LAB) $(INSTRUCTOR): $(SOURCES)
 	@$(GO_IS_HERE)
-	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
+	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes 10 s to a minute if Go has compiled nothing here." >&2
 	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
-	@.cache/bin/bootstrap lab $(MAKECMDGOALS) $(foreach name,ADDONS NODE CLUSTER,$(if $($(name)),'$(name)=$($(name))')) || $(RUNS_HERE)
-
-$(INSTRUCTOR): $(SOURCES)
-	@$(GO_IS_HERE)
-	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes about 10 s if Go has compiled nothing here." >&2
-	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
-	@.cache/bin/bootstrap cluster $(MAKECMDGOALS) || $(RUNS_HERE)
+	@.cache/bin/bootstrap $(@F) $(MAKECMDGOALS) $(foreach name,ADDONS NODE CLUSTER,$(if $($(name)),'$(name)=$($(name))')) || $(RUNS_HERE)

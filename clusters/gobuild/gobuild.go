@@ -313,8 +313,18 @@ func (f *follow) read(messages io.Reader) (problems []string) {
 	return problems
 }
 
-// Install puts a built file in its place at once, though the place may be on another disk or in use.
-func Install(from, to string) error {
+// Install puts a copy of a built file in its place at once, though the place may be on another disk or in use.
+func Install(from, to string) error { return install(from, to, 0o755) }
+
+// Move moves a file to its place at once, which may be on another disk.
+func Move(from, to string) error {
+	if os.Rename(from, to) == nil {
+		return nil
+	}
+	return errors.Join(install(from, to, 0o644), os.Remove(from))
+}
+
+func install(from, to string, mode os.FileMode) error {
 	beside := fmt.Sprintf("%s.%d", to, os.Getpid())
 	defer os.Remove(beside)
 	source, err := os.Open(from)
@@ -322,7 +332,7 @@ func Install(from, to string) error {
 		return err
 	}
 	defer source.Close()
-	target, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	target, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}

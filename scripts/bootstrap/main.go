@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		all = append(all, needed...)
 	}
-	return programs.Ensure(ctx, os.Stderr, all...)
+	return programs.Ensure(ctx, root, os.Stderr, all...)
 }
 
 func touch(file string) error {

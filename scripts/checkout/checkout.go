@@ -154,7 +154,7 @@ func (c *Checkout) Prepare(ctx context.Context, withNode bool, labs ...*manifest
 	for _, lab := range labs {
 		all = append(all, programs.Checks(c.Root, lab.Name))
 	}
-	if err := programs.Ensure(ctx, os.Stderr, all...); err != nil || !withNode {
+	if err := programs.Ensure(ctx, c.Root, os.Stderr, all...); err != nil || !withNode {
 		return err
 	}
 	if parts, err := c.EnsureNode(ctx); err != nil || parts.Unavailable != nil {
@@ -177,7 +177,7 @@ func (c *Checkout) EnsureAddons(ctx context.Context, names []string) error {
 
 // EnsureInstaller builds the program that installs add-ons, unless it is there.
 func (c *Checkout) EnsureInstaller(ctx context.Context) error {
-	_, err := ensure(ctx, programs.Addons(c.Root))
+	_, err := c.ensure(ctx, programs.Addons(c.Root))
 	return err
 }
 
@@ -204,7 +204,7 @@ func (c *Checkout) Installer() addons.Installer {
 
 // EnsureControlPlane builds the control plane unless it is there.
 func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
-	_, err := ensure(ctx, programs.ControlPlane(c.ControlPlane))
+	_, err := c.ensure(ctx, programs.ControlPlane(c.ControlPlane))
 	return err
 }
 
@@ -214,7 +214,7 @@ func (c *Checkout) EnsureControlPlane(ctx context.Context) error {
 func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedded.NodeParts, error) {
 	parts := embedded.NodeParts{Programs: node.ProgramsOf(c.Root), Images: images.StoreOf(c.Root).Dir}
 	first := append([]programs.Program{programs.ControlPlane(c.ControlPlane)}, programs.NodeInit(c.Root)...)
-	if err := programs.Ensure(ctx, os.Stderr, first...); err != nil {
+	if err := programs.Ensure(ctx, c.Root, os.Stderr, first...); err != nil {
 		return parts, err
 	}
 	err := node.Probe(ctx, parts.Programs)
@@ -229,7 +229,7 @@ func (c *Checkout) EnsureNode(ctx context.Context, more ...images.Image) (embedd
 	if err != nil {
 		return parts, err
 	}
-	if err := programs.Ensure(ctx, os.Stderr, rest...); err != nil {
+	if err := programs.Ensure(ctx, c.Root, os.Stderr, rest...); err != nil {
 		return parts, err
 	}
 	wanted, err := nodeImages()
@@ -306,14 +306,14 @@ func (c *Checkout) Assets(ctx context.Context) (string, error) {
 
 // ControllerGen is the program that makes manifests from markers; it is built unless it is there.
 func (c *Checkout) ControllerGen(ctx context.Context) (string, error) {
-	return ensure(ctx, programs.ControllerGen(c.Root))
+	return c.ensure(ctx, programs.ControllerGen(c.Root))
 }
 
 // Clients are the programs that make clients, listers and informers; they are built unless they are there.
 func (c *Checkout) Clients(ctx context.Context) (clientgen.Generator, error) {
 	var paths []string
 	for _, program := range programs.ClientGenerators(c.Root) {
-		path, err := ensure(ctx, program)
+		path, err := c.ensure(ctx, program)
 		if err != nil {
 			return clientgen.Generator{}, err
 		}
@@ -324,29 +324,29 @@ func (c *Checkout) Clients(ctx context.Context) (clientgen.Generator, error) {
 
 // GolangCILint is the linter; it is built unless it is there.
 func (c *Checkout) GolangCILint(ctx context.Context) (string, error) {
-	return ensure(ctx, programs.GolangCILint(c.Root))
+	return c.ensure(ctx, programs.GolangCILint(c.Root))
 }
 
 // Helm is Helm's own command; it is built unless it is there.
 func (c *Checkout) Helm(ctx context.Context) (string, error) {
-	return ensure(ctx, programs.Helm(c.Root))
+	return c.ensure(ctx, programs.Helm(c.Root))
 }
 
 // Gotestsum runs the unit tests; it is built unless it is there.
 func (c *Checkout) Gotestsum(ctx context.Context) (string, error) {
-	return ensure(ctx, programs.Gotestsum(c.Root))
+	return c.ensure(ctx, programs.Gotestsum(c.Root))
 }
 
 // Checks is the test binary of a lab's checks; it is built unless it is there and fits its sources.
 func (c *Checkout) Checks(ctx context.Context, lab *manifest.Lab) (string, error) {
-	return ensure(ctx, programs.Checks(c.Root, lab.Name))
+	return c.ensure(ctx, programs.Checks(c.Root, lab.Name))
 }
 
 // Conformance is the program of Kubernetes' own conformance suite; it is built unless it is there.
 func (c *Checkout) Conformance(ctx context.Context) (string, error) {
-	return ensure(ctx, programs.Conformance(c.Root))
+	return c.ensure(ctx, programs.Conformance(c.Root))
 }
 
-func ensure(ctx context.Context, program programs.Program) (string, error) {
-	return program.Output, programs.Ensure(ctx, os.Stderr, program)
+func (c *Checkout) ensure(ctx context.Context, program programs.Program) (string, error) {
+	return program.Output, programs.Ensure(ctx, c.Root, os.Stderr, program)
 }

@@ -113,7 +113,7 @@ func (c *conforming) run(ctx context.Context) error {
 		return err
 	}
 	failed, err := c.judge(ctx, conformance.Run{
-		Suite: suite, Kubeconfig: kubeconfig, Kubectl: filepath.Join(programs(c.Checkout), "kubectl"), Tests: chosen, Parallel: c.parallel,
+		Suite: suite, Kubeconfig: kubeconfig, Kubectl: filepath.Join(binDir(c.Checkout), "kubectl"), Tests: chosen, Parallel: c.parallel,
 	}, known, ledger)
 	if err := errors.Join(err, end()); err != nil {
 		if ctx.Err() != nil {

@@ -38,7 +38,7 @@ func root() *cobra.Command {
 		labsCommand(), newCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(), testsCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(), chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
-		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
+		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), programsCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
 	)
 	return cli.Prepare(command)
 }

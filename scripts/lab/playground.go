@@ -158,8 +158,8 @@ func sayNoNode(ctx context.Context, here *checkout.Checkout) error {
 	return err
 }
 
-// programs is the folder with the programs that a person can call.
-func programs(here *checkout.Checkout) string { return filepath.Join(here.Root, ".cache", "bin") }
+// binDir is the folder with the programs that a person can call.
+func binDir(here *checkout.Checkout) string { return filepath.Join(here.Root, ".cache", "bin") }
 
 // kubectlScript is the kubectl of those who have none on their PATH. Their scripts find it there, too, unlike an alias.
 const kubectlScript = `#!/bin/sh
@@ -173,7 +173,7 @@ exec "$root/%s" kubectl "$@"
 func writeKubectl(here *checkout.Checkout) error {
 	var paths [3]string
 	for i, way := range [][2]string{
-		{programs(here), here.Root}, {here.Root, here.Playground().Kubeconfig()}, {here.Root, here.ControlPlane.Path},
+		{binDir(here), here.Root}, {here.Root, here.Playground().Kubeconfig()}, {here.Root, here.ControlPlane.Path},
 	} {
 		relative, err := filepath.Rel(way[0], way[1])
 		if err != nil {
@@ -181,10 +181,10 @@ func writeKubectl(here *checkout.Checkout) error {
 		}
 		paths[i] = relative
 	}
-	if err := os.MkdirAll(programs(here), 0o755); err != nil {
+	if err := os.MkdirAll(binDir(here), 0o755); err != nil {
 		return fmt.Errorf("making the folder for kubectl: %w", err)
 	}
-	file, content := filepath.Join(programs(here), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
+	file, content := filepath.Join(binDir(here), "kubectl"), fmt.Sprintf(kubectlScript, paths[0], paths[1], paths[2])
 	if have, err := os.ReadFile(file); err == nil && string(have) == content {
 		return nil
 	}
@@ -196,7 +196,7 @@ func writeKubectl(here *checkout.Checkout) error {
 
 // shellLines bring the playground into a person's shell. A kubectl that they have comes before ours.
 func shellLines(here *checkout.Checkout) string {
-	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=\"$PATH\":%s\n", quoted(here.Playground().Kubeconfig()), quoted(programs(here)))
+	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=\"$PATH\":%s\n", quoted(here.Playground().Kubeconfig()), quoted(binDir(here)))
 }
 
 // quoted is a path as a shell reads it.

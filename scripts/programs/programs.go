@@ -45,6 +45,14 @@ func Cluster(root string) Program {
 	}}
 }
 
+// Arrive is the program that installs others from an archive.
+func Arrive(root string) Program {
+	return Program{command(root, "arrive"), progress.Work{
+		What:    "what installs programs that are ready",
+		Modules: 2, Download: time.Second, Packages: 90, Compile: 10 * time.Second, Link: time.Second,
+	}}
+}
+
 // command is a package main of the module scripts.
 func command(root, name string) gobuild.Target {
 	return gobuild.Target{Package: "./" + name, Module: filepath.Join(root, "scripts"), Output: bin(root, name)}
@@ -173,14 +181,22 @@ func Conformance(root string) Program {
 	}
 }
 
-// Ensure builds those that are missing or stale, one after the other, and shows on out how far it is.
-func Ensure(ctx context.Context, out *os.File, all ...Program) error {
-	var stale []Program
+// Ensure installs those programs of the checkout at root that are missing or stale from the archive that the checkout names, builds those that
+// the archive does not have, one after the other, and shows on out how far it is.
+func Ensure(ctx context.Context, root string, out *os.File, all ...Program) error {
+	stale := slices.DeleteFunc(slices.Clone(all), func(p Program) bool { return p.Fresh() })
+	if len(stale) > 0 {
+		arrive(ctx, root, out, stale)
+		stale = slices.DeleteFunc(stale, func(p Program) bool { return p.Fresh() })
+	}
+	return build(ctx, out, stale...)
+}
+
+// build builds programs that are stale.
+func build(ctx context.Context, out *os.File, stale ...Program) error {
 	var works []progress.Work
-	for _, program := range all {
-		if !program.Fresh() {
-			stale, works = append(stale, program), append(works, program.Work)
-		}
+	for _, program := range stale {
+		works = append(works, program.Work)
 	}
 	plan := progress.NewPlan(out, works...)
 	for _, program := range stale {

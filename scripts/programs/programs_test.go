@@ -151,7 +151,7 @@ func TestOnlyWhatIsStaleIsPlanned(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.Close()
-		if err := Ensure(t.Context(), log, all...); err != nil {
+		if err := Ensure(t.Context(), t.TempDir(), log, all...); err != nil {
 			t.Fatal(err)
 		}
 		said, err := os.ReadFile(log.Name())

@@ -36,7 +36,7 @@ import (
 func generate(t *testing.T, here *checkout.Checkout, what, api string) (dir string) {
 	t.Helper()
 	generator := programs.ControllerGen(here.Root)
-	if err := programs.Ensure(t.Context(), os.Stderr, generator); err != nil {
+	if err := programs.Ensure(t.Context(), here.Root, os.Stderr, generator); err != nil {
 		t.Fatal(err)
 	}
 	runner, err := command.NewRunner()

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package gobuild
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"lva.io/operators/clusters/filelock"
+)
+
+// Origin is what a program was made from, in terms that hold on every machine. A stamp has some that hold on one.
+type Origin struct {
+	// Go is the version of the go command that built the program, such as go1.26.8, and System is what the program runs on: linux/amd64.
+	Go     string `json:"go"`
+	System string `json:"system"`
+	// Recipe, Packages and Sources are as in a stamp.
+	Recipe   string          `json:"recipe"`
+	Packages []sourcePackage `json:"packages"`
+	Sources  string          `json:"sources"`
+	// Program is the SHA-256 of the program, in hexadecimal.
+	Program string `json:"program"`
+}
+
+// Installation is the go command on PATH.
+type Installation struct {
+	// Version is its version, such as go1.26.8.
+	Version string `json:"GOVERSION"`
+	// Root is the folder of the installation.
+	Root string `json:"GOROOT"`
+	// ModuleCache and BuildCache are the folders of its caches.
+	ModuleCache string `json:"GOMODCACHE"`
+	BuildCache  string `json:"GOCACHE"`
+	// Proxy is where modules come from.
+	Proxy string `json:"GOPROXY"`
+}
+
+// Installed asks the go command about itself, in the environment in which this project builds Go code. It takes some milliseconds.
+func Installed(ctx context.Context) (i Installation, err error) {
+	path, err := exec.LookPath("go")
+	if err != nil {
+		return i, ErrNoGo
+	}
+	command := exec.CommandContext(ctx, path, "env", "-json", "GOVERSION", "GOROOT", "GOMODCACHE", "GOCACHE", "GOPROXY")
+	command.Env = Environment()
+	said, err := command.Output()
+	if err == nil {
+		err = json.Unmarshal(said, &i)
+	}
+	if err != nil {
+		return i, fmt.Errorf("asking the go command about itself: %w", err)
+	}
+	return i, nil
+}
+
+// System is what the program runs on, such as linux/amd64.
+func (t Target) System() string { return runtime.GOOS + "/" + cmp.Or(t.Arch, runtime.GOARCH) }
+
+// Origin is what the program was made from, which must be fresh. version is that of the go command.
+func (t Target) Origin(version string) (Origin, error) {
+	if !t.Fresh() {
+		return Origin{}, fmt.Errorf("%s is not there, or older than its sources", filepath.Base(t.Output))
+	}
+	content, err := os.ReadFile(t.Output + ".stamp")
+	if err != nil {
+		return Origin{}, err
+	}
+	var have stamp
+	if err := json.Unmarshal(content, &have); err != nil {
+		return Origin{}, fmt.Errorf("reading the stamp of %s: %w", filepath.Base(t.Output), err)
+	}
+	return Origin{
+		Go: version, System: t.System(), Recipe: have.Recipe, Packages: have.Packages, Sources: have.Sources, Program: have.Program,
+	}, nil
+}
+
+// Fits reports whether building the program here, with the go command of a version, would use what the origin names.
+func (t Target) Fits(o Origin, version string) bool {
+	if o.Go != version || o.System != t.System() || o.Recipe != t.recipe() {
+		return false
+	}
+	sources, err := t.digest(o.Packages)
+	return err == nil && sources == o.Sources
+}
+
+// ErrOther says that a program is not the one that its origin names.
+var ErrOther = errors.New("it is not the program that its origin names")
+
+// Adopt makes a file the program, whose origin must fit. The file must be on the same file system; it is gone afterwards. The error is ErrOther
+// if the file has other contents than its origin says.
+func (t Target) Adopt(ctx context.Context, o Origin, file string) (err error) {
+	name := filepath.Base(t.Output)
+	digest, err := Digest(file)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	if digest != o.Program {
+		return fmt.Errorf("installing %s: %w", name, ErrOther)
+	}
+	if err := os.MkdirAll(filepath.Dir(t.Output), 0o755); err != nil {
+		return fmt.Errorf("making the folder for %s: %w", name, err)
+	}
+	unlock, err := filelock.Wait(ctx, t.Output+".lock")
+	if err != nil {
+		return fmt.Errorf("waiting for another build of %s: %w", name, err)
+	}
+	defer unlock()
+	if err := errors.Join(os.Chmod(file, 0o755), os.Rename(file, t.Output)); err != nil { //nolint:gosec // a program
+		return fmt.Errorf("installing %s: %w", name, err)
+	}
+	return t.seal(stamp{Go: goProgram(), Recipe: o.Recipe, Packages: o.Packages, Sources: o.Sources})
+}
