@@ -25,6 +25,8 @@ type supervision struct {
 	connection *os.File
 	// program is a descriptor of the program (pidfd_open(2)), or nil where the kernel has no such.
 	program *os.File
+	// built are the walls around it.
+	built supervisor.Built
 }
 
 // startContained starts a program below a supervisor, in the strongest mode that can be had here.
@@ -41,6 +43,14 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 	if spec.Background {
 		program.Nice = niceInBackground()
 	}
+	namespaces := newNamespaces()
+	if spec.Walls != nil {
+		if program.Walls, err = s.walls(spec); err != nil {
+			return nil, nil, errors.Join(err, ours.Close())
+		}
+		// Root has all capabilities outside of a user namespace, and could take walls down by them.
+		slices.Reverse(namespaces)
+	}
 	spec.Files = append(slices.Clip(spec.Files), theirs)
 	start := func(mode supervisor.Mode, attributes *syscall.SysProcAttr) (cmd *exec.Cmd, err error) {
 		cmd, c.mode = s.command(spec), mode
@@ -53,7 +63,7 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 	var cmd *exec.Cmd
 	err = errors.ErrUnsupported
 	if !s.options.withoutNamespaces {
-		for _, attributes := range newNamespaces() {
+		for _, attributes := range namespaces {
 			if cmd, err = start(supervisor.Namespace, attributes); err == nil {
 				break
 			}
@@ -120,6 +130,8 @@ func (c *supervision) awaitStart(path string) error {
 		return fmt.Errorf("waiting for its supervisor: %w", err)
 	case message.Kind == supervisor.Failed:
 		return &fs.PathError{Op: "fork/exec", Path: path, Err: syscall.Errno(message.Value)}
+	case message.Kind == supervisor.Started:
+		c.built = supervisor.Built(message.Value)
 	case message.Kind == supervisor.NotShutIn:
 		return fmt.Errorf("keeping it from ending its supervisor, by Landlock (at most 16 sandboxes in each other) "+
 			"and seccomp: %w", syscall.Errno(message.Value))

@@ -80,6 +80,7 @@ func (*supervision) kill(*os.Process)                   {}
 func (*supervision) signal(*os.Process, syscall.Signal) {}
 func (*supervision) byKernel() bool                     { return false }
 func (*supervision) containment() Containment           { return Grouped }
+func (*supervision) walls() []Wall                      { return nil }
 
 // killMarked does nothing: without /proc no process's environment can be read. Groups are ended all the same.
 func killMarked(string) {}

@@ -58,6 +58,9 @@ type Scope struct {
 	stuck       []*Process
 	closed      bool
 	containment Containment
+	// built are the walls that all walled programs had.
+	built  []Wall
+	walled bool
 }
 
 // Containment is how it is known what a contained program has started.
@@ -191,6 +194,8 @@ type Spec struct {
 	// session, clears its environment, forks while it is killed. It is for programs that we don't trust. They don't survive
 	// Release. It works on Linux; elsewhere only a process's group ends with it.
 	Contained bool
+	// Walls shut a contained program in. Default: it may do what its user may.
+	Walls *Walls
 }
 
 const (
@@ -276,6 +281,9 @@ func (s *Scope) Start(spec Spec) (*Process, error) {
 	if spec.Contained {
 		if p.cmd, p.supervision, err = s.startContained(spec); err == nil {
 			s.containment = weakest(s.containment, p.supervision.containment())
+			if spec.Walls != nil {
+				s.noteWalls(p.supervision.walls())
+			}
 		}
 	} else {
 		p.cmd, err = s.startFree(spec)

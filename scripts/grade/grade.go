@@ -54,6 +54,8 @@ type Options struct {
 	// Fetch lets the go command download the modules that the submission needs, before it is built. Default: nothing is
 	// downloaded.
 	Fetch bool
+	// Sandbox says whether what the submission runs on this machine is shut in. Default: as far as this machine can.
+	Sandbox Sandbox
 	// OperatorLog is the file into which the operator's output goes.
 	OperatorLog string
 	// BuildCache, System and Generated are as in submission.Workshop. Default of Generated: the BuildCache.
@@ -161,10 +163,16 @@ func (r *run) grade(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if r.Sandbox == SandboxRequired {
+		if err := r.requireWalls(ctx, workshop); err != nil {
+			return errors.Join(err, workshop.Scope.Close())
+		}
+	}
 	var on stage.Stage
 	var links *connection
 	defer func() {
 		r.report.Environment.Containment = string(workshop.Scope.Containment())
+		r.noteWalls(workshop.Scope.Walls())
 		err = errors.Join(err, r.tearDown(workshop, on, links))
 	}()
 	if r.Fetch {
@@ -220,7 +228,7 @@ func (r *run) open() (*submission.Workshop, error) {
 	}
 	return &submission.Workshop{
 		Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System,
-		Generated: cmp.Or(r.Generated, r.BuildCache),
+		Generated: cmp.Or(r.Generated, r.BuildCache), Walled: r.Sandbox != SandboxOff,
 	}, nil
 }
 

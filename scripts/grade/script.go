@@ -29,6 +29,7 @@ import (
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
 	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/stage"
 )
 
 const (
@@ -72,6 +73,7 @@ type scripts struct {
 	timeout time.Duration    // of one script; 0: scriptTimeout
 
 	preparing sync.Mutex
+	port      int // at which they find the API server
 }
 
 // limit is how long one script may take.
@@ -105,6 +107,7 @@ func (s *scripts) run(ctx context.Context, path string, args []string) (*protoco
 	output := limited.NewOutput(outputLimit)
 	p, err := s.workshop.Scope.Start(process.Spec{
 		Name: path, Path: "/bin/sh", Args: append([]string{file}, args...), Dir: own, Stdout: output, Stderr: output, Contained: true,
+		Walls: s.workshop.Walls([]string{dir, s.kubectl}, []int{s.port}),
 		Env: []string{
 			"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + own, "TMPDIR=" + own,
 			"KUBECONFIG=" + filepath.Join(dir, "kubeconfig"), "KUBECACHEDIR=" + os.DevNull,
@@ -183,6 +186,11 @@ func (s *scripts) prepare(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	ports, err := stage.Gateway{Host: host}.Ports()
+	if err != nil {
+		return err
+	}
+	s.port = ports[0]
 	kubeconfig, err := embedded.Kubeconfig(host, ca, api.AuthInfo{Token: token})
 	if err != nil {
 		return err

@@ -19,11 +19,17 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
+// unwalled is for tests of what ends and removes what no wall has kept from happening.
+func unwalled(options Options) Options {
+	options.Sandbox = SandboxOff
+	return options
+}
+
 // What a submission leaves behind can't change a report afterwards, and what it does to folders costs nobody anything.
 func TestASubmissionThatWantsToStay(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	got := grade(t.Context(), t, alone(t, options(t, "2", lay(t, "wants-to-stay"))))
+	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", lay(t, "wants-to-stay")))))
 	if got.Outcome != report.Graded || len(got.Notices) > 0 {
 		t.Errorf("the outcome is %s (%s), with the notices %q", got.Outcome, got.Reason, got.Notices)
 	}
@@ -44,7 +50,7 @@ func TestASubmissionThatWantsToStay(t *testing.T) {
 func TestWhatCannotBeRemovedIsANotice(t *testing.T) {
 	t.Parallel()
 	longtest.Proof(t)
-	got := grade(t.Context(), t, alone(t, options(t, "2", lay(t, "leaves-an-immutable-file"))))
+	got := grade(t.Context(), t, alone(t, unwalled(options(t, "2", lay(t, "leaves-an-immutable-file")))))
 	runs, err := process.Root()
 	if err != nil {
 		t.Fatal(err)

@@ -105,6 +105,7 @@ func gradeCommand() *cobra.Command {
 	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
 	how.stories = 1
 	command.Flags().Var((*cli.Count)(&how.stories), "stories", "play this many stories, and draw from as many seeds: this one and those that follow")
+	command.Flags().Var(&how.sandbox, "sandbox", "shut in what the submission runs on this machine: as far as it can (auto), or not at all without all walls (required), or never (off)")
 	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
 	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],
 		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
@@ -171,6 +172,8 @@ type how struct {
 	gradescope, visibility string
 	// first is as in grade.Options.
 	first string
+	// sandbox is as in grade.Options.
+	sandbox grade.Sandbox
 	// knownTests is true if the student's own tests are not run: what is known of them from an earlier run counts, if they have not changed.
 	knownTests bool
 }
@@ -185,7 +188,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		return nil, err
 	}
 	options.Seed, options.Stories, options.Start, options.On, options.First = how.seed, how.stories, how.start, how.on, how.first
-	options.Fetch = options.Fetch || how.fetch
+	options.Fetch, options.Sandbox = options.Fetch || how.fetch, how.sandbox
 	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
 	screen.First = how.first
 	blank := grade.Blank(options, time.Now())

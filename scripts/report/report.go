@@ -148,6 +148,9 @@ type Environment struct {
 	// Containment is by what everything is ended that the submission has started on this machine: namespaces, supervisor or group. It is
 	// empty if it started nothing here.
 	Containment string `json:"containment,omitempty"`
+	// Walls are those that every program of the submission on this machine was shut in by: private root, files, network, system calls.
+	// They are empty if it ran none, or no wall stood.
+	Walls []string `json:"walls,omitempty"`
 }
 
 // Step is one step on the way to the checks.

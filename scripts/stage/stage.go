@@ -5,7 +5,12 @@ package stage
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
 	"lva.io/operators/scripts/submission"
@@ -75,6 +80,28 @@ type Gateway struct {
 	Environment []string
 	// Reached are the addresses that the operator must reach, as host:port.
 	Reached []string
+}
+
+// Ports are the ports of TCP to which the operator connects.
+func (g Gateway) Ports() (ports []int, err error) {
+	addresses := slices.Clone(g.Reached)
+	if host, err := url.Parse(g.Host); err == nil && host.Port() != "" {
+		addresses = append(addresses, host.Host)
+	} else if err == nil && host.Host != "" {
+		addresses = append(addresses, net.JoinHostPort(host.Hostname(), "443"))
+	}
+	for _, address := range addresses {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("reading an address that the operator reaches: %w", err)
+		}
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			return nil, fmt.Errorf("reading an address that the operator reaches: %w", err)
+		}
+		ports = append(ports, number)
+	}
+	return ports, nil
 }
 
 // Shown is the token that the operator gets.

@@ -76,11 +76,22 @@ type Workshop struct {
 	Urgent bool
 	// System is the operating system that the program is for. Default: this one.
 	System string
+	// Walled says that programs and scripts of the submission are shut in: they see and reach nothing but what their lab has for them.
+	Walled bool
 
 	// Launch is how the program is started outside of a Pod. Build finds it out.
 	Launch Launch
 
 	generated []*unstructured.Unstructured // what controller-gen made
+}
+
+// Walls are those around a program of the submission that may read these files, besides the system's, and connect to these ports of this
+// machine; nil: it is not walled.
+func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
+	if !w.Walled {
+		return nil
+	}
+	return &process.Walls{Read: read, Connect: ports, Calls: systemCalls()}
 }
 
 // Program is the file of the built program.

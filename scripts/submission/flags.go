@@ -91,7 +91,7 @@ func (w *Workshop) help(ctx context.Context) (flags []string, err error) {
 	p, err := w.Scope.Start(process.Spec{
 		Name: "the operator", Path: w.Program(), Args: append(slices.Clone(w.Launch.Command), "-h"), Dir: home, Stdout: output, Stderr: output,
 		// Not in the background, where it might get no time at all: without its flags, checks would say that it has none.
-		Env: w.Variables(os.DevNull), Contained: true,
+		Env: w.Variables(os.DevNull), Contained: true, Walls: w.Walls(nil, nil),
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -35,6 +36,20 @@ func RuntimeDefault(capabilities []string) error {
 		return err
 	}
 	return f.load()
+}
+
+// DefaultFilter is the filter of RuntimeDefault for a program without capabilities, as the bytes of its instructions.
+func DefaultFilter() ([]byte, error) {
+	native, err := nativeCalls()
+	if err != nil {
+		return nil, err
+	}
+	f, err := runtimeDefault(native, nil)
+	if err != nil {
+		return nil, err
+	}
+	size := len(f.program) * int(unsafe.Sizeof(unix.SockFilter{}))
+	return slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f.program))), size)), nil
 }
 
 // defaultProfile is Docker's default profile for a container with these capabilities.

@@ -60,6 +60,11 @@ func keepLimits() error {
 		{Code: answer, K: seccompError | uint32(syscall.ENOSYS)},
 		{Code: answer, K: seccompError | uint32(syscall.EPERM)},
 	}
+	return loadFilter(filter)
+}
+
+// loadFilter filters the system calls of this thread, and of all that it starts from now on. This thread must have renounced privileges.
+func loadFilter(filter []syscall.SockFilter) error {
 	program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, failed := syscall.RawSyscall(
 		syscall.SYS_PRCTL, prSetSeccomp, seccompModeFilter, uintptr(unsafe.Pointer(&program)))

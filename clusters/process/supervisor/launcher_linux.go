@@ -84,6 +84,9 @@ func launch(mode Mode, program Program) {
 	if limitsErr := keepLimits(); err == nil {
 		err = limitsErr
 	}
+	if program.Walls != nil {
+		_, _ = syscall.Write(program.Files, Message{Walled, uint32(program.Walls.shutIn())}.encode())
+	}
 	if err == nil || mode == openLauncher {
 		kind, err = Failed, syscall.Exec(program.Path, program.Args, syscall.Environ())
 	}
@@ -95,11 +98,11 @@ type failure Message
 
 func (f failure) Error() string { return syscall.Errno(f.Value).Error() }
 
-// startByLauncher starts a program by a launcher, on the thread that it is called on.
-func startByLauncher(mode Mode, program Program, attributes *syscall.ProcAttr) (int, error) {
+// startByLauncher starts a program by a launcher, on the thread that it is called on, and says which walls there are around it.
+func startByLauncher(mode Mode, program Program, attributes *syscall.ProcAttr) (number int, built Built, err error) {
 	var pipe [2]int
 	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	answer := os.NewFile(uintptr(pipe[0]), "launcher")
 	defer answer.Close()
@@ -107,12 +110,16 @@ func startByLauncher(mode Mode, program Program, attributes *syscall.ProcAttr) (
 	started, err := syscall.ForkExec("/proc/self/exe", program.CommandLine(mode), attributes)
 	_ = syscall.Close(pipe[1])
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	message, err := Read(answer)
+	if err == nil && message.Kind == Walled {
+		built = Built(message.Value)
+		message, err = Read(answer)
+	}
 	if err != nil { // it has become the program
-		return started, nil
+		return started, built, nil
 	}
 	_, _ = syscall.Wait4(started, nil, 0, nil)
-	return 0, failure(message)
+	return 0, 0, failure(message)
 }

@@ -35,13 +35,15 @@ type Program struct {
 	Files int
 	// Nice is its niceness. Default: the one that it inherits.
 	Nice int
+	// Walls shut it in. Default: it may do what its user may.
+	Walls *Walls
 }
 
-const fixedArgs = 5
+const fixedArgs = 6
 
 // CommandLine are the arguments of a supervisor of the program, its name among them. The program's environment is the supervisor's.
 func (p Program) CommandLine(mode Mode) []string {
-	return append([]string{string(mode), strconv.Itoa(p.Files), strconv.Itoa(p.Nice), p.Dir, p.Path}, p.Args...)
+	return append([]string{string(mode), strconv.Itoa(p.Files), strconv.Itoa(p.Nice), p.Walls.text(), p.Dir, p.Path}, p.Args...)
 }
 
 // called reads a CommandLine.
@@ -59,14 +61,15 @@ func called(args []string) (mode Mode, program Program, ok bool) {
 		return "", Program{}, false
 	}
 	nice, err := strconv.Atoi(args[2])
-	return mode, Program{Files: files, Nice: nice, Dir: args[3], Path: args[4], Args: args[5:]}, err == nil
+	return mode, Program{Files: files, Nice: nice, Walls: readWalls(args[3]), Dir: args[4], Path: args[5], Args: args[6:]}, err == nil
 }
 
 // Message is what a supervisor tells the owner. The owner tells nothing: when its end of the connection closes, it is dead,
 // and the supervisor ends.
 type Message struct {
 	Kind Kind
-	// Value is the error's number for Failed and NotShutIn, and for Ended what wait(2) says of the program.
+	// Value is the error's number for Failed and NotShutIn, for Ended what wait(2) says of the program, and for Started and Walled
+	// the walls, a Built.
 	Value uint32
 }
 
@@ -83,6 +86,8 @@ const (
 	// NotShutIn says that the program was not started, since it could end its supervisor. On kernels that can't prevent
 	// that, it is started.
 	NotShutIn
+	// Walled is what a launcher tells its supervisor before it becomes the program.
+	Walled
 )
 
 // Size is how many bytes a message has.

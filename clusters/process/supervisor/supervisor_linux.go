@@ -70,7 +70,7 @@ func (s *supervisor) run(program Program) {
 		}
 	}
 	descriptor := -1
-	started, err := s.start(program, &descriptor)
+	started, built, err := s.start(program, &descriptor)
 	if err != nil {
 		message := Message{Failed, number(err)}
 		if launchers, ok := errors.AsType[failure](err); ok {
@@ -84,7 +84,7 @@ func (s *supervisor) run(program Program) {
 	if descriptor >= 0 {
 		rights = syscall.UnixRights(descriptor)
 	}
-	s.tell(Message{Kind: Started}, rights)
+	s.tell(Message{Started, uint32(built)}, rights)
 	go s.obey(signals)
 	go s.followOwner()
 	go s.bury(started)
@@ -162,7 +162,7 @@ func (s *supervisor) tell(message Message, rights []byte) {
 	_ = syscall.Sendmsg(s.owner, message.encode(), rights, nil, syscall.MSG_NOSIGNAL)
 }
 
-func (s *supervisor) start(program Program, descriptor *int) (int, error) {
+func (s *supervisor) start(program Program, descriptor *int) (number int, built Built, err error) {
 	syscall.CloseOnExec(s.owner)
 	files := make([]uintptr, program.Files)
 	for i := range files {
@@ -172,13 +172,18 @@ func (s *supervisor) start(program Program, descriptor *int) (int, error) {
 		Dir: program.Dir, Env: syscall.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: descriptor},
 	}
 	if s.mode == Namespace {
-		prepareNamespace()
+		root := s.prepareNamespace(program.Walls)
+		if program.Walls != nil {
+			number, built, err = startByLauncher(openLauncher, program, attributes)
+			return number, built | root, err
+		}
 		setNice(program.Nice)
-		return syscall.ForkExec(program.Path, program.Args, attributes)
+		number, err = syscall.ForkExec(program.Path, program.Args, attributes)
+		return number, 0, err
 	}
 	makeThreads()
 	if err := control(prSetChildSubreaper, 1); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	attributes.Sys.Pdeathsig = syscall.SIGKILL
 	by := openLauncher
@@ -196,11 +201,17 @@ func setNice(nice int) {
 	}
 }
 
-// prepareNamespace makes /proc that of the namespace, so that a program finds itself there by its number, and nobody else.
-// A container may forbid that; /proc/self is right in any case. The capability that this takes is not passed on.
-func prepareNamespace() {
-	_ = syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+// prepareNamespace makes a private root where walls ask for one, or else at least makes /proc that of the namespace, so that a program finds
+// itself there by its number, and nobody else. A container may forbid that; /proc/self is right in any case. The capability that this takes
+// is not passed on.
+func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
+	if walls != nil && privateRoot(walls) == nil {
+		built = PrivateRoot
+	} else {
+		_ = syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+	}
 	_ = control(prCapAmbient, prCapAmbientClearAll)
+	return built
 }
 
 func (s *supervisor) obey(signals <-chan os.Signal) {

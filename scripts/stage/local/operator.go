@@ -37,6 +37,8 @@ type operator struct {
 	ca      *certificates.Authority
 	host    string      // that the serving certificate is for
 	targets map[int]int // the port at which a Service expects the operator, and where it listens
+	files   []string    // that it is told of
+	data    string      // the folder in which it stores; empty: it has none
 	closed  bool
 }
 
@@ -126,8 +128,21 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 	}
 	return o.Scope.Start(process.Spec{
 		Name: "the operator", Path: o.Program(), Args: append(arguments, flags...), Dir: home, Stdout: log, Stderr: log,
-		Env: o.Variables(o.kubeconfig, o.environment...), Contained: true,
+		Env: o.Variables(o.kubeconfig, o.environment...), Contained: true, Walls: o.walls(),
 	})
+}
+
+// walls are those around the program. It reaches what its gateway leads to, and itself: a webhook server looks whether it listens.
+func (o *operator) walls() *process.Walls {
+	ports := slices.Clone(o.reached)
+	for _, c := range o.claims {
+		ports = append(ports, c.port)
+	}
+	walls := o.Walls(append(slices.Clip(o.files), o.kubeconfig), ports)
+	if walls != nil && o.data != "" {
+		walls.Write = append(walls.Write, o.data)
+	}
+	return walls
 }
 
 // instance is a process of this machine, which can always be ended.

@@ -38,7 +38,6 @@ type server struct {
 	client dynamic.Interface
 	port   int
 	names  []string         // of its certificate
-	data   string           // the folder in which it stores
 	etcd   *process.Process // nil: it wants none
 	made   []*unstructured.Unstructured
 
@@ -56,7 +55,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 		return nil, &submission.Problem{Reason: fmt.Sprintf("the server can't be told at which port to listen: let main take it from a flag --%s, which -h must name",
 			submission.SecurePortFlag)}
 	}
-	s := &server{operator: &operator{installed: i, targets: map[int]int{}}, data: cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data"))}
+	s := &server{operator: &operator{installed: i, targets: map[int]int{}, data: cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data"))}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -107,6 +106,7 @@ func (s *server) certifyServer() (err error) {
 	if err := errors.Join(os.WriteFile(certificate, pair.Certificate, 0o600), os.WriteFile(key, pair.Key, 0o600)); err != nil {
 		return fmt.Errorf("writing the serving certificate: %w", err)
 	}
+	s.files = []string{certificate, key}
 	launch := s.Launch
 	for _, flag := range []struct{ name, value string }{
 		{launch.SecurePort, fmt.Sprint(s.port)}, {launch.Certificate, certificate}, {launch.CertificateKey, key}, {launch.DataDir, s.data},

@@ -46,11 +46,15 @@ func (l *local) Install(ctx context.Context, what stage.Submission, gateway stag
 	if gateway.Host == "" {
 		gateway.Host, gateway.CA = into.Config.Host, into.Config.CAData
 	}
+	ports, err := gateway.Ports()
+	if err != nil {
+		return nil, err
+	}
 	content, err := embedded.Kubeconfig(gateway.Host, gateway.CA, clientcmdapi.AuthInfo{Token: gateway.Shown(token)})
 	if err != nil {
 		return nil, err
 	}
-	i := &installed{Submission: what, into: into, way: l.way, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"), environment: gateway.Environment}
+	i := &installed{Submission: what, into: into, way: l.way, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"), environment: gateway.Environment, reached: ports}
 	if err := os.WriteFile(i.kubeconfig, content, 0o600); err != nil {
 		return nil, fmt.Errorf("writing the operator's kubeconfig: %w", err)
 	}
@@ -64,4 +68,5 @@ type installed struct {
 	way         Way
 	kubeconfig  string   // the file with the access of the operator's account
 	environment []string // what the operator gets besides
+	reached     []int    // the ports to which it connects
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// From linux/mount.h. The system call has this number on all architectures that Go knows.
+const (
+	sysMountSetattr = 442
+	attrReadOnly    = 0x1
+	attrNoSuid      = 0x2
+	attrNoDevices   = 0x4
+	atRecursive     = 0x8000
+)
+
+// devices are the devices that programs expect. None of them keeps or shows anything.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// privateRoot gives this process, and all that it starts, a root that holds what the program may read or write, under the
+// same names, and nothing else. The process must be the first one of its namespaces. After an error, what it sees may be
+// incomplete only below walls.Root.
+func privateRoot(walls *Walls) error {
+	// Nothing may be larger than this in the root itself: it holds only the places where other file systems are mounted.
+	const options = "size=1m,mode=755"
+	if err := syscall.Mount("tmpfs", walls.Root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, options); err != nil {
+		return err
+	}
+	err := furnish(walls)
+	if err == nil {
+		err = setReadOnly(walls.Root, false)
+	}
+	if err == nil {
+		err = enter(walls.Root)
+	}
+	if err != nil {
+		return errors.Join(err, syscall.Unmount(walls.Root, syscall.MNT_DETACH))
+	}
+	return nil
+}
+
+// furnish mounts what the program may use below the new root.
+func furnish(walls *Walls) error {
+	proc := walls.Root + "/proc"
+	if err := os.Mkdir(proc, 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount("proc", proc, "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	for _, device := range devices {
+		if err := bring(walls.Root, device); err != nil {
+			return err
+		}
+	}
+	for _, path := range walls.Read {
+		if err := bring(walls.Root, path); err != nil {
+			return err
+		}
+		if err := setReadOnly(walls.Root+path, true); err != nil && !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
+	}
+	// What may be written can be below what may only be read.
+	for _, path := range walls.Write {
+		if err := bring(walls.Root, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bring mounts a file or a folder under its own name below the root, or makes the same link there. One that does not exist is left out.
+func bring(root, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at := root + path
+	if err := os.MkdirAll(folderOf(at), 0o755); err != nil {
+		return err
+	}
+	switch {
+	case info.Mode()&os.ModeSymlink != 0: // /bin is a link to usr/bin
+		target, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(target, at); !errors.Is(err, syscall.EEXIST) {
+			return err
+		}
+		return nil
+	case info.IsDir():
+		err = os.Mkdir(at, 0o755)
+	default:
+		var file *os.File
+		if file, err = os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err == nil {
+			err = file.Close()
+		}
+	}
+	if err != nil && !errors.Is(err, syscall.EEXIST) {
+		return err
+	}
+	// Mounts below it that came with the namespace may not be taken apart, so they come, too.
+	return syscall.Mount(path, at, "", syscall.MS_BIND|syscall.MS_REC, "")
+}
+
+// folderOf is the folder of a file. This package imports nothing that comes after reflect, as path/filepath does.
+func folderOf(path string) string {
+	for i := len(path) - 1; i > 0; i-- {
+		if path[i] == '/' {
+			return path[:i]
+		}
+	}
+	return "/"
+}
+
+// setReadOnly makes a mount read-only, with all mounts below it if recursive says so. It adds to what holds already: a user
+// namespace may take nothing away.
+func setReadOnly(path string, recursive bool) error {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 {
+		return err
+	}
+	name, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	attributes := struct{ set, clear, propagation, namespace uint64 }{set: attrReadOnly | attrNoSuid | attrNoDevices}
+	var flags uintptr
+	if recursive {
+		flags = atRecursive
+	}
+	const workingFolder = ^uintptr(99) // AT_FDCWD, -100: the path is absolute
+	if _, _, failed := syscall.RawSyscall6(sysMountSetattr, workingFolder, uintptr(unsafe.Pointer(name)), flags,
+		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0); failed != 0 {
+		return failed
+	}
+	return nil
+}
+
+// enter makes a mount the root, and leaves the old one behind: pivot_root(2) stacks both at the same place.
+func enter(root string) error {
+	if err := syscall.Chdir(root); err != nil {
+		return err
+	}
+	if err := syscall.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := syscall.Unmount(".", syscall.MNT_DETACH); err != nil {
+		return err
+	}
+	return syscall.Chdir("/")
+}

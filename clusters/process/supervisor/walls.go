@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package supervisor
+
+import "strconv"
+
+// Walls are what a program is shut in by. A wall that the kernel can't build is left out, and Started says which ones there are.
+type Walls struct {
+	// Root is an empty folder, in which a mount namespace gets a root of its own.
+	Root string
+	// Read and Write are the files and folders that the program may read and execute, or change as well. It sees no others.
+	Read, Write []string
+	// Connect are the TCP ports to which it may connect.
+	Connect []int
+	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). Empty: there is none.
+	Calls []byte
+}
+
+// Built is a set of walls.
+type Built uint32
+
+const (
+	// PrivateRoot is a root that holds nothing but what the program may read or write.
+	PrivateRoot Built = 1 << iota
+	// Files keeps it from reading, writing and executing other files.
+	Files
+	// Network keeps it from connecting to other ports of TCP, and from all other sockets.
+	Network
+	// Calls is the filter of system calls.
+	Calls
+)
+
+// text is the walls as an argument of a supervisor: a line for each part.
+func (w *Walls) text() string {
+	if w == nil {
+		return ""
+	}
+	var lines []byte
+	add := func(kind byte, value string) {
+		lines = append(strconv.AppendQuote(append(lines, kind), value), '\n')
+	}
+	add('/', w.Root)
+	for _, path := range w.Read {
+		add('r', path)
+	}
+	for _, path := range w.Write {
+		add('w', path)
+	}
+	for _, port := range w.Connect {
+		add('c', strconv.Itoa(port))
+	}
+	add('s', string(w.Calls))
+	return string(lines)
+}
+
+// readWalls reads a text of walls; nil: there are none.
+func readWalls(text string) *Walls {
+	if text == "" {
+		return nil
+	}
+	w := &Walls{}
+	for len(text) > 0 {
+		kind := text[0]
+		quoted, err := strconv.QuotedPrefix(text[1:])
+		if err != nil {
+			break // it is our own text
+		}
+		text = text[1+len(quoted)+1:]
+		value, _ := strconv.Unquote(quoted)
+		switch kind {
+		case '/':
+			w.Root = value
+		case 'r':
+			w.Read = append(w.Read, value)
+		case 'w':
+			w.Write = append(w.Write, value)
+		case 'c':
+			port, _ := strconv.Atoi(value)
+			w.Connect = append(w.Connect, port)
+		case 's':
+			w.Calls = []byte(value)
+		}
+	}
+	return w
+}

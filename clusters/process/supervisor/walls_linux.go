@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// From linux/landlock.h. The system calls have these numbers on all architectures that Go knows.
+const (
+	sysLandlockAddRule = 445
+
+	landlockVersion  = 1 << 0 // LANDLOCK_CREATE_RULESET_VERSION
+	landlockBeneath  = 1      // LANDLOCK_RULE_PATH_BENEATH
+	landlockPort     = 2      // LANDLOCK_RULE_NET_PORT
+	landlockConnect  = 1 << 1 // LANDLOCK_ACCESS_NET_CONNECT_TCP
+	landlockAbstract = 1 << 0 // LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+
+	landlockExecute  = 1 << 0
+	landlockWrite    = 1 << 1
+	landlockRead     = 1 << 2
+	landlockList     = 1 << 3
+	landlockRefer    = 1 << 13
+	landlockTruncate = 1 << 14
+	landlockDevices  = 1 << 15 // LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+	landlockFirst    = 1<<13 - 1                                                         // all that the first version knows
+	landlockOfFiles  = landlockExecute | landlockWrite | landlockRead | landlockTruncate // what a rule of a file may name
+	landlockReadOnly = landlockExecute | landlockRead | landlockList
+	openPath         = 0x200000 // O_PATH
+)
+
+// landlockABI is the version of Landlock's interface; 0: the kernel has none, or does not use it.
+func landlockABI() int {
+	version, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset, 0, 0, landlockVersion)
+	if failed != 0 {
+		return 0
+	}
+	return int(version)
+}
+
+// ruleset makes the rules of walls, as far as the kernel knows them, and says which walls they are.
+func (w *Walls) ruleset() (descriptor int, built Built, err error) {
+	attributes := struct{ files, network, scoped uint64 }{files: landlockFirst}
+	size := unsafe.Sizeof(attributes.files)
+	abi := landlockABI()
+	switch { // each version knows all that the one before it knew
+	case abi >= 6:
+		attributes.scoped, size = landlockScopeSignal|landlockAbstract, unsafe.Sizeof(attributes)
+		fallthrough
+	case abi >= 5:
+		attributes.files |= landlockDevices
+		fallthrough
+	case abi >= 4:
+		attributes.network, size = landlockConnect, max(size, 2*unsafe.Sizeof(attributes.files))
+		built |= Network
+		fallthrough
+	case abi >= 3:
+		attributes.files |= landlockTruncate
+		fallthrough
+	case abi >= 2:
+		attributes.files |= landlockRefer
+	case abi == 0:
+		return -1, 0, syscall.EOPNOTSUPP
+	}
+	made, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&attributes)), size, 0)
+	if failed != 0 {
+		return -1, 0, failed
+	}
+	rules := int(made)
+	for _, path := range w.Read {
+		err = errors.Join(err, allowFiles(rules, path, landlockReadOnly&attributes.files))
+	}
+	// The descriptors of a program are links there. What a process of the same user shows there, Landlock guards by itself.
+	for _, path := range append([]string{"/proc"}, devices...) {
+		err = errors.Join(err, allowFiles(rules, path, (landlockRead|landlockWrite|landlockList|landlockTruncate)&attributes.files))
+	}
+	for _, path := range w.Write {
+		err = errors.Join(err, allowFiles(rules, path, attributes.files&^landlockDevices))
+	}
+	if built&Network != 0 {
+		for _, port := range w.Connect {
+			err = errors.Join(err, allowPort(rules, port))
+		}
+	}
+	if err != nil {
+		return -1, 0, errors.Join(err, syscall.Close(rules))
+	}
+	return rules, built | Files, nil
+}
+
+// allowFiles allows what is below a folder, or a file. One that does not exist is left out.
+func allowFiles(rules int, path string, allowed uint64) error {
+	place, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
+	if err == syscall.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer syscall.Close(place)
+	var status syscall.Stat_t
+	if err := syscall.Fstat(place, &status); err != nil {
+		return err
+	}
+	if status.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		allowed &= landlockOfFiles
+	}
+	// struct landlock_path_beneath_attr is packed, unlike one of ours.
+	rule := struct {
+		allowed [2]uint32
+		place   int32
+	}{place: int32(place)}
+	*(*uint64)(unsafe.Pointer(&rule.allowed)) = allowed
+	return addRule(rules, landlockBeneath, unsafe.Pointer(&rule))
+}
+
+func allowPort(rules, port int) error {
+	rule := struct{ allowed, port uint64 }{landlockConnect, uint64(port)}
+	return addRule(rules, landlockPort, unsafe.Pointer(&rule))
+}
+
+func addRule(rules int, kind uintptr, rule unsafe.Pointer) error {
+	if _, _, failed := syscall.RawSyscall6(sysLandlockAddRule, uintptr(rules), kind, uintptr(rule), 0, 0, 0); failed != 0 {
+		return failed
+	}
+	return nil
+}
+
+// shutIn builds the walls around this thread, and all that it starts from now on, as far as the kernel can, and says which ones it has built.
+// This thread must have renounced privileges.
+func (w *Walls) shutIn() (built Built) {
+	dropCapabilities()
+	if rules, of, err := w.ruleset(); err == nil {
+		if _, _, failed := syscall.RawSyscall(sysLandlockRestrictSelf, uintptr(rules), 0, 0); failed == 0 {
+			built = of
+		}
+		_ = syscall.Close(rules)
+	}
+	if limitSockets() != nil {
+		built &^= Network // there are other sockets than those of TCP
+	}
+	if len(w.Calls) > 0 && loadFilter(w.filter()) == nil {
+		built |= Calls
+	}
+	return built
+}
+
+// filter is w.Calls as instructions.
+func (w *Walls) filter() []syscall.SockFilter {
+	const size = int(unsafe.Sizeof(syscall.SockFilter{}))
+	filter := make([]syscall.SockFilter, len(w.Calls)/size)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(filter))), len(filter)*size), w.Calls)
+	return filter
+}
+
+// dropCapabilities takes the capabilities from this thread and from what it will become. A user who is root in a user namespace would have
+// all of them there, and could change what is mounted.
+func dropCapabilities() {
+	const boundingDrop, last = 24, 63 // PR_CAPBSET_DROP
+	for capability := uintptr(0); capability <= last; capability++ {
+		_ = control(boundingDrop, capability) // EPERM: it has none that it could pass on; EINVAL: there are no more
+	}
+	header := struct {
+		version uint32
+		thread  int32
+	}{version: 0x20080522} // _LINUX_CAPABILITY_VERSION_3
+	var none [2]struct{ effective, permitted, inheritable uint32 }
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0)
+}
+
+// limitSockets leaves a program the sockets of TCP, and those by which it asks for the machine's addresses. Landlock has no say in
+// all others, nor in a connection that begins with its first data. A call for io_uring(7), which makes sockets past all filters, is refused as
+// on a kernel without it. Go and others do without what is refused.
+func limitSockets() error {
+	native, known := auditArchitectures[runtime.GOARCH]
+	if !known {
+		return syscall.ENOSYS
+	}
+	const (
+		load   = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS
+		equal  = syscall.BPF_JMP | syscall.BPF_JEQ | syscall.BPF_K
+		isSet  = syscall.BPF_JMP | syscall.BPF_JSET | syscall.BPF_K
+		and    = syscall.BPF_ALU | syscall.BPF_AND | syscall.BPF_K
+		answer = syscall.BPF_RET | syscall.BPF_K
+		// Offsets in struct seccomp_data of linux/seccomp.h. Of arguments, which have 64 bits, these are the lower halves.
+		number, architecture, first, second, third, fourth = 0, 4, 16, 24, 32, 40
+
+		ioUringSetup = 425
+		fastOpen     = 0x20000000 // MSG_FASTOPEN
+		typeMask     = 0xf        // SOCK_TYPE_MASK
+	)
+	return loadFilter(assemble([]instruction{
+		{code: load, k: architecture},
+		{code: equal, k: native, no: "allow"}, // keepLimits ends the program
+		{code: load, k: number},
+		{code: equal, k: syscall.SYS_SOCKET, yes: "socket"},
+		{code: equal, k: ioUringSetup, yes: "missing"},
+		{code: equal, k: syscall.SYS_SENDMSG, yes: "flags third"},
+		{code: equal, k: syscall.SYS_SENDTO, yes: "flags fourth"},
+		{code: equal, k: sendmmsg[runtime.GOARCH], yes: "flags fourth", no: "allow"},
+
+		{label: "socket", code: load, k: first},
+		{code: equal, k: syscall.AF_NETLINK, yes: "allow"},
+		{code: equal, k: syscall.AF_INET, yes: "internet"},
+		{code: equal, k: syscall.AF_INET6, no: "refuse"},
+		{label: "internet", code: load, k: second},
+		{code: and, k: typeMask},
+		{code: equal, k: syscall.SOCK_STREAM, no: "refuse"},
+		{code: load, k: third},
+		{code: equal, k: 0, yes: "allow"},
+		{code: equal, k: syscall.IPPROTO_TCP, yes: "allow", no: "no protocol"},
+
+		{label: "flags third", code: load, k: third},
+		{code: isSet, k: fastOpen, yes: "refuse", no: "allow"},
+		{label: "flags fourth", code: load, k: fourth},
+		{code: isSet, k: fastOpen, yes: "refuse", no: "allow"},
+
+		{label: "allow", code: answer, k: seccompAllow},
+		{label: "refuse", code: answer, k: seccompError | uint32(syscall.EACCES)},
+		{label: "missing", code: answer, k: seccompError | uint32(syscall.ENOSYS)},
+		{label: "no protocol", code: answer, k: seccompError | uint32(syscall.EPROTONOSUPPORT)},
+	}))
+}
+
+// sendmmsg are the numbers of sendmmsg(2), which package syscall does not have.
+var sendmmsg = map[string]uint32{"amd64": 307, "arm64": 269, "loong64": 269, "ppc64le": 349, "riscv64": 269}
+
+// instruction is one of a filter. A jump names the labels of those that follow it; empty: the next one.
+type instruction struct {
+	label   string
+	code    uint16
+	k       uint32
+	yes, no string
+}
+
+func assemble(program []instruction) []syscall.SockFilter {
+	at := map[string]int{}
+	for i, one := range program {
+		if one.label != "" {
+			at[one.label] = i
+		}
+	}
+	filter := make([]syscall.SockFilter, len(program))
+	for i, one := range program {
+		to := func(label string) uint8 {
+			if label == "" {
+				return 0
+			}
+			return uint8(at[label] - i - 1)
+		}
+		filter[i] = syscall.SockFilter{Code: one.code, Jt: to(one.yes), Jf: to(one.no), K: one.k}
+	}
+	return filter
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"lva.io/operators/clusters/process/supervisor"
+)
+
+// systemFiles are what programs need of the system: programs and libraries, certificates, names and time zones. Other files of /etc may hold
+// secrets, and a program of root could read them. /proc and some devices come on top.
+var systemFiles = []string{
+	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr",
+	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+	"/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki", "/etc/protocols", "/etc/resolv.conf",
+	"/etc/services", "/etc/ssl", "/etc/timezone", "/sys/fs/cgroup",
+}
+
+// walls are those of a program, for its supervisor.
+func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
+	root := filepath.Join(s.Dir, "root")
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("making a folder for the root of %s: %w", spec.Name, err)
+	}
+	clean := func(paths ...string) (cleaned []string) {
+		for _, path := range paths {
+			if path, err := filepath.Abs(path); err == nil && path != "/" {
+				cleaned = append(cleaned, path)
+			}
+		}
+		return cleaned
+	}
+	return &supervisor.Walls{
+		Root: root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...), Write: clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
+		Connect: spec.Walls.Connect, Calls: spec.Walls.Calls,
+	}, nil
+}
+
+// walls are those that a supervisor has built.
+func (c *supervision) walls() (walls []Wall) {
+	for i, wall := range []supervisor.Built{supervisor.PrivateRoot, supervisor.Files, supervisor.Network, supervisor.Calls} {
+		if c.built&wall != 0 {
+			walls = append(walls, allWalls[i])
+		}
+	}
+	return walls
+}

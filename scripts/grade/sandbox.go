@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/submission"
+)
+
+// Sandbox says whether what a submission runs on this machine is shut in. What it runs in Pods is in containers in any case.
+type Sandbox string
+
+const (
+	// SandboxAuto builds the walls that this machine can build. The report names them.
+	SandboxAuto Sandbox = ""
+	// SandboxRequired refuses to grade where a wall is missing without which a submission could read or reach what is not its own.
+	SandboxRequired Sandbox = "required"
+	// SandboxOff builds none.
+	SandboxOff Sandbox = "off"
+)
+
+// Set chooses one by its name, as a flag does.
+func (s *Sandbox) Set(name string) error {
+	switch name {
+	case "auto":
+		*s = SandboxAuto
+	case string(SandboxRequired), string(SandboxOff):
+		*s = Sandbox(name)
+	default:
+		return errors.New("it is auto, required or off")
+	}
+	return nil
+}
+
+func (s *Sandbox) String() string { return cmp.Or(string(*s), "auto") }
+
+// Type is what help calls the value.
+func (*Sandbox) Type() string { return "mode" }
+
+// requiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. A private
+// root hides what else there is; files keeps it from reading it.
+var requiredWalls = []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
+
+// requireWalls finds out, with a program of the system, whether all walls that must be there can be built.
+func (r *run) requireWalls(ctx context.Context, workshop *submission.Workshop) error {
+	tried, err := workshop.Scope.Start(process.Spec{
+		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{}, Contained: true, Walls: workshop.Walls(nil, nil),
+	})
+	if err != nil {
+		return fmt.Errorf("trying the sandbox: %w", err)
+	}
+	if err := tried.Wait(ctx); err != nil {
+		return fmt.Errorf("trying the sandbox: %w", err)
+	}
+	built := workshop.Scope.Walls()
+	var missing []string
+	for _, wall := range requiredWalls {
+		if !slices.Contains(built, wall) {
+			missing = append(missing, string(wall))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &verdict{outcome: report.Error, reason: fmt.Sprintf("this machine cannot shut a submission in, and --sandbox=required asks for it: there is no wall for %s. "+
+		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` names it), or in a machine that you throw away with --sandbox=off",
+		english.WordSeries(missing, "and"))}
+}
+
+// noteWalls takes the walls into the report that every program of the submission had on this machine.
+func (r *run) noteWalls(built []process.Wall) {
+	for _, wall := range built {
+		r.report.Environment.Walls = append(r.report.Environment.Walls, string(wall))
+	}
+}
