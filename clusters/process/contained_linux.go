@@ -50,10 +50,19 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 		}
 		// Root has all capabilities outside of a user namespace, and could take walls down by them.
 		slices.Reverse(namespaces)
+		if spec.Walls.OwnNetwork {
+			namespaces[0].Cloneflags |= syscall.CLONE_NEWNET
+			if os.Getuid() != 0 {
+				namespaces[0].AmbientCaps = append(namespaces[0].AmbientCaps, unix.CAP_NET_ADMIN)
+			}
+		}
 	}
 	spec.Files = append(slices.Clip(spec.Files), theirs)
 	start := func(mode supervisor.Mode, attributes *syscall.SysProcAttr) (cmd *exec.Cmd, err error) {
 		cmd, c.mode = s.command(spec), mode
+		if program.Walls != nil {
+			program.Walls.NewNetwork = attributes.Cloneflags&syscall.CLONE_NEWNET != 0
+		}
 		if cmd.Path, err = ourselves(); err != nil {
 			return nil, err
 		}

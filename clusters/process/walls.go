@@ -14,6 +14,9 @@ type Walls struct {
 	Read, Write []string
 	// Connect are the TCP ports to which it may connect, of whatever address. It may listen at any port.
 	Connect []int
+	// OwnNetwork gives it a network of its own in place of that of the machine: it connects to what it has started itself, in whatever way, and to
+	// nothing else. Without namespaces there is no such wall.
+	OwnNetwork bool
 	// Calls is a filter of system calls for this architecture, as the bytes of its instructions (seccomp(2)). Default: none.
 	Calls []byte
 }

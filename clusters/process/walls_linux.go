@@ -37,7 +37,7 @@ func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 	}
 	return &supervisor.Walls{
 		Root: root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...), Write: clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
-		Connect: spec.Walls.Connect, Calls: spec.Walls.Calls,
+		Connect: spec.Walls.Connect, OwnNetwork: spec.Walls.OwnNetwork, Calls: spec.Walls.Calls,
 	}, nil
 }
 

@@ -115,6 +115,17 @@ var attempts = map[string]func(args ...string) error{
 		}
 		return listener.Close()
 	},
+	"serve itself": func(...string) error {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		connection, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			return err
+		}
+		return errors.Join(connection.Close(), listener.Close())
+	},
 	"addresses": func(...string) error {
 		_, err := net.InterfaceAddrs()
 		return err
@@ -319,4 +330,25 @@ func TestAWalledProgramStopsAndWrites(t *testing.T) {
 			t.Errorf("its last word is %q (%v)", last, err)
 		}
 	})
+}
+
+// Tests of a submission start an API server and reach it, and nothing else.
+func TestANetworkOfItsOwn(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	c := newCell(t, newScope(t, Options{}))
+	walls := &Walls{OwnNetwork: true}
+	for _, allowed := range []string{"serve itself", "datagram", "listen"} {
+		if said, err := c.try(t, walls, allowed); err != nil {
+			t.Errorf("it can't %s: %v %s", allowed, err, said)
+		}
+	}
+	for _, forbidden := range [][]string{{"connect", c.open.Addr().String()}, {"connect to a socket", c.socket}, {"connect", "192.0.2.1:80"}, {"read", c.secret}, {"capabilities"}} {
+		if said, err := c.try(t, walls, forbidden[0], forbidden[1:]...); err == nil {
+			t.Errorf("it can %s %s", strings.Join(forbidden, " "), said)
+		}
+	}
+	if built := c.scope.Walls(); !slices.Contains(built, NetworkWall) || !slices.Contains(built, PrivateRoot) {
+		t.Errorf("its walls are %q", built)
+	}
 }

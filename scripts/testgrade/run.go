@@ -31,8 +31,8 @@ const (
 // program is a compiled test program.
 type program struct {
 	path string
-	// dir is its working folder.
-	dir string
+	// module is the folder of the module that it tests, of which it may read all, and dir the working folder below it.
+	module, dir string
 	// limit is how long it may run.
 	limit time.Duration
 	// toFirst ends it as soon as a test has failed.
@@ -48,13 +48,47 @@ type verdict struct {
 	hindered bool
 }
 
+// runWalled is run with the walls of the grading.
+func (g *grading) runWalled(ctx context.Context, p program) (v verdict, err error) {
+	walls, err := g.walls(p)
+	if err != nil {
+		return v, err
+	}
+	return run(ctx, g.scope, g.Assets, p, walls)
+}
+
+// walls are those around a test program: it may read its module and the programs of an API server, which it starts in a network of its own.
+func (g *grading) walls(p program) (*process.Walls, error) {
+	if !g.Walled {
+		return nil, nil
+	}
+	read := []string{p.module, g.Assets}
+	assets, err := os.ReadDir(g.Assets)
+	if err != nil {
+		return nil, fmt.Errorf("listing the programs that tests start: %w", err)
+	}
+	for _, asset := range assets { // links to programs that are elsewhere
+		target, err := filepath.EvalSymlinks(filepath.Join(g.Assets, asset.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("looking at a program that tests start: %w", err)
+		}
+		read = append(read, target)
+	}
+	walls := (&submission.Workshop{Walled: true}).Walls(read, nil)
+	walls.OwnNetwork = true
+	return walls, nil
+}
+
 // run runs a test program to its end. What it starts ends with it. The error is the context's or the machine's.
-func run(ctx context.Context, scope *process.Scope, assets string, p program) (v verdict, err error) {
+func run(ctx context.Context, scope *process.Scope, assets string, p program, walls *process.Walls) (v verdict, err error) {
 	home, err := os.MkdirTemp(scope.Dir, "home-")
 	if err != nil {
 		return v, fmt.Errorf("making a folder for a test program: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(home)) }()
+	if walls != nil {
+		walls.Write = append(walls.Write, home)
+	}
 	failed := make(chan struct{})
 	out := &testOutput{failed: sync.OnceFunc(func() { close(failed) })}
 	if !p.toFirst {
@@ -67,6 +101,7 @@ func run(ctx context.Context, scope *process.Scope, assets string, p program) (v
 	started := time.Now()
 	running, err := scope.Start(process.Spec{
 		Name: "the tests", Path: p.path, Args: args, Dir: p.dir, Env: submission.TestEnvironment(assets, home), Stdout: out, Stderr: out, Contained: true,
+		Walls: walls,
 	})
 	if err != nil {
 		return v, err

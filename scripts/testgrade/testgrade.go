@@ -51,6 +51,8 @@ type Options struct {
 	Solution string
 	// Assets is the folder with etcd, kube-apiserver and kubectl.
 	Assets string
+	// Walled says that test programs are shut in, each with a network of its own, as far as this machine can. Default: they may do what the user may.
+	Walled bool
 	// Only are the names of mutants that there are to be, for tests of this package. Default: all.
 	Only []string
 	// Within is how long the mutants may take together. Those that have not begun by then are not tried. Default: DefaultWithin.
@@ -317,7 +319,7 @@ func (g *grading) all(ctx context.Context, module *submission.Submission, packag
 		var v verdict
 		for attempt := range 2 {
 			var err error
-			v, err = run(ctx, g.scope, g.Assets, program{path: file, dir: filepath.Join(module.Dir, filepath.FromSlash(p.runs)), limit: rightLimit})
+			v, err = g.runWalled(ctx, program{path: file, module: module.Dir, dir: filepath.Join(module.Dir, filepath.FromSlash(p.runs)), limit: rightLimit})
 			if err != nil {
 				return nil, err
 			}
@@ -464,12 +466,12 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 	}
 	for _, t := range tests {
 		p := program{
-			path: programs[t.folder], dir: filepath.Join(module, filepath.FromSlash(t.runs)),
+			path: programs[t.folder], module: module, dir: filepath.Join(module, filepath.FromSlash(t.runs)),
 			limit: min(rightLimit, max(atLeast, slower*g.took[t.folder])), toFirst: true,
 		}
-		v, err := run(ctx, g.scope, g.Assets, p)
+		v, err := g.runWalled(ctx, p)
 		if err == nil && v.hindered {
-			v, err = run(ctx, g.scope, g.Assets, p)
+			v, err = g.runWalled(ctx, p)
 		}
 		switch {
 		case err != nil:

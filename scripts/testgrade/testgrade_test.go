@@ -162,7 +162,7 @@ func TestHangs(t *testing.T) {
 	if err := (&submission.Workshop{Submission: opened, Scope: scope}).CompileTests(t.Context(), "a", file, false); err != nil {
 		t.Fatal(err)
 	}
-	got, err := run(t.Context(), scope, "", program{path: file, dir: dir, limit: 2 * time.Second})
+	got, err := run(t.Context(), scope, "", program{path: file, dir: dir, limit: 2 * time.Second}, nil)
 	if err != nil || got.Passed || !strings.Contains(got.by, "panic: test timed out after 2s") || got.Seconds > 30 {
 		t.Errorf("it is %+v, %v", got, err)
 	}

@@ -11,8 +11,10 @@ type Walls struct {
 	Root string
 	// Read and Write are the files and folders that the program may read and execute, or change as well. It sees no others.
 	Read, Write []string
-	// Connect are the TCP ports to which it may connect.
-	Connect []int
+	// Connect are the TCP ports to which it may connect, unless OwnNetwork says that it may do in a network of its own what it likes. Such a
+	// network has only a loopback interface. NewNetwork says that the supervisor was started in one.
+	Connect                []int
+	OwnNetwork, NewNetwork bool
 	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). Empty: there is none.
 	Calls []byte
 }
@@ -25,7 +27,7 @@ const (
 	PrivateRoot Built = 1 << iota
 	// Files keeps it from reading, writing and executing other files.
 	Files
-	// Network keeps it from connecting to other ports of TCP, and from all other sockets.
+	// Network keeps it from connecting to other ports of TCP, and from all other sockets; or it has a network of its own.
 	Network
 	// Calls is the filter of system calls.
 	Calls
@@ -49,6 +51,12 @@ func (w *Walls) text() string {
 	}
 	for _, port := range w.Connect {
 		add('c', strconv.Itoa(port))
+	}
+	if w.OwnNetwork {
+		add('o', "")
+	}
+	if w.NewNetwork {
+		add('n', "")
 	}
 	add('s', string(w.Calls))
 	return string(lines)
@@ -78,6 +86,10 @@ func readWalls(text string) *Walls {
 		case 'c':
 			port, _ := strconv.Atoi(value)
 			w.Connect = append(w.Connect, port)
+		case 'o':
+			w.OwnNetwork = true
+		case 'n':
+			w.NewNetwork = true
 		case 's':
 			w.Calls = []byte(value)
 		}

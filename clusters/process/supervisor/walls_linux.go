@@ -57,8 +57,10 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 		attributes.files |= landlockDevices
 		fallthrough
 	case abi >= 4:
-		attributes.network, size = landlockConnect, max(size, 2*unsafe.Sizeof(attributes.files))
-		built |= Network
+		if !w.OwnNetwork {
+			attributes.network, size = landlockConnect, max(size, 2*unsafe.Sizeof(attributes.files))
+			built |= Network
+		}
 		fallthrough
 	case abi >= 3:
 		attributes.files |= landlockTruncate
@@ -142,7 +144,7 @@ func (w *Walls) shutIn() (built Built) {
 		}
 		_ = syscall.Close(rules)
 	}
-	if limitSockets() != nil {
+	if !w.OwnNetwork && limitSockets() != nil {
 		built &^= Network // there are other sockets than those of TCP
 	}
 	if len(w.Calls) > 0 && loadFilter(w.filter()) == nil {
