@@ -459,7 +459,8 @@ func (c *copied) splitIf() {
 	}
 }
 
-// TestDisguisesDisguise: each changes a real program, and all together leave little to a comparison of tokens as they are.
+// TestDisguisesDisguise: each changes a real program, and all together leave little to a comparison of tokens as they
+// are.
 func TestDisguisesDisguise(t *testing.T) {
 	t.Parallel()
 	original := folderDocument(t, "solution", "solutions/02-reconciler")

@@ -29,7 +29,8 @@ func atLeast(all []measured, threshold float64) (n int) {
 	return n
 }
 
-// sameOrigin are a right design and a wrong solution that was made from it, with three lines less: the comparison found that itself.
+// sameOrigin are a right design and a wrong solution that was made from it, with three lines less: the comparison found
+// that itself.
 const sameOrigin = "11-workspace: design tag-at-the-end, mutant list-at-the-end"
 
 // figures are what the corpus says of precision and recall.
@@ -39,15 +40,16 @@ type figures struct {
 	copies    map[string][]measured
 	// little are disguised copies of originals with less own code than counts as a whole.
 	little []measured
-	// independent are pairs of which neither was made from the other, and possible is how many pairs there are, with those that share nothing.
+	// independent are pairs of which neither was made from the other, and possible is how many pairs there are, with
+	// those that share nothing.
 	independent []measured
 	possible    int
 }
 
-// measure reads the corpus. A copy is a right design or a solution, disguised, in a class of the lab's other right designs and wrong
-// solutions; the class of lab 02 also has six versions in the manner of students. Where a solution is the original, the comparison does not know
-// it. All other pairs of a class are independent work, and so
-// are the solutions of labs that do not build on each other, compared without anything known.
+// measure reads the corpus. A copy is a right design or a solution, disguised, in a class of the lab's other right
+// designs and wrong solutions; the class of lab 02 also has six versions in the manner of students. Where a solution is
+// the original, the comparison does not know it. All other pairs of a class are independent work, and so are the
+// solutions of labs that do not build on each other, compared without anything known.
 func measure(t testing.TB) figures {
 	t.Helper()
 	f := figures{copies: map[string][]measured{}}
