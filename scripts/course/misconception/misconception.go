@@ -30,7 +30,7 @@ const otherReason = 0.4
 type Known struct {
 	// Lab is the lab's name, as 02-reconciler, and Name the wrong solution's.
 	Lab, Name string
-	// Misconception is what somebody believes who writes this, one sentence or a few.
+	// Misconception is what the author of such code believes, one sentence or a few.
 	Misconception string
 	// Fails are the checks that fail, each with what was observed.
 	Fails map[string]*regexp.Regexp
