@@ -39,9 +39,10 @@ type Known struct {
 }
 
 const (
-	// SkeletonName is the Name of the Known that is the lab's skeleton, and NothingDone is its Misconception.
+	// SkeletonName is the Name of the Known that is the lab's skeleton.
 	SkeletonName = "skeleton"
-	NothingDone  = "Nothing of the lab has been done yet."
+	// NothingDone is the Misconception of the skeleton.
+	NothingDone = "Nothing of the lab has been done yet."
 )
 
 // From reads the misconceptions of a lab from its wrong solutions. Lecture returns the heading that explains a check,
