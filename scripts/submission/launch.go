@@ -119,5 +119,8 @@ func (w *Workshop) Variables(kubeconfig string, more ...string) (all []string) {
 	return all
 }
 
+// Exchange is a folder in which the operator and the checks of its lab may write.
+func (w *Workshop) Exchange() string { return filepath.Join(w.Scope.Dir, "exchange") }
+
 // Home is the operator's home, which is its folder for temporary files as well.
 func (w *Workshop) Home() string { return filepath.Join(w.Scope.Dir, "tmp") }

@@ -159,21 +159,3 @@ func enter(root string) error {
 	}
 	return syscall.Chdir("/")
 }
-
-// openLoopback brings up the only interface of a network namespace. (netdevice(7))
-func openLoopback() error {
-	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(socket)
-	request := struct {
-		name  [syscall.IFNAMSIZ]byte
-		flags uint16
-		_     [22]byte
-	}{name: [syscall.IFNAMSIZ]byte{'l', 'o'}, flags: syscall.IFF_UP | syscall.IFF_RUNNING}
-	if _, _, failed := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(socket), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); failed != 0 {
-		return failed
-	}
-	return nil
-}

@@ -210,7 +210,7 @@ func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
 	} else {
 		_ = syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	}
-	if walls != nil && walls.NewNetwork && openLoopback() == nil {
+	if walls != nil && walls.NewNetwork && openNetwork() == nil {
 		built |= Network
 	}
 	_ = control(prCapAmbient, prCapAmbientClearAll)

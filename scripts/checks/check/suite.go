@@ -59,6 +59,8 @@ type Suite struct {
 	Shared bool
 	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
 	NodeFollows bool
+	// Exchange is a folder in which the operator and the checks may write. The operator sees few others.
+	Exchange string
 	// Freezer is the freezer, past all faults. Nil in a lab without one, and in one whose checks deploy the submission.
 	Freezer *freezer.Client
 	// Cloud is the cloud's console, past all faults. Nil in a lab without one.
@@ -234,7 +236,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, NodeFollows: run.NodeFollows, Extended: run.Extended, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, unbegun: run.Unbegun, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeFollows: run.NodeFollows, Extended: run.Extended, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, unbegun: run.Unbegun, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},

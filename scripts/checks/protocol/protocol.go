@@ -48,6 +48,8 @@ type Run struct {
 	Manifests string `json:"manifests,omitempty"`
 	// Shared says that the cluster has other users: what they have there is not touched.
 	Shared bool `json:"shared,omitempty"`
+	// Exchange is a folder in which the operator, which sees few others, and the checks may write.
+	Exchange string `json:"exchange,omitempty"`
 	// Freezer is the URL of the freezer, past the faults. Empty in a lab without one.
 	Freezer string `json:"freezer,omitempty"`
 	// Cloud is the URL of the cloud's console, past the faults. Empty in a lab without one.

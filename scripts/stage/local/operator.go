@@ -113,7 +113,7 @@ func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, er
 
 func (o *operator) start(log io.Writer, flags ...string) (*process.Process, error) {
 	home := o.Home()
-	if err := os.MkdirAll(filepath.Join(home, ".kube"), 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(home, ".kube"), 0o700), os.MkdirAll(o.Exchange(), 0o700)); err != nil {
 		return nil, fmt.Errorf("making the operator's home: %w", err)
 	}
 	if err := os.Symlink(o.kubeconfig, filepath.Join(home, ".kube", "config")); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -139,7 +139,11 @@ func (o *operator) walls() *process.Walls {
 		ports = append(ports, c.port)
 	}
 	walls := o.Walls(append(slices.Clip(o.files), o.kubeconfig), ports)
-	if walls != nil && o.data != "" {
+	if walls == nil {
+		return nil
+	}
+	walls.Write = append(walls.Write, o.Exchange())
+	if o.data != "" {
 		walls.Write = append(walls.Write, o.data)
 	}
 	return walls
