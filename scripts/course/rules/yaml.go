@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+)
+
+// node is a value of a YAML document with its line. The usual way through JSON is not for class.yaml: it would make other names of keys
+// that look like numbers, as 0123456 of a student.
+type node struct {
+	at int
+	// fields are those of a mapping, and scalar is the value of anything that is neither a mapping nor a list.
+	keys   []string
+	fields map[string]*node
+	items  []*node
+	scalar any
+}
+
+// Limits of a document. Each use of an alias counts as what it stands for.
+const (
+	maxNodes = 200_000
+	maxDepth = 50
+)
+
+var lineOfError = regexp.MustCompile(`^line (\d+): (.*)`)
+
+// parseYAML reads a document. An error begins with its line and a colon.
+func parseYAML(data []byte) (*node, error) {
+	decoder := yamlv3.NewDecoder(strings.NewReader(string(data)))
+	var document, another yamlv3.Node
+	if err := decoder.Decode(&document); err != nil {
+		if len(strings.TrimSpace(string(data))) == 0 || err.Error() == "EOF" {
+			return &node{at: 1, fields: map[string]*node{}}, nil // a file that says nothing
+		}
+		text := strings.TrimPrefix(err.Error(), "yaml: ")
+		if match := lineOfError.FindStringSubmatch(text); match != nil {
+			return nil, fmt.Errorf("%s: this is not valid YAML: %s", match[1], match[2])
+		}
+		return nil, fmt.Errorf("1: this is not valid YAML: %s", text)
+	}
+	if err := decoder.Decode(&another); err == nil {
+		return nil, fmt.Errorf("%d: there is a second document: remove it, and the line --- before it", another.Line)
+	}
+	count := 0
+	root, err := convert(&document, &count, 0)
+	if err == nil && root.scalar == nil && root.items == nil && root.fields == nil {
+		root.fields = map[string]*node{} // only comments
+	}
+	return root, err
+}
+
+func convert(from *yamlv3.Node, count *int, depth int) (*node, error) {
+	if *count++; *count > maxNodes || depth > maxDepth {
+		return nil, fmt.Errorf("%d: there is too much in this file: it has at most %d values, and lists and mappings in at most %d others", from.Line, maxNodes, maxDepth)
+	}
+	made := &node{at: from.Line}
+	switch from.Kind {
+	case yamlv3.DocumentNode:
+		if len(from.Content) != 1 {
+			return made, nil
+		}
+		return convert(from.Content[0], count, depth)
+	case yamlv3.AliasNode:
+		if from.Alias == nil {
+			return made, nil
+		}
+		return convert(from.Alias, count, depth+1)
+	case yamlv3.SequenceNode:
+		made.items = []*node{}
+		for _, item := range from.Content {
+			value, err := convert(item, count, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			made.items = append(made.items, value)
+		}
+	case yamlv3.MappingNode:
+		made.fields = map[string]*node{}
+		for i := 0; i+1 < len(from.Content); i += 2 {
+			key := from.Content[i]
+			if key.Kind != yamlv3.ScalarNode {
+				return nil, fmt.Errorf("%d: a key must be a word: put quotation marks around it", key.Line)
+			}
+			if made.fields[key.Value] != nil {
+				return nil, fmt.Errorf("%d: %q is in line %d already: put both together", key.Line, key.Value, made.fields[key.Value].at)
+			}
+			value, err := convert(from.Content[i+1], count, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			value.at = key.Line // which is what one searches for
+			made.keys, made.fields[key.Value] = append(made.keys, key.Value), value
+		}
+	default:
+		var err error
+		made.scalar, err = scalar(from)
+		return made, err
+	}
+	return made, nil
+}
+
+// scalar is a number, a truth value, nil or a text. A time is a text: YAML would read some forms of it in a zone of its own choice.
+func scalar(from *yamlv3.Node) (value any, err error) {
+	if tag := from.ShortTag(); tag != "!!int" && tag != "!!float" && tag != "!!bool" && tag != "!!null" {
+		return from.Value, nil
+	}
+	err = from.Decode(&value)
+	if number, ok := value.(float64); ok && (math.IsNaN(number) || math.IsInf(number, 0)) {
+		err = errors.New("it is no number")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%d: %q can't be read: correct it, or put quotation marks around it", from.Line, from.Value)
+	}
+	return value, nil
+}
+
+// value is what encoding/json makes of it.
+func (n *node) value() any {
+	switch {
+	case n.fields != nil:
+		all := make(map[string]any, len(n.fields))
+		for key, field := range n.fields {
+			all[key] = field.value()
+		}
+		return all
+	case n.items != nil:
+		all := make([]any, len(n.items))
+		for i, item := range n.items {
+			all[i] = item.value()
+		}
+		return all
+	}
+	return n.scalar
+}
+
+// line is where the value at a path begins, or the nearest one around it that the document has.
+func (n *node) line(path []string) int {
+	at := n
+	for _, token := range path {
+		next := at.fields[token]
+		if next == nil {
+			break
+		}
+		at = next
+	}
+	return at.at
+}
+
+// dotted writes a path as people do: labs.2.deadline.
+func dotted(path []string) string {
+	if len(path) == 0 {
+		return "the file"
+	}
+	return strings.Join(path, ".")
+}
