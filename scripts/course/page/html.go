@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"sync"
+)
+
+//go:embed templates
+var files embed.FS
+
+// frame is what every page begins with.
+type frame struct {
+	Heading string
+	Style   template.CSS
+	// Policy forbids the browser everything but the page's own style: were anything of a submission ever taken for HTML, it could neither
+	// run nor load anything.
+	Policy string
+}
+
+var style = sync.OnceValue(func() string {
+	content, err := files.ReadFile("templates/page.css")
+	if err != nil {
+		panic(err) // It is embedded.
+	}
+	return string(content)
+})
+
+func newFrame(heading string) frame {
+	sum := sha256.Sum256([]byte(style()))
+	return frame{
+		Heading: heading,
+		Style:   template.CSS(style()), //nolint:gosec // our own file
+		Policy: fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'",
+			base64.StdEncoding.EncodeToString(sum[:])),
+	}
+}
+
+var templates = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("pages").Funcs(template.FuncMap{
+		"share": share, "points": points, "duration": duration, "count": count, "report": reportLink,
+		"link": func(base, lecture string) reference { return reference{lecture, lectureLink(base, lecture)} },
+		"breakable": func(path string) template.HTML {
+			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(path), "/", "/<wbr>")) //nolint:gosec // escaped
+		},
+		"quoted": quoted,
+	}).ParseFS(files, "templates/*.html")
+})
+
+// reference is a heading of a lecture, and where a link to it leads: nowhere if To is empty.
+type reference struct{ Lecture, To string }
+
+// quoted shows text between backticks as code. Everything is escaped first.
+func quoted(text string) template.HTML {
+	parts := strings.Split(text, "`")
+	if len(parts)%2 == 0 {
+		parts = []string{text} // One is open: then they mean something else.
+	}
+	var out strings.Builder
+	for i, part := range parts {
+		part = template.HTMLEscapeString(part)
+		if i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		out.WriteString(part)
+	}
+	return template.HTML(out.String()) //nolint:gosec // every part of it was escaped above
+}
+
+// Write writes the page of a class for its instructor: one file, complete without scripts, that loads nothing.
+func Write(w io.Writer, c *Class) error {
+	return execute(w, "class.html", newView(c), "the page of the class")
+}
+
+func execute(w io.Writer, name string, data any, what string) error {
+	parsed, err := templates()
+	if err != nil {
+		return fmt.Errorf("reading the templates of the pages: %w", err)
+	}
+	var out bytes.Buffer // A page that failed half way is worse than none.
+	if err := parsed.ExecuteTemplate(&out, name, data); err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
+	}
+	if _, err := w.Write(bytes.Map(visible, out.Bytes())); err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package similarity
+
+import (
+	"cmp"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Document is what one student handed in for one lab.
+type Document struct {
+	// Name is the student's. It must be unique: of several attempts, give one.
+	Name string
+	// Files are contents by slash-separated paths from the module's folder. Only Go files are looked at, and none that is marked as
+	// generated (https://go.dev/s/generatedcode).
+	Files map[string][]byte
+}
+
+// Options say what is no copy, and from where on a pair is worth a look.
+type Options struct {
+	// Known are the lab's skeleton and its solutions: what is in one of them is no copy.
+	Known []Document
+	// Threshold is the smallest score of a pair that is returned, 0 to 1. Default: DefaultThreshold.
+	Threshold float64
+	// Evidence is the number of fingerprints from which on a submission counts as a whole. The score of a pair whose smaller submission has
+	// fewer of its own is lower in proportion: little code says little. Default: DefaultEvidence.
+	Evidence int
+}
+
+// The defaults were chosen from the data of this package's tests: see docs/reference/similarity.md.
+const (
+	DefaultThreshold = 0.5
+	DefaultEvidence  = 32
+)
+
+// Region is a part of a file, from and to a line, both included, the first is 1.
+type Region struct {
+	File     string
+	From, To int
+}
+
+// Match is a declaration, or what both have of it, with the one that it resembles.
+type Match struct{ A, B Region }
+
+// Pair is two documents that look alike.
+type Pair struct {
+	// A and B are names of documents, A before B.
+	A, B string
+	// Score is the part of the smaller one's own fingerprints that the other one has too, 0 to 1, by weight.
+	Score float64
+	// Shared is the number of fingerprints that both have.
+	Shared int
+	// Matches are in the order of A's files and lines.
+	Matches []Match
+}
+
+// Compare returns the pairs above the threshold, the highest score first. The documents are those of one lab. The order in which they are
+// given does not matter. A Document without Go files is like none.
+func Compare(docs []Document, o Options) []Pair {
+	o.Threshold = cmp.Or(o.Threshold, DefaultThreshold)
+	o.Evidence = cmp.Or(o.Evidence, DefaultEvidence)
+	k := learn(o.Known)
+	docs = slices.SortedFunc(slices.Values(docs), func(a, b Document) int { return cmp.Compare(a.Name, b.Name) })
+	prints := make([]document, len(docs))
+	inParallel(len(docs), func(i int) { prints[i] = k.fingerprint(docs[i]) })
+	return pairs(docs, prints, o)
+}
+
+// pairs compares documents by their fingerprints.
+func pairs(docs []Document, prints []document, o Options) []Pair {
+	index := newIndex(prints)
+	found := make([][]Pair, len(docs))
+	inParallel(len(docs), func(i int) {
+		for _, p := range index.alike(i, o) {
+			p.pair.A, p.pair.B = docs[i].Name, docs[p.other].Name
+			p.pair.Matches = matches(&prints[i], &prints[p.other], index)
+			found[i] = append(found[i], p.pair)
+		}
+	})
+	all := slices.Concat(found...)
+	slices.SortStableFunc(all, func(a, b Pair) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Shared, a.Shared), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+	})
+	return all
+}
+
+func inParallel(n int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// document is a submission by its fingerprints.
+type document struct {
+	units []unit
+	// own are the fingerprints that no known document has, each with its first place; ordered.
+	own []print
+}
+
+// print is a fingerprint: the hash of a row of tokens, and where in which declaration the row begins.
+type print struct {
+	hash     uint64
+	unit, at int32
+}
+
+// known is what the skeleton and the solutions have.
+type known struct {
+	external map[string]bool
+	rows     map[uint64]bool
+}
+
+func learn(docs []Document) known {
+	k := known{external: externalNames(docs), rows: map[uint64]bool{}}
+	for _, d := range docs {
+		for _, u := range read(d, k.external) {
+			for _, h := range rows(u.tokens) {
+				k.rows[h] = true
+			}
+		}
+	}
+	return k
+}
+
+func (k known) fingerprint(doc Document) document {
+	d := document{units: read(doc, k.external)}
+	for i, u := range d.units {
+		hashes := rows(u.tokens)
+		for _, at := range winnow(hashes, window) {
+			if !k.rows[hashes[at]] {
+				d.own = append(d.own, print{hashes[at], int32(i), int32(at)})
+			}
+		}
+	}
+	slices.SortFunc(d.own, func(a, b print) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.unit, b.unit), cmp.Compare(a.at, b.at))
+	})
+	d.own = slices.CompactFunc(d.own, func(a, b print) bool { return a.hash == b.hash })
+	return d
+}
+
+// index knows which documents have a fingerprint.
+type index struct {
+	documents []document
+	// holders are documents by fingerprint, ascending. What most of them have is not in it, nor what only one has.
+	holders map[uint64][]int32
+	// weights are by the number of holders.
+	weights []float64
+	// sizes are the sums of the weights of the documents' fingerprints.
+	sizes []float64
+}
+
+// common is the number of holders above which most documents have a fingerprint. A few who copied from each other are not most of a small class.
+func common(documents int) int { return max(4, documents/2) }
+
+func newIndex(documents []document) *index {
+	x := &index{
+		documents: documents, holders: map[uint64][]int32{},
+		weights: make([]float64, len(documents)+1), sizes: make([]float64, len(documents)),
+	}
+	n := float64(len(documents) + 1)
+	for held := 1; held <= min(common(len(documents)), len(documents)); held++ {
+		// The inverse document frequency, with 1 for what two have.
+		x.weights[held] = min(1, math.Log(n/float64(held))/math.Log(n/2))
+	}
+	for i, d := range documents {
+		for _, p := range d.own {
+			x.holders[p.hash] = append(x.holders[p.hash], int32(i))
+		}
+	}
+	for i, d := range documents {
+		for _, p := range d.own {
+			x.sizes[i] += x.weights[len(x.holders[p.hash])]
+		}
+	}
+	for hash, holders := range x.holders {
+		if len(holders) == 1 || x.weights[len(holders)] == 0 {
+			delete(x.holders, hash)
+		}
+	}
+	return x
+}
+
+type candidate struct {
+	other int
+	pair  Pair
+}
+
+// alike are the later documents that are similar to one.
+func (x *index) alike(i int, o Options) (found []candidate) {
+	weight := make([]float64, len(x.documents))
+	shared := make([]int, len(x.documents))
+	for _, p := range x.documents[i].own {
+		holders := x.holders[p.hash]
+		after, _ := slices.BinarySearch(holders, int32(i)+1)
+		for _, j := range holders[after:] {
+			weight[j] += x.weights[len(holders)]
+			shared[j]++
+		}
+	}
+	for j := i + 1; j < len(x.documents); j++ {
+		if shared[j] == 0 {
+			continue
+		}
+		score := weight[j] / max(min(x.sizes[i], x.sizes[j]), float64(o.Evidence))
+		if score >= o.Threshold {
+			found = append(found, candidate{j, Pair{Score: min(1, score), Shared: shared[j]}})
+		}
+	}
+	return found
+}
+
+// matches are the regions of two documents that share fingerprints: a declaration of a with that of b with which it shares most.
+func matches(a, b *document, x *index) []Match {
+	type both struct{ a, b int32 }
+	shared := map[both][][2]print{}
+	for i, j := 0, 0; i < len(a.own) && j < len(b.own); {
+		switch cmp.Compare(a.own[i].hash, b.own[j].hash) {
+		case -1:
+			i++
+		case 1:
+			j++
+		default:
+			if len(x.holders[a.own[i].hash]) > 0 {
+				key := both{a.own[i].unit, b.own[j].unit}
+				shared[key] = append(shared[key], [2]print{a.own[i], b.own[j]})
+			}
+			i, j = i+1, j+1
+		}
+	}
+	// A fingerprint that occurs in several declarations is known by its first place only, so a declaration may share a few with a
+	// wrong one. It is shown with the one that it shares most with.
+	most := map[int32]both{}
+	for key, prints := range shared {
+		best, known := most[key.a]
+		if !known || len(prints) > len(shared[best]) || len(prints) == len(shared[best]) && key.b < best.b {
+			most[key.a] = key
+		}
+	}
+	var all []Match
+	for _, key := range most {
+		ofA, ofB := &a.units[key.a], &b.units[key.b]
+		var m Match
+		for _, p := range shared[key] {
+			m.A = m.A.with(ofA, p[0].at)
+			m.B = m.B.with(ofB, p[1].at)
+		}
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b Match) int {
+		return cmp.Or(cmp.Compare(a.A.File, b.A.File), cmp.Compare(a.A.From, b.A.From), cmp.Compare(a.A.To, b.A.To), cmp.Compare(a.B.File, b.B.File), cmp.Compare(a.B.From, b.B.From))
+	})
+	return all
+}
+
+// with is the region that also covers the row that begins at a token of a declaration.
+func (r Region) with(u *unit, at int32) Region {
+	lines := u.lines[at:min(int(at)+rowTokens, len(u.lines))]
+	from, to := int(slices.Min(lines)), int(slices.Max(lines))
+	if r.File == "" {
+		return Region{File: u.file, From: from, To: to}
+	}
+	return Region{File: r.File, From: min(r.From, from), To: max(r.To, to)}
+}
+
+// Clusters are the groups of documents that pairs connect, the largest first, each in alphabetical order. A group of three means that each
+// is in a pair with another one, not with all others.
+func Clusters(pairs []Pair) [][]string {
+	parent := map[string]string{}
+	var root func(name string) string
+	root = func(name string) string {
+		if up, known := parent[name]; known && up != name {
+			parent[name] = root(up)
+		} else {
+			parent[name] = name
+		}
+		return parent[name]
+	}
+	for _, p := range pairs {
+		parent[root(p.B)] = root(p.A)
+	}
+	members := map[string][]string{}
+	for name := range parent {
+		members[root(name)] = append(members[root(name)], name)
+	}
+	var groups [][]string
+	for _, group := range members {
+		slices.Sort(group)
+		groups = append(groups, group)
+	}
+	slices.SortFunc(groups, func(a, b []string) int { return cmp.Or(cmp.Compare(len(b), len(a)), slices.Compare(a, b)) })
+	return groups
+}

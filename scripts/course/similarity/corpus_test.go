@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package similarity
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/mutant"
+)
+
+// root is that of the repository, from this package.
+const root = "../../.."
+
+// lab is the real code that there is for one.
+type lab struct {
+	name               string
+	skeleton, solution Document
+	// designs are right operators that differ from the solution, and mutants are wrong ones.
+	designs, mutants []Document
+}
+
+// corpus reads all labs.
+func corpus(t testing.TB) []lab {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(root, "solutions", "*", mutant.File))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("there are no solutions: %v", err)
+	}
+	var labs []lab
+	for _, folder := range folders {
+		name := filepath.Base(filepath.Dir(folder))
+		l := lab{name: name, skeleton: folderDocument(t, "skeleton", "labs/"+name), solution: folderDocument(t, "solution", "solutions/"+name)}
+		all := allFiles(t, "solutions/"+name)
+		list, err := mutant.Load(filepath.Dir(folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list.Mutants {
+			l.mutants = append(l.mutants, Document{Name: "mutant " + m.Name, Files: edited(t, all, m.Edits)})
+		}
+		l.designs = designs(t, name, all)
+		labs = append(labs, l)
+	}
+	return labs
+}
+
+func allFiles(t testing.TB, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	folder := os.DirFS(filepath.Join(root, dir))
+	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		files[name], err = fs.ReadFile(folder, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func folderDocument(t testing.TB, name, dir string) Document {
+	t.Helper()
+	return Document{Name: name, Files: allFiles(t, dir)}
+}
+
+func edited(t testing.TB, files map[string][]byte, edits []mutant.Edit) map[string][]byte {
+	t.Helper()
+	files = maps.Clone(files)
+	for _, edit := range edits {
+		after, err := edit.Apply(files[edit.File])
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[edit.File] = after
+	}
+	return files
+}
+
+// designs are the certified right designs of a lab: package certify says how they are written.
+func designs(t testing.TB, lab string, solution map[string][]byte) (all []Document) {
+	t.Helper()
+	archives, err := filepath.Glob(filepath.Join(root, "scripts/certify/testdata/designs/*.txtar"))
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("there are no designs: %v", err)
+	}
+	for _, file := range archives {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head struct {
+			Labs     []string      `json:"labs"`
+			Replaces []string      `json:"replaces"`
+			Edits    []mutant.Edit `json:"edits"`
+		}
+		if err := yaml.Unmarshal(archive.Comment, &head); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(head.Labs, lab) {
+			continue
+		}
+		files := maps.Clone(solution)
+		maps.DeleteFunc(files, func(name string, _ []byte) bool {
+			return slices.ContainsFunc(head.Replaces, func(gone string) bool { return name == gone || strings.HasPrefix(name, gone+"/") })
+		})
+		files = edited(t, files, head.Edits)
+		for _, f := range archive.Files {
+			files[f.Name] = f.Data
+		}
+		all = append(all, Document{Name: "design " + strings.TrimSuffix(filepath.Base(file), ".txtar"), Files: files})
+	}
+	return all
+}
+
+// changed are the Go files of a document that another one does not have as they are.
+func changed(d, from Document) Document {
+	files := map[string][]byte{}
+	for name, content := range d.Files {
+		if path.Ext(name) == ".go" && !bytes.Equal(content, from.Files[name]) {
+			files[name] = content
+		}
+	}
+	return Document{Name: d.Name, Files: files}
+}

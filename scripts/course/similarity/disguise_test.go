@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package similarity
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"go/types"
+	"math/rand/v2"
+	"path"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/ast/astutil"
+)
+
+// disguises are what a student may do to a copy without understanding it. Each changes the parsed files of a document.
+var disguises = []struct {
+	name string
+	// claimed disguises must not hide a copy; of the others the page states what they do.
+	claimed bool
+	change  func(*copied)
+}{
+	{"rename", true, (*copied).rename},
+	{"comments and format", true, (*copied).comment},
+	{"move and split", true, (*copied).scatter},
+	{"inline constants", true, (*copied).inline},
+	{"name constants", true, (*copied).extract},
+	{"swap statements", true, (*copied).swap},
+	{"all of these", true, func(c *copied) {
+		c.inline()
+		c.swap()
+		c.rename()
+		c.scatter()
+		c.comment()
+	}},
+	{"log lines", false, (*copied).chatter},
+	{"split if", false, (*copied).splitIf},
+	{"all, log lines, split if", false, func(c *copied) {
+		c.splitIf()
+		c.chatter()
+		c.inline()
+		c.swap()
+		c.rename()
+		c.scatter()
+		c.comment()
+	}},
+}
+
+// copied is a copy that is being disguised.
+type copied struct {
+	draw  *rand.Rand
+	set   *token.FileSet
+	files map[string]*ast.File
+	own   names
+	// remarks asks for comments in what is printed.
+	remarks bool
+}
+
+// disguise changes a copy of a document, drawn from a seed. Test files stay out: a copy is about what was asked for.
+func disguise(t testing.TB, d Document, seed uint64, change func(*copied)) Document {
+	t.Helper()
+	c := &copied{draw: rand.New(rand.NewPCG(seed, 1)), set: token.NewFileSet(), files: map[string]*ast.File{}}
+	var parsed []*file
+	for name, content := range d.Files {
+		if path.Ext(name) != ".go" || isGenerated(content) {
+			continue
+		}
+		f, err := parser.ParseFile(c.set, name, content, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Comments = nil
+		astutil.Apply(f, func(at *astutil.Cursor) bool {
+			switch n := at.Node().(type) {
+			case *ast.CommentGroup:
+				at.Delete()
+			case *ast.FuncDecl:
+				n.Doc = nil
+			case *ast.GenDecl:
+				n.Doc = nil
+			}
+			return true
+		}, nil)
+		c.files[name] = f
+		parsed = append(parsed, &file{path: name, ast: f})
+	}
+	c.own = ownNames(parsed)
+	change(c)
+	out := Document{Name: "copy of " + d.Name, Files: map[string][]byte{}}
+	for name, f := range c.files {
+		var b bytes.Buffer
+		config := printer.Config{Mode: printer.TabIndent, Tabwidth: 1 + c.draw.IntN(8)}
+		if err := config.Fprint(&b, c.set, f); err != nil {
+			t.Fatal(err)
+		}
+		content := b.Bytes()
+		if c.remarks {
+			content = c.remark(content)
+		}
+		if _, err := parser.ParseFile(token.NewFileSet(), name, content, 0); err != nil {
+			t.Fatalf("the disguise %s does not parse: %v\n%s", name, err, content)
+		}
+		out.Files[name] = content
+	}
+	return out
+}
+
+// rename gives every name of the submission another one, but for methods and fields that others may call.
+func (c *copied) rename() {
+	rename := map[string]string{}
+	add := func(name string) {
+		if name != "_" && name != "main" && name != "init" && types.Universe.Lookup(name) == nil && rename[name] == "" {
+			rename[name] = fmt.Sprintf("%c%s%d", "qzxk"[c.draw.IntN(4)], strings.Repeat("u", c.draw.IntN(3)), len(rename))
+			if ast.IsExported(name) {
+				rename[name] = strings.ToUpper(rename[name][:1]) + rename[name][1:]
+			}
+		}
+	}
+	for name := range c.own.top {
+		if !ast.IsExported(name) || !c.own.members[name] {
+			add(name)
+		}
+	}
+	for name := range c.own.members {
+		if !ast.IsExported(name) {
+			add(name)
+		}
+	}
+	for _, f := range c.files {
+		for _, decl := range f.Decls {
+			for name := range localNames(decl) {
+				add(name)
+			}
+		}
+	}
+	for _, f := range c.files {
+		imports := map[string]string{}
+		for _, spec := range f.Imports {
+			importPath := strings.Trim(spec.Path.Value, `"`)
+			if spec.Name == nil {
+				imports[path.Base(importPath)] = importPath
+			} else {
+				imports[spec.Name.Name] = importPath
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.File:
+				for _, decl := range n.Decls {
+					ast.Inspect(decl, func(n ast.Node) bool { return c.renamed(n, rename, imports) })
+				}
+				return false
+			}
+			return true
+		})
+	}
+}
+
+func (c *copied) renamed(n ast.Node, rename, imports map[string]string) bool {
+	switch n := n.(type) {
+	case *ast.ImportSpec:
+		return false
+	case *ast.SelectorExpr:
+		if x, is := n.X.(*ast.Ident); is && imports[x.Name] != "" {
+			if c.own.isOwn(imports[x.Name]) && rename[n.Sel.Name] != "" {
+				n.Sel.Name = rename[n.Sel.Name]
+			}
+			return false
+		}
+		if to := rename[n.Sel.Name]; to != "" && c.own.members[n.Sel.Name] {
+			n.Sel = &ast.Ident{NamePos: n.Sel.NamePos, Name: to}
+		}
+		ast.Inspect(n.X, func(n ast.Node) bool { return c.renamed(n, rename, imports) })
+		return false
+	case *ast.KeyValueExpr:
+		if key, is := n.Key.(*ast.Ident); is && ast.IsExported(key.Name) { // A field of another module, or one that others read.
+			ast.Inspect(n.Value, func(n ast.Node) bool { return c.renamed(n, rename, imports) })
+			return false
+		}
+	case *ast.Ident:
+		if to := rename[n.Name]; to != "" && imports[n.Name] == "" {
+			n.Name = to
+		}
+	}
+	return true
+}
+
+func (c *copied) comment() { c.remarks = true }
+
+// remark writes remarks and empty lines between lines, where a statement has just ended.
+func (c *copied) remark(content []byte) []byte {
+	var out strings.Builder
+	raw := false
+	for line := range strings.Lines(string(content)) {
+		out.WriteString(line)
+		raw = raw != (strings.Count(line, "`")%2 == 1)
+		if text := strings.TrimSpace(line); raw || !strings.HasSuffix(text, "{") && !strings.HasSuffix(text, "}") && !strings.HasSuffix(text, ")") {
+			continue
+		}
+		switch c.draw.IntN(4) {
+		case 0:
+			fmt.Fprintf(&out, "// My own thought number %d.\n", c.draw.IntN(1000))
+		case 1:
+			out.WriteString("\n\n")
+		}
+	}
+	return []byte(out.String())
+}
+
+// scatter puts the declarations of each package into another order and other files.
+func (c *copied) scatter() {
+	packages := map[string][]*ast.File{}
+	for name, f := range c.files {
+		key := path.Dir(name) + " " + f.Name.Name + fmt.Sprint(strings.HasSuffix(name, "_test.go"))
+		packages[key] = append(packages[key], f)
+	}
+	files := map[string]*ast.File{}
+	for key, parts := range packages {
+		var decls []ast.Decl
+		imports := map[string]ast.Spec{}
+		for _, f := range parts {
+			for _, decl := range f.Decls {
+				if g, is := decl.(*ast.GenDecl); is && g.Tok == token.IMPORT {
+					for _, spec := range g.Specs {
+						s := spec.(*ast.ImportSpec)
+						name := s.Path.Value
+						if s.Name != nil {
+							name += " " + s.Name.Name
+						}
+						imports[name] = spec
+					}
+					continue
+				}
+				decls = append(decls, decl)
+			}
+		}
+		c.draw.Shuffle(len(decls), func(i, j int) { decls[i], decls[j] = decls[j], decls[i] })
+		const pieces = 3
+		for i := range pieces {
+			g := &ast.GenDecl{Tok: token.IMPORT, Lparen: 1, Rparen: 1}
+			for _, spec := range imports {
+				g.Specs = append(g.Specs, spec)
+			}
+			f := &ast.File{Name: parts[0].Name, Decls: []ast.Decl{g}}
+			f.Decls = append(f.Decls, decls[i*len(decls)/pieces:(i+1)*len(decls)/pieces]...)
+			dir, rest, _ := strings.Cut(key, " ")
+			suffix := ".go"
+			if strings.HasSuffix(rest, "true") {
+				suffix = "_test.go"
+			}
+			files[path.Join(dir, fmt.Sprintf("%s%d%s", strings.TrimSuffix(strings.TrimSuffix(rest, "true"), "false"), i, suffix))] = f
+		}
+	}
+	c.files = files
+}
+
+// inline writes the values of constants where they are used.
+func (c *copied) inline() {
+	values := map[string]*ast.BasicLit{}
+	for _, f := range c.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if g, is := n.(*ast.GenDecl); is && g.Tok == token.CONST {
+				for _, spec := range g.Specs {
+					s := spec.(*ast.ValueSpec)
+					if len(s.Names) == 1 && len(s.Values) == 1 {
+						if value, is := s.Values[0].(*ast.BasicLit); is && !ast.IsExported(s.Names[0].Name) {
+							values[s.Names[0].Name] = value
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	for _, f := range c.files {
+		astutil.Apply(f, func(at *astutil.Cursor) bool {
+			switch n := at.Node().(type) {
+			case *ast.GenDecl:
+				if n.Tok != token.CONST {
+					return true
+				}
+				var kept []ast.Spec
+				for _, spec := range n.Specs {
+					if s := spec.(*ast.ValueSpec); len(s.Names) != 1 || values[s.Names[0].Name] == nil {
+						kept = append(kept, spec)
+					}
+				}
+				if n.Specs = kept; len(kept) == 0 {
+					if at.Index() >= 0 {
+						at.Delete()
+					}
+				}
+				return false
+			case *ast.DeclStmt:
+				if g := n.Decl.(*ast.GenDecl); g.Tok == token.CONST && len(g.Specs) == 1 {
+					if s := g.Specs[0].(*ast.ValueSpec); len(s.Names) == 1 && values[s.Names[0].Name] != nil && at.Index() >= 0 {
+						at.Delete()
+						return false
+					}
+				}
+			case *ast.Ident:
+				value := values[n.Name]
+				if value == nil {
+					return true
+				}
+				if at.Name() == "Sel" || at.Name() == "Names" || at.Name() == "Name" {
+					return true
+				}
+				if _, isExpr := at.Parent().(ast.Expr); isExpr || at.Name() == "Rhs" || at.Name() == "Values" || at.Name() == "Results" {
+					at.Replace(&ast.BasicLit{ValuePos: n.NamePos, Kind: value.Kind, Value: value.Value})
+				}
+			}
+			return true
+		}, nil)
+	}
+}
+
+// extract gives literals of arguments names.
+func (c *copied) extract() {
+	for _, f := range c.files {
+		g := &ast.GenDecl{Tok: token.CONST, Lparen: 1, Rparen: 1}
+		astutil.Apply(f, func(at *astutil.Cursor) bool {
+			value, is := at.Node().(*ast.BasicLit)
+			if _, call := at.Parent().(*ast.CallExpr); is && call && at.Name() == "Args" {
+				name := fmt.Sprintf("constant%d%d", len(g.Specs), c.draw.IntN(1e6))
+				at.Replace(&ast.Ident{NamePos: value.ValuePos, Name: name})
+				g.Specs = append(g.Specs, &ast.ValueSpec{Names: []*ast.Ident{ast.NewIdent(name)}, Values: []ast.Expr{&ast.BasicLit{Kind: value.Kind, Value: value.Value}}})
+			}
+			return true
+		}, nil)
+		if len(g.Specs) > 0 {
+			f.Decls = append(f.Decls, g)
+		}
+	}
+}
+
+// swap exchanges statements that follow each other and have no name in common.
+func (c *copied) swap() {
+	for _, list := range c.blocks() {
+		for round := range 4 {
+			for i := round % 2; i+1 < len(*list); i++ {
+				if a, b := (*list)[i], (*list)[i+1]; c.draw.IntN(3) > 0 && independent(a, b) {
+					(*list)[i], (*list)[i+1] = b, a
+				}
+			}
+		}
+	}
+}
+
+func (c *copied) blocks() (lists []*[]ast.Stmt) {
+	for _, f := range c.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BlockStmt:
+				lists = append(lists, &n.List)
+			case *ast.CaseClause:
+				lists = append(lists, &n.Body)
+			}
+			return true
+		})
+	}
+	return lists
+}
+
+// independent statements are assignments, calls and cases without a common name of a variable.
+func independent(a, b ast.Stmt) bool {
+	if _, is := a.(*ast.CaseClause); is {
+		a, isA := a.(*ast.CaseClause)
+		b, isB := b.(*ast.CaseClause)
+		return isA && isB && a.List != nil && b.List != nil
+	}
+	seen := map[string]bool{}
+	for i, s := range []ast.Stmt{a, b} {
+		switch s.(type) {
+		case *ast.AssignStmt, *ast.ExprStmt, *ast.IfStmt, *ast.DeclStmt, *ast.IncDecStmt:
+		default:
+			return false
+		}
+		common := false
+		ast.Inspect(s, func(n ast.Node) bool {
+			if sel, is := n.(*ast.SelectorExpr); is {
+				ast.Inspect(sel.X, func(n ast.Node) bool {
+					if name, is := n.(*ast.Ident); is {
+						common = common || i == 1 && seen[name.Name] && !ast.IsExported(name.Name)
+						seen[name.Name] = true
+					}
+					return true
+				})
+				return false
+			}
+			if name, is := n.(*ast.Ident); is && types.Universe.Lookup(name.Name) == nil && name.Name != "ctx" {
+				common = common || i == 1 && seen[name.Name]
+				seen[name.Name] = true
+			}
+			return true
+		})
+		if common {
+			return false
+		}
+	}
+	return true
+}
+
+// chatter writes a line of log after every third statement.
+func (c *copied) chatter() {
+	for _, list := range c.blocks() {
+		var out []ast.Stmt
+		for _, s := range *list {
+			out = append(out, s)
+			switch s.(type) {
+			case *ast.AssignStmt, *ast.ExprStmt, *ast.IfStmt:
+			default:
+				continue
+			}
+			if c.draw.IntN(3) == 0 {
+				out = append(out, &ast.ExprStmt{X: &ast.CallExpr{
+					Fun:  &ast.SelectorExpr{X: ast.NewIdent("logger"), Sel: ast.NewIdent("Info")},
+					Args: []ast.Expr{&ast.BasicLit{Kind: token.STRING, Value: `"reached"`}},
+				}})
+			}
+		}
+		*list = out
+	}
+}
+
+// splitIf writes the statement of an if before it.
+func (c *copied) splitIf() {
+	for _, list := range c.blocks() {
+		var out []ast.Stmt
+		for _, s := range *list {
+			if i, is := s.(*ast.IfStmt); is && i.Init != nil {
+				out = append(out, i.Init)
+				i.Init = nil
+			}
+			out = append(out, s)
+		}
+		*list = out
+	}
+}

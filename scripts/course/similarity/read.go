@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package similarity
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxBytes is what is read of a document: its smallest files first, up to so many bytes. A lab has less than 400 kB.
+	maxBytes = 4 << 20
+	// maxDepth is how deep blocks are nested whose statements are put in order. Code that people write stays below 10.
+	maxDepth = 40
+)
+
+// unit is a declaration: the hashes of its tokens in their normal order, and the line of each in its file.
+type unit struct {
+	file   string
+	tokens []uint64
+	lines  []int32
+}
+
+// generated is the line by which tools mark what they wrote: https://go.dev/s/generatedcode.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.\r?$`)
+
+// isGenerated looks for the mark before the package clause, where it belongs.
+func isGenerated(content []byte) bool {
+	at := generated.FindIndex(content)
+	if at == nil {
+		return false
+	}
+	clause := packageClause.FindIndex(content)
+	return clause == nil || at[0] < clause[0]
+}
+
+var packageClause = regexp.MustCompile(`(?m)^package\s`)
+
+// read divides a document into its declarations, in their normal form. Files that do not parse are read as far as possible.
+// Names in external are kept even where the document declares one of the same spelling.
+func read(d Document, external map[string]bool) []unit {
+	files := parse(d)
+	own := ownNames(files)
+	var units []unit
+	for _, f := range files {
+		f.name(own, external)
+		units = append(units, f.units()...)
+	}
+	return units
+}
+
+// file is one that was parsed.
+type file struct {
+	path    string
+	content []byte
+	set     *token.File
+	ast     *ast.File
+	broken  bool
+	tokens  []tok
+}
+
+// tok is a token of a file. A hash of 0 means that the normal form is without it.
+type tok struct {
+	at   int
+	line int32
+	kind token.Token
+	hash uint64
+}
+
+func parse(d Document) []*file {
+	paths := slices.SortedFunc(maps.Keys(d.Files), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(d.Files[a]), len(d.Files[b])), cmp.Compare(a, b))
+	})
+	var files []*file
+	size := 0
+	for _, name := range paths {
+		content := d.Files[name]
+		if path.Ext(name) != ".go" || isGenerated(content) {
+			continue
+		}
+		if size += len(content); size > maxBytes {
+			break
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, name, content, parser.SkipObjectResolution|parser.AllErrors)
+		if parsed == nil {
+			continue
+		}
+		f := &file{path: name, content: content, ast: parsed, broken: err != nil}
+		f.scan()
+		files = append(files, f)
+	}
+	slices.SortFunc(files, func(a, b *file) int { return cmp.Compare(a.path, b.path) })
+	return files
+}
+
+// scan reads the tokens. They have the offsets that the parser's file has, since both sets hold one file.
+func (f *file) scan() {
+	set := token.NewFileSet()
+	f.set = set.AddFile(f.path, 1, len(f.content))
+	var s scanner.Scanner
+	s.Init(f.set, f.content, func(token.Position, string) {}, 0)
+	for {
+		at, kind, _ := s.Scan()
+		if kind == token.EOF {
+			return
+		}
+		t := tok{at: int(at), line: int32(f.set.PositionFor(at, false).Line), kind: kind, hash: kindHash(kind)}
+		switch {
+		case kind == token.SEMICOLON:
+			continue // A line's end, or what stands for one.
+		case kind.IsLiteral(), kind == token.ILLEGAL:
+			t.hash = anything
+		case kind == token.DEFINE:
+			t.hash = kindHash(token.ASSIGN)
+		case kind == token.RPAREN, kind == token.RBRACE, kind == token.RBRACK:
+			if n := len(f.tokens); n > 0 && f.tokens[n-1].kind == token.COMMA {
+				f.tokens = f.tokens[:n-1] // A list over several lines ends with one.
+			}
+		}
+		f.tokens = append(f.tokens, t)
+	}
+}
+
+// anything stands for a literal and for a name that the submission declares.
+var anything = wordHash("v")
+
+func kindHash(kind token.Token) uint64 { return mix(uint64(kind) + 1) }
+
+// wordHash is the FNV-1a hash of the parts of a word, mixed.
+func wordHash(parts ...string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, part := range parts {
+		for i := range len(part) {
+			h = (h ^ uint64(part[i])) * 1099511628211
+		}
+	}
+	return mix(h) | 1
+}
+
+// names are those that a document declares.
+type names struct {
+	// top are declared at the top level of any package, and members are methods and fields.
+	top, members map[string]bool
+	// folders are those of its packages.
+	folders map[string]bool
+}
+
+func ownNames(files []*file) names {
+	own := names{top: map[string]bool{}, members: map[string]bool{}, folders: map[string]bool{}}
+	for _, f := range files {
+		if dir := path.Dir(f.path); dir != "." {
+			own.folders[dir] = true
+		}
+		for _, decl := range f.ast.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					own.top[d.Name.Name] = true
+				} else {
+					own.members[d.Name.Name] = true
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						own.top[s.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							own.top[name.Name] = true
+						}
+					}
+				}
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.StructType:
+				addNames(own.members, n.Fields)
+			case *ast.InterfaceType:
+				addNames(own.members, n.Methods)
+			}
+			return true
+		})
+	}
+	return own
+}
+
+func addNames(to map[string]bool, fields *ast.FieldList) {
+	if fields == nil {
+		return
+	}
+	for _, field := range fields.List {
+		for _, name := range field.Names {
+			to[name.Name] = true
+		}
+	}
+}
+
+// isOwn reports whether an import is one of the document's packages.
+func (n names) isOwn(importPath string) bool {
+	for dir := range n.folders {
+		if strings.HasSuffix(importPath, "/"+dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// externalNames are the names that documents select and do not declare: fields and methods of other modules.
+func externalNames(docs []Document) map[string]bool {
+	external := map[string]bool{}
+	for _, d := range docs {
+		files := parse(d)
+		own := ownNames(files)
+		for _, f := range files {
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				if s, is := n.(*ast.SelectorExpr); is && !own.top[s.Sel.Name] && !own.members[s.Sel.Name] {
+					external[s.Sel.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	return external
+}
+
+// index is that of the first token at or after an offset.
+func (f *file) index(at token.Pos) int {
+	i, _ := slices.BinarySearchFunc(f.tokens, int(at), func(t tok, at int) int { return cmp.Compare(t.at, at) })
+	return i
+}
+
+func (f *file) put(at token.Pos, hash uint64) {
+	if i := f.index(at); i < len(f.tokens) && f.tokens[i].at == int(at) {
+		f.tokens[i].hash = hash
+	}
+}
+
+// name gives identifiers their normal form. One that it does not reach, in code that does not parse, stands for anything.
+func (f *file) name(own names, external map[string]bool) {
+	for i := range f.tokens {
+		if f.tokens[i].kind == token.IDENT {
+			f.tokens[i].hash = anything
+		}
+	}
+	imports := map[string]string{}
+	for _, spec := range f.ast.Imports {
+		importPath, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue
+		}
+		if spec.Name != nil {
+			imports[spec.Name.Name] = importPath
+			continue
+		}
+		// Most packages have the last part of their path as their name, or the part before it if that is a version.
+		name := path.Base(importPath)
+		imports[name] = importPath
+		if version.MatchString(name) {
+			imports[path.Base(path.Dir(importPath))] = importPath
+		}
+	}
+	for _, decl := range f.ast.Decls {
+		n := namer{file: f, own: own, external: external, imports: imports, local: localNames(decl)}
+		ast.Inspect(decl, n.visit)
+	}
+}
+
+var version = regexp.MustCompile(`^v[0-9]+$`)
+
+// namer decides on the identifiers of one declaration.
+type namer struct {
+	file     *file
+	own      names
+	external map[string]bool
+	imports  map[string]string
+	// local are the names that are declared within the declaration.
+	local map[string]bool
+}
+
+func (n namer) visit(node ast.Node) bool {
+	switch node := node.(type) {
+	case *ast.SelectorExpr:
+		x, isName := node.X.(*ast.Ident)
+		if importPath, isImport := "", false; isName && !n.local[x.Name] {
+			if importPath, isImport = n.imports[x.Name]; isImport {
+				n.selected(x, node.Sel, importPath)
+				return false
+			}
+		}
+		n.file.put(node.Sel.Pos(), n.member(node.Sel.Name))
+		ast.Inspect(node.X, n.visit)
+		return false
+	case *ast.CompositeLit:
+		if node.Type != nil {
+			ast.Inspect(node.Type, n.visit)
+		}
+		for _, element := range node.Elts {
+			if pair, is := element.(*ast.KeyValueExpr); is {
+				if key, is := pair.Key.(*ast.Ident); is && !n.local[key.Name] {
+					n.file.put(key.Pos(), n.member(key.Name))
+				} else {
+					ast.Inspect(pair.Key, n.visit)
+				}
+				ast.Inspect(pair.Value, n.visit)
+			} else {
+				ast.Inspect(element, n.visit)
+			}
+		}
+		return false
+	case *ast.Ident:
+		if !n.local[node.Name] && !n.own.top[node.Name] && types.Universe.Lookup(node.Name) != nil {
+			n.file.put(node.Pos(), wordHash(node.Name))
+		}
+	}
+	return true
+}
+
+// selected is a name of a package. One of the submission's own packages could as well be declared where it is used.
+func (n namer) selected(qualifier, name *ast.Ident, importPath string) {
+	if n.own.top[name.Name] && n.own.isOwn(importPath) {
+		n.file.put(qualifier.Pos(), 0)
+		if i := n.file.index(name.Pos()); i > 0 && i <= len(n.file.tokens) && n.file.tokens[i-1].kind == token.PERIOD {
+			n.file.tokens[i-1].hash = 0
+		}
+		return
+	}
+	n.file.put(name.Pos(), wordHash(importPath, ".", name.Name))
+}
+
+// member is a field or a method. It stands for anything if the submission declares one of that name, unless it is known to be of another module.
+func (n namer) member(name string) uint64 {
+	if !n.external[name] && (n.own.members[name] || n.own.top[name]) {
+		return anything
+	}
+	return wordHash(".", name)
+}
+
+// localNames are the parameters, variables, types and labels that are declared within a function.
+func localNames(decl ast.Decl) map[string]bool {
+	local := map[string]bool{}
+	f, is := decl.(*ast.FuncDecl)
+	if !is {
+		return local
+	}
+	addNames(local, f.Recv)
+	define := func(e ast.Expr) {
+		if name, is := e.(*ast.Ident); is {
+			local[name.Name] = true
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncType:
+			addNames(local, n.TypeParams)
+			addNames(local, n.Params)
+			addNames(local, n.Results)
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				for _, e := range n.Lhs {
+					define(e)
+				}
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				define(n.Key)
+				define(n.Value)
+			}
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				local[name.Name] = true
+			}
+		case *ast.TypeSpec:
+			local[n.Name.Name] = true
+		case *ast.LabeledStmt:
+			local[n.Label.Name] = true
+		}
+		return true
+	})
+	return local
+}
+
+// units are the declarations of the file, without imports and constants: those could as well stand where they are used.
+func (f *file) units() (units []unit) {
+	add := func(indices []int32) {
+		if len(indices) == 0 {
+			return
+		}
+		u := unit{file: f.path, tokens: make([]uint64, len(indices)), lines: make([]int32, len(indices))}
+		for i, index := range indices {
+			u.tokens[i], u.lines[i] = f.tokens[index].hash, f.tokens[index].line
+		}
+		units = append(units, u)
+	}
+	end := f.ast.Name.End()
+	for _, decl := range f.ast.Decls {
+		if f.broken {
+			add(f.raw(nil, end, decl.Pos()))
+		}
+		end = max(end, decl.End())
+		general, is := decl.(*ast.GenDecl)
+		switch {
+		case !is:
+			add(f.ordered(decl, 0))
+		case general.Tok == token.TYPE || general.Tok == token.VAR:
+			for _, spec := range general.Specs {
+				add(f.ordered(spec, 0))
+			}
+		}
+	}
+	if f.broken {
+		add(f.raw(nil, end, token.Pos(len(f.content)+2)))
+	}
+	return units
+}
+
+// raw appends the indices of the tokens between two offsets.
+func (f *file) raw(to []int32, from, until token.Pos) []int32 {
+	for i := f.index(from); i < len(f.tokens) && f.tokens[i].at < int(until); i++ {
+		if f.tokens[i].hash != 0 {
+			to = append(to, int32(i))
+		}
+	}
+	return to
+}
+
+// ordered are the indices of a node's tokens, with the statements of each block in the order of their hashes: then it does not matter in which
+// order they were written. It does not ask whether another order would mean the same, since it only has to be the same for equal statements.
+func (f *file) ordered(node ast.Node, depth int) []int32 {
+	var out []int32
+	at := node.Pos()
+	if depth < maxDepth {
+		for _, list := range statements(node) {
+			if list[0].Pos() < at { // Only in code that does not parse.
+				continue
+			}
+			out = f.raw(out, at, list[0].Pos())
+			out = append(out, f.sorted(list, depth)...)
+			at = list[len(list)-1].End()
+		}
+	}
+	return f.raw(out, at, node.End())
+}
+
+// sorted are the indices of a list of statements. What an if or a switch does first could as well stand before it.
+func (f *file) sorted(list []ast.Stmt, depth int) (out []int32) {
+	type statement struct {
+		hash    uint64
+		indices []int32
+	}
+	all := make([]statement, 0, len(list))
+	add := func(indices []int32) {
+		h := uint64(0)
+		for _, i := range indices {
+			h = h*base + f.tokens[i].hash
+		}
+		all = append(all, statement{mix(h), indices})
+	}
+	for _, s := range list {
+		first, rest := ast.Stmt(nil), token.NoPos
+		switch s := s.(type) {
+		case *ast.DeclStmt:
+			if g, is := s.Decl.(*ast.GenDecl); is && g.Tok == token.CONST {
+				continue
+			}
+		case *ast.IfStmt:
+			if first = s.Init; s.Cond != nil {
+				rest = s.Cond.Pos()
+			}
+		case *ast.SwitchStmt:
+			if first = s.Init; s.Tag != nil {
+				rest = s.Tag.Pos()
+			} else {
+				rest = s.Body.Pos()
+			}
+		}
+		indices := f.ordered(s, depth+1)
+		if first != nil && rest.IsValid() {
+			// The keyword, the first statement and the rest; a function literal in the first statement keeps its place.
+			from, to := int32(f.index(first.Pos())), int32(f.index(rest))
+			add(slices.DeleteFunc(slices.Clone(indices), func(i int32) bool { return i < from || i >= to }))
+			indices = slices.DeleteFunc(indices, func(i int32) bool { return i >= from && i < to })
+		}
+		add(indices)
+	}
+	slices.SortStableFunc(all, func(a, b statement) int { return cmp.Compare(a.hash, b.hash) })
+	for _, s := range all {
+		out = append(out, s.indices...)
+	}
+	return out
+}
+
+// statements are the outermost lists of statements in a node, in their order. None is empty.
+func statements(node ast.Node) (lists [][]ast.Stmt) {
+	add := func(list []ast.Stmt) {
+		if len(list) > 0 {
+			lists = append(lists, list)
+		}
+	}
+	var visit func(n ast.Node) bool
+	visit = func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BlockStmt:
+			add(n.List)
+			return false
+		case *ast.CaseClause:
+			for _, e := range n.List {
+				ast.Inspect(e, visit)
+			}
+			add(n.Body)
+			return false
+		case *ast.CommClause:
+			if n.Comm != nil {
+				ast.Inspect(n.Comm, visit)
+			}
+			add(n.Body)
+			return false
+		}
+		return true
+	}
+	ast.Inspect(node, visit)
+	return lists
+}
