@@ -225,10 +225,11 @@ func (b *Board) draw() string {
 	}
 	var text strings.Builder
 	for _, line := range lines {
+		line = cut(line, max(1, b.screen.Width-1))
 		if !b.screen.Unicode {
 			line = strings.Map(ascii, line)
 		}
-		text.WriteString(cut(line, max(1, b.screen.Width-1)) + "\n")
+		text.WriteString(line + "\n")
 	}
 	b.drawn = len(lines)
 	return text.String()

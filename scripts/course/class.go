@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/course/intake"
+	"lva.io/operators/scripts/course/page"
 	"lva.io/operators/scripts/course/rules"
 	"lva.io/operators/scripts/report"
 )
@@ -20,8 +21,9 @@ import (
 type Lab struct {
 	Name, Title string
 	Number      int
-	// Max is the points that the lab has.
-	Max int
+	// Max is the points that the lab has, and Checks are what it is graded by.
+	Max    int
+	Checks []page.Check
 	// Grader stands for all code that grades it, as in Key.
 	Grader string
 	// Deployed and Within are as in Job.
@@ -36,6 +38,9 @@ type Class struct {
 	Submissions []intake.Submission
 	Rules       *rules.Rules
 	Seed        uint32
+	// Walls are those of the sandbox in words, and Notices what the instructor should know, a sentence each.
+	Walls   string
+	Notices []string
 	// Results are those of Run.
 	Results map[Key]Result
 }

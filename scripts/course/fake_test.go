@@ -145,8 +145,8 @@ func fakeClass() *Class {
 // thousand times.
 func unsynced(*os.File) error { return nil }
 
-// runClass grades a class into a folder, and writes its results unless it was interrupted.
-func runClass(ctx context.Context, dir string, grader *fake, slots int) (*Class, error) {
+// gradeClass grades a class into a folder.
+func gradeClass(ctx context.Context, dir string, grader *fake, slots int) (*Class, error) {
 	journal, err := openSynced(dir, unsynced)
 	if err != nil {
 		return nil, err
@@ -154,10 +154,19 @@ func runClass(ctx context.Context, dir string, grader *fake, slots int) (*Class,
 	defer journal.Close()
 	c := fakeClass()
 	c.Results, err = Run(ctx, Options{Jobs: c.Jobs(), Grader: grader, Journal: journal, Slots: slots})
+	return c, err
+}
+
+// runClass grades a class into a folder, and writes its results unless it was interrupted.
+func runClass(ctx context.Context, dir string, grader *fake, slots int) (*Class, error) {
+	if err := RemoveResults(dir); err != nil {
+		return nil, err
+	}
+	c, err := gradeClass(ctx, dir, grader, slots)
 	if err != nil {
 		return c, err
 	}
-	return c, WriteResults(dir, c, c.Rows(), NewRedactor("/home/prof"))
+	return c, WriteResults(dir, c, About{Redactor: NewRedactor("/home/prof")})
 }
 
 func mustRun(t *testing.T, dir string, grader *fake) *Class {

@@ -5,12 +5,14 @@ package course
 
 import (
 	"archive/zip"
+	"bytes"
 	"fmt"
 	"io"
 	"path"
-	"strings"
+	"slices"
 	"time"
 
+	"lva.io/operators/scripts/course/page"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/formats"
 )
@@ -26,11 +28,12 @@ var feedbackFiles = []struct {
 }
 
 // GradesFile is the page of a feedback archive that has the grades.
-const GradesFile = "grades.md"
+const GradesFile = "index.html"
 
-// WriteFeedback writes what a student gets as a zip archive: a page with the grades, and of each lab the report of the attempt that counts. It
-// names no other student, no seed and no folder of the machine, and equal grades and reports make equal archives.
-func WriteFeedback(w io.Writer, title string, labs []Lab, row *Row, redactor *Redactor) error {
+// writeFeedback writes what a student gets as a zip archive: a page with the grades, and of each lab the report of the attempt that counts. It
+// names no other student, no seed and no folder of the machine, and equal grades and reports make equal archives. all is the page of the
+// class, of redacted reports.
+func writeFeedback(w io.Writer, all *page.Class, row *Row, redactor *Redactor) error {
 	archive := zip.NewWriter(w)
 	add := func(name string, content []byte) error {
 		file, err := archive.CreateHeader(&zip.FileHeader{
@@ -44,7 +47,11 @@ func WriteFeedback(w io.Writer, title string, labs []Lab, row *Row, redactor *Re
 		}
 		return nil
 	}
-	if err := add(GradesFile, grades(title, labs, row, redactor)); err != nil {
+	var grades bytes.Buffer
+	if err := page.Feedback(&grades, alone(all, row.Student), row.Student); err != nil {
+		return err
+	}
+	if err := add(GradesFile, grades.Bytes()); err != nil {
 		return err
 	}
 	for i := range row.Cells {
@@ -72,42 +79,19 @@ func WriteFeedback(w io.Writer, title string, labs []Lab, row *Row, redactor *Re
 	return nil
 }
 
-// grades is the page with the grades, as Markdown.
-func grades(title string, labs []Lab, row *Row, redactor *Redactor) []byte {
-	var text strings.Builder
-	fmt.Fprintf(&text, "# %s\n\n%s\n\n", inCell(title), inCell(row.Student))
-	text.WriteString("| lab | attempt | points | late days | grace days | penalty | added | final | result |\n|---|---|---|---|---|---|---|---|---|\n")
-	for i, lab := range labs {
-		c := &row.Cells[i]
-		attempt, points, final := "", "", "no grade yet"
-		if c.Counted != nil {
-			attempt = fmt.Sprintf("%d of %d", c.Counted.Attempt, len(c.Attempts))
-		}
-		switch {
-		case c.Mark.Excused:
-			final = ""
-		case c.Known:
-			points, final = fmt.Sprintf("%d of %d", c.Mark.Points, c.Mark.Max), decimal(c.Mark.Final)
-		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %d | %d | %s | %s | %s | %s |\n", inCell(lab.Name+": "+lab.Title), attempt, points, c.Mark.Late,
-			c.Mark.GraceUsed, decimal(c.Mark.Penalty), decimal(c.Mark.Manual), final, c.Outcome)
-	}
-	if row.Known {
-		fmt.Fprintf(&text, "\nTotal: %s %%\n", decimal(row.Total))
-	}
-	for i, lab := range labs {
-		c := &row.Cells[i]
-		for _, said := range []string{c.Mark.Comment, redactor.Text(c.Problem)} {
-			if said != "" {
-				fmt.Fprintf(&text, "\n%s: %s\n", lab.Name, report.OneLine(said))
-			}
-		}
-		if c.Counted != nil && c.Counted.Result != nil {
-			fmt.Fprintf(&text, "\n%s: [report](%s)\n", lab.Name, path.Join(lab.Name, report.HTMLFile))
+// alone is a class in which there is nobody but one student.
+func alone(all *page.Class, student string) *page.Class {
+	own := &page.Class{Title: all.Title, Labs: all.Labs}
+	for _, s := range all.Students {
+		if s.Name == student {
+			own.Students = append(own.Students, s)
 		}
 	}
-	return []byte(text.String())
+	for _, m := range all.Misconceptions {
+		if slices.Contains(m.Students, student) {
+			m.Students = []string{student}
+			own.Misconceptions = append(own.Misconceptions, m)
+		}
+	}
+	return own
 }
-
-// inCell is a text that ends no cell of a table.
-func inCell(text string) string { return strings.ReplaceAll(report.OneLine(text), "|", `\|`) }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/filelock"
+	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/report"
 )
 
@@ -113,6 +114,7 @@ func openSynced(dir string, sync func(*os.File) error) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the journal: %w", err)
 	}
+	removal.Abandoned(filepath.Join(dir, runsDir), temporaryPrefix)
 	j := &Journal{dir: dir, unlock: unlock, sync: sync, final: map[Key]Record{}, last: map[Key]Record{}, works: map[work]Record{}}
 	if err := j.open(); err != nil {
 		unlock()

@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	"lva.io/operators/clusters/removal"
+	"lva.io/operators/scripts/course/misconception"
+	"lva.io/operators/scripts/course/similarity"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/classroom50"
 	"lva.io/operators/scripts/report/formats"
@@ -41,8 +43,26 @@ func RemoveResults(dir string) error {
 	return nil
 }
 
-// WriteResults writes the reports of all attempts, a feedback archive for each student, and at last the gradebook into the folder of a class.
-func WriteResults(dir string, c *Class, rows []Row, redactor *Redactor) error {
+// About is what the results say besides what was handed in.
+type About struct {
+	// Root is the folder of the checkout, whose lectures the page of the class links to. Empty: it names them.
+	Root string
+	// Misconceptions are those of each lab, by its name.
+	Misconceptions map[string][]misconception.Known
+	// Code is, for each lab, what no student has written: skeleton and solution.
+	Code map[string][]similarity.Document
+	// Redactor hides the folders of the machine from students.
+	Redactor *Redactor
+}
+
+// WriteResults writes the reports of all attempts, a feedback archive for each student, the page of the class, and at last the gradebook into
+// the folder of a class.
+func WriteResults(dir string, c *Class, about About) error {
+	rows := c.Rows()
+	forStudents, err := c.page(rows, about.Misconceptions, about.Redactor.Redact, about.Redactor.Text)
+	if err != nil {
+		return err
+	}
 	for i := range rows {
 		row := &rows[i]
 		for _, cell := range row.Cells {
@@ -53,12 +73,15 @@ func WriteResults(dir string, c *Class, rows []Row, redactor *Redactor) error {
 			}
 		}
 		var archive bytes.Buffer
-		if err := WriteFeedback(&archive, c.Title, c.Labs, row, redactor); err != nil {
+		if err := writeFeedback(&archive, forStudents, row, about.Redactor); err != nil {
 			return err
 		}
 		if err := write(filepath.Join(dir, FeedbackDir, row.Student+".zip"), archive.Bytes()); err != nil {
 			return err
 		}
+	}
+	if err := c.writePage(dir, rows, about); err != nil {
+		return err
 	}
 	var gradebook bytes.Buffer
 	if err := WriteGradebook(&gradebook, c.Labs, rows); err != nil {
@@ -98,9 +121,12 @@ func write(file string, content []byte) error {
 	return replaceFile(file, content, func(*os.File) error { return nil })
 }
 
+// temporaryPrefix begins the names of files that are being written.
+const temporaryPrefix = ".writing-"
+
 // replaceFile replaces a file as a whole: nobody reads half of it, whenever this process is killed.
 func replaceFile(file string, content []byte, sync func(*os.File) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), ".tmp-*")
+	temporary, err := os.CreateTemp(filepath.Dir(file), removal.Temporary(temporaryPrefix))
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
