@@ -93,3 +93,23 @@ func (d *due) after(days int) time.Time {
 	at, _ := inZone(time.Date(year, month, day+days, hour, minute, second, d.end.Nanosecond(), time.UTC), d.end.Location())
 	return at
 }
+
+// ParseTime reads a time as a deadline is written: one without seconds is the end of its minute. One without an offset is in the zone; if
+// that is nil, it is an error.
+func ParseTime(text string, zone *time.Location) (time.Time, error) {
+	in := zone
+	if in == nil {
+		in = time.UTC
+	}
+	read, err := parseDue(text, in)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if zone == nil {
+		// What has an offset is the same moment in all zones.
+		if other, err := parseDue(text, time.FixedZone("", 3600)); err != nil || !other.end.Equal(read.end) {
+			return time.Time{}, fmt.Errorf("%q has no time zone: write one such as %q", text, "2026-10-25T23:59:00+01:00")
+		}
+	}
+	return read.end, nil
+}

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package intake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/clusters/removal"
+)
+
+// Lab is what intake has to know of a lab.
+type Lab struct {
+	// Name is the folder of the lab's skeleton below labs, as 02-reconciler.
+	Name string
+	// Number is what a student types, as 2.
+	Number int
+	// Title is for people.
+	Title string
+}
+
+// Options says what to read.
+type Options struct {
+	// Labs are those whose submissions are wanted.
+	Labs []Lab
+	// Course are all labs of the course: what is named for another lab than those wanted is no submission to them. Default: Labs.
+	Course []Lab
+	// Source is a folder of submissions, or a roster: a file whose name ends with .csv.
+	Source string
+	// Work is a folder for what is unpacked and fetched. It is made. What an earlier call left there is replaced.
+	Work string
+	// Owns reports whether a Go module whose name says nothing can be a lab's, as HasGroup does by API groups. Default: any can.
+	Owns func(lab Lab, dir string) bool
+	// Deadline is when a student's work on a lab is due; zero if never. It decides which commits of a repository are attempts, if the
+	// roster names none: the last one before it, and the newest one, if that came later. Default: never.
+	Deadline func(student, lab string) time.Time
+	// Limits of a submission. Default: DefaultLimits.
+	Limits Limits
+}
+
+// Submission is an attempt of a student at a lab.
+type Submission struct {
+	// Student is a name that is safe as a file name, and unique in the class. It is the same in each call for the same source.
+	Student string
+	// Name is what people call the student, and Email is the address, if the source has one.
+	Name, Email string
+	// Lab is the lab's name.
+	Lab string
+	// Attempt is from 1, in the order in which attempts were handed in.
+	Attempt int
+	// Dir is the folder of the Go module, below Options.Work or the source. It is empty if there is a problem.
+	Dir string
+	// From is the archive, folder or URL@commit, for people.
+	From string
+	// Submitted is when it was handed in; zero if nobody knows.
+	Submitted time.Time
+	// Digest is a SHA-256 over the names and contents of the module's files, without what is no work of the student, such as .git and bin:
+	// the same work has the same digest.
+	Digest string
+	// Problem is a sentence that says why it can't be graded; empty if it can.
+	Problem string
+}
+
+// DefaultLimits are large enough for a clone of this repository, and small enough for 500 of them at a time.
+func DefaultLimits() Limits {
+	return Limits{
+		Archive: 64 << 20, Bytes: 128 << 20, File: 32 << 20, Stream: 1 << 30, Directory: 16 << 20, Files: 20_000, Entries: 100_000,
+		Repository: 256 << 20, Git: 5 * time.Minute,
+	}
+}
+
+// Limits are those of one submission. Sizes are in bytes.
+type Limits struct {
+	// Archive is how large an archive may be, and Directory the list of files in a zip.
+	Archive, Directory int64
+	// Bytes is how large the files may be together, and File each of them, as they are unpacked.
+	Bytes, File int64
+	// Stream is how much is read of a compressed archive, with what is not kept of it.
+	Stream int64
+	// Files is how many files and folders are kept, and Entries how many an archive may name.
+	Files, Entries int
+	// Repository is how large what is fetched of a Git repository may be, and Git how long a git command may take.
+	Repository int64
+	Git        time.Duration
+}
+
+// source is something that a student handed in, before it was opened.
+type source struct {
+	// who is unique for the student, and name what people call the student.
+	who, name, email string
+	// lab is the lab for which it was handed in; nil: whatever is in it.
+	lab *Lab
+	// path is a folder or an archive, and commit is set if it comes from a repository.
+	path      string
+	commit    *commit
+	from      string
+	submitted time.Time
+	// problem is set if it is known already that it can't be graded.
+	problem string
+}
+
+// problem is an error of one submission, in a sentence.
+type problem string
+
+func (p problem) Error() string { return string(p) }
+
+func problemf(format string, args ...any) error { return problem(fmt.Sprintf(format, args...)) }
+
+// parallel is how many submissions are opened at a time: more of them wait for the disk, or for the same host.
+const parallel = 4
+
+// reader reads the submissions of a call.
+type reader struct {
+	Options
+	scope *process.Scope
+	repos *repositories
+}
+
+// Read finds all submissions, by student, lab and attempt. A submission that can't be graded is among them, with a Problem. The error
+// is about all of them: there is no such source, the roster is wrong, the disk is full, or the context has ended.
+func Read(ctx context.Context, o Options) ([]Submission, error) {
+	if len(o.Course) == 0 {
+		o.Course = o.Labs
+	}
+	if o.Limits == (Limits{}) {
+		o.Limits = DefaultLimits()
+	}
+	if o.Deadline == nil {
+		o.Deadline = func(string, string) time.Time { return time.Time{} }
+	}
+	if o.Owns == nil {
+		o.Owns = func(Lab, string) bool { return true }
+	}
+	var err error
+	for _, path := range []*string{&o.Source, &o.Work} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return nil, fmt.Errorf("reading the submissions: %w", err)
+		}
+	}
+	sources, err := list(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Work, 0o700); err != nil {
+		return nil, fmt.Errorf("making a folder for what is unpacked: %w", err)
+	}
+	r := &reader{Options: o}
+	if slices.ContainsFunc(sources, func(s source) bool { return s.commit != nil }) {
+		if r.scope, err = process.NewScope(process.Options{}); err != nil {
+			return nil, err
+		}
+		defer r.scope.Close() //nolint:errcheck // all of its processes have ended
+		r.repos = &repositories{}
+		if err := os.MkdirAll(filepath.Join(o.Work, ".repositories"), 0o700); err != nil {
+			return nil, fmt.Errorf("making a folder for repositories: %w", err)
+		}
+	}
+	students := studentNames(sources)
+	counts := map[string]int{}
+	for _, name := range students {
+		if err := removal.All(filepath.Join(o.Work, name)); err != nil {
+			return nil, fmt.Errorf("removing what was unpacked earlier: %w", err)
+		}
+	}
+	found := make([][]Submission, len(sources))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i, from := range sources {
+		student := students[from.who]
+		counts[student]++
+		work := filepath.Join(o.Work, student, fmt.Sprint(counts[student]))
+		group.Go(func() (err error) {
+			found[i], err = r.read(ctx, from, student, work)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return number(slices.Concat(found...)), nil
+}
+
+// number sorts submissions, and numbers the attempts. Those of which nobody knows the time keep their order, before the others.
+func number(all []Submission) []Submission {
+	slices.SortStableFunc(all, func(a, b Submission) int {
+		return cmp.Or(cmp.Compare(a.Student, b.Student), cmp.Compare(a.Lab, b.Lab), a.Submitted.Compare(b.Submitted))
+	})
+	for i := range all {
+		all[i].Attempt = 1
+		if i > 0 && all[i-1].Student == all[i].Student && all[i-1].Lab == all[i].Lab {
+			all[i].Attempt = all[i-1].Attempt + 1
+		}
+	}
+	return all
+}
+
+// tree is a folder in which the module of a lab may be.
+type tree struct {
+	// dir is searched, and root holds all of the submission: no link may lead out of it.
+	dir, root string
+	// hint is a name that may say for which lab it is.
+	hint string
+	// only says that it was handed in for one lab.
+	only      bool
+	from      string
+	submitted time.Time
+	problem   string
+}
+
+// tree is the folder in which the source's modules are. Its name is a hint, unless it is known for which lab it was handed in.
+func (s source) tree(dir, name string) tree {
+	made := tree{dir: dir, root: dir, hint: name, from: s.from, submitted: s.submitted}
+	if s.lab != nil {
+		made.hint, made.only = "", true
+	}
+	return made
+}
+
+// read opens what a student handed in, and finds the modules of the labs in it.
+func (r *reader) read(ctx context.Context, s source, student, work string) (found []Submission, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	labs := r.Labs
+	if s.lab != nil {
+		labs = []Lab{*s.lab}
+	}
+	blank := Submission{Student: student, Name: printable(s.name), Email: printable(s.email)}
+	var all []candidate
+	if s.commit == nil {
+		trees, err := r.open(ctx, s, work)
+		if err != nil {
+			return nil, err
+		}
+		if all, err = r.candidates(ctx, trees, labs, blank); err != nil {
+			return nil, err
+		}
+	} else {
+		for _, lab := range labs {
+			trees, err := r.checkout(ctx, s, lab, student, filepath.Join(work, lab.Name))
+			if err != nil {
+				return nil, err
+			}
+			of, err := r.candidates(ctx, trees, []Lab{lab}, blank)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, of...)
+		}
+	}
+	for _, c := range withoutMissing(all) {
+		found = append(found, c.Submission)
+	}
+	return found, nil
+}
+
+// candidate may be a submission.
+type candidate struct {
+	Submission
+	// missing says that its problem is that there is no module of the lab: perhaps nothing was handed in for it.
+	missing bool
+}
+
+// candidates finds the modules of labs in all trees. Those of a lab are attempts at it.
+func (r *reader) candidates(ctx context.Context, trees []tree, labs []Lab, blank Submission) (all []candidate, err error) {
+	for _, t := range trees {
+		for _, lab := range labs {
+			made := candidate{Submission: blank}
+			made.Lab, made.From, made.Submitted, made.Problem = lab.Name, printable(t.from), t.submitted, t.problem
+			if made.Problem == "" {
+				made.Dir, made.Digest, err = r.find(ctx, t, lab)
+				if err != nil {
+					_, made.missing = errors.AsType[*MissingError](err)
+					if made.Problem, err = asProblem(ctx, err); err != nil {
+						return nil, err
+					}
+					made.Dir, made.Digest = "", ""
+				}
+			}
+			all = append(all, made)
+		}
+	}
+	return all, nil
+}
+
+// withoutMissing removes what has no module of a lab, if something else that the student handed in has one, or has another problem.
+func withoutMissing(all []candidate) []candidate {
+	if slices.ContainsFunc(all, func(c candidate) bool { return !c.missing }) {
+		return slices.DeleteFunc(all, func(c candidate) bool { return c.missing })
+	}
+	// Nothing was found anywhere: once for each lab is enough.
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(c candidate) bool {
+		again := seen[c.Lab]
+		seen[c.Lab] = true
+		return again
+	})
+}
+
+// find finds the module of a lab in a tree, and its digest.
+func (r *reader) find(ctx context.Context, t tree, lab Lab) (dir, sum string, err error) {
+	wanted := search{lab: lab, course: r.Course, owns: r.Owns, hint: t.hint, only: t.only || len(r.Labs) == 1, limit: r.Limits.Entries}
+	if dir, err = wanted.find(t.dir); err != nil {
+		return "", "", err
+	}
+	sum, err = digest(ctx, t.root, dir, r.Limits)
+	return dir, sum, err
+}
+
+// asProblem is the sentence of an error that is about one submission. An error about all of them stays one.
+func asProblem(ctx context.Context, err error) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	for _, ours := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, ours) {
+			return "", fmt.Errorf("reading the submissions: %w: free some space, or choose another folder for it", err)
+		}
+	}
+	return printable(err.Error()), nil
+}
+
+// open opens a folder or an archive.
+func (r *reader) open(ctx context.Context, s source, work string) ([]tree, error) {
+	if s.problem != "" {
+		return []tree{{from: s.from, submitted: s.submitted, problem: s.problem}}, nil
+	}
+	info, err := os.Lstat(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = problemf("there is no %s: correct the path in the roster", s.from)
+	case err != nil:
+	case info.Mode()&fs.ModeSymlink != 0:
+		err = problemf("%s is a link, and links are not followed: put the folder or the archive itself there", s.from)
+	case info.IsDir():
+		return r.openFolder(ctx, s, work)
+	default:
+		return r.openArchive(ctx, filepath.Dir(s.path), filepath.Base(s.path), s, work, nested)
+	}
+	text, err := asProblem(ctx, err)
+	return []tree{{from: s.from, submitted: s.submitted, problem: text}}, err
+}
+
+// nested is how many levels of archives in an archive are opened.
+const nested = 1
+
+// openFolder is the folder itself, its attempts, or what the archives in it hold if there is no module beside them.
+func (r *reader) openFolder(ctx context.Context, s source, work string) ([]tree, error) {
+	if attempts := attemptFolders(s.path); len(attempts) > 0 {
+		var trees []tree
+		for i, name := range attempts {
+			of := s
+			of.path, of.from = filepath.Join(s.path, name), s.from+"/"+name
+			more, err := r.openFolder(ctx, of, filepath.Join(work, fmt.Sprint(i)))
+			if err != nil {
+				return nil, err
+			}
+			trees = append(trees, more...)
+		}
+		return trees, nil
+	}
+	self := s.tree(s.path, filepath.Base(s.path))
+	return r.openInner(ctx, self, s, work, nested+1)
+}
+
+// openInner is a tree, or what the archives in it hold if there is no module beside them. Levels is how many levels of archives may be
+// opened.
+func (r *reader) openInner(ctx context.Context, self tree, s source, work string, levels int) ([]tree, error) {
+	modules, archives, err := look(self.dir, r.Limits.Entries)
+	if err != nil {
+		self.problem, err = asProblem(ctx, err)
+		return []tree{self}, err
+	}
+	if len(modules) > 0 || len(archives) == 0 {
+		return []tree{self}, nil
+	}
+	if levels == 0 {
+		self.problem = fmt.Sprintf("it is an archive in an archive in an archive (%s): hand in one archive with the folder of the lab", archives[0])
+		return []tree{self}, nil
+	}
+	if len(archives) > maxInner {
+		self.problem = fmt.Sprintf("there are %d archives in it: hand in one with the folder of the lab", len(archives))
+		return []tree{self}, nil
+	}
+	var trees []tree
+	for i, name := range archives {
+		of := s
+		of.from = s.from + "/" + name
+		more, err := r.openArchive(ctx, self.dir, name, of, filepath.Join(work, fmt.Sprintf("in-%d", i)), levels-1)
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, more...)
+	}
+	return trees, nil
+}
+
+// maxInner is how many archives a student may hand in at once: more than a lab a week is a mistake.
+const maxInner = 30
+
+// openArchive unpacks the archive with a name in a folder. Levels is how many levels of archives in it are opened.
+func (r *reader) openArchive(ctx context.Context, dir, name string, s source, work string, levels int) ([]tree, error) {
+	stem := strings.TrimSuffix(filepath.Base(name), archiveSuffix(name))
+	self := s.tree(work, stem)
+	if err := unpackFile(ctx, dir, name, work, r.Limits); err != nil {
+		var failed error
+		if self.problem, failed = asProblem(ctx, err); failed != nil {
+			return nil, failed
+		}
+		return []tree{self}, removal.All(work)
+	}
+	return r.openInner(ctx, self, s, work+".inner", levels)
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package intake
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// course are the labs of these tests.
+var course = []Lab{
+	{Name: "01-icecream", Number: 1, Title: "Icecream"}, {Name: "02-reconciler", Number: 2, Title: "The reconciler"}, {Name: "11-workspace", Number: 11, Title: "Workspace"},
+}
+
+var (
+	lab1 = course[0]
+	lab2 = course[1]
+)
+
+// files are the contents of files by their slash-separated names.
+type files map[string]string
+
+// lab is a module of a lab as a student has it.
+func labFiles(prefix, module string) files {
+	return files{
+		prefix + "go.mod":                 "module " + module + "\n\ngo 1.26.0\n",
+		prefix + "cmd/main.go":            "package main\n\nfunc main() {}\n",
+		prefix + "api/v1/groupversion.go": "// +groupName=demo.lva.io\npackage v1\n",
+	}
+}
+
+func join(all ...files) files {
+	joined := files{}
+	for _, some := range all {
+		maps.Copy(joined, some)
+	}
+	return joined
+}
+
+func (f files) names() []string { return slices.Sorted(maps.Keys(f)) }
+
+func (f files) write(t *testing.T, dir string) {
+	t.Helper()
+	for name, content := range f {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (f files) zip(t testing.TB) string {
+	t.Helper()
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	for _, name := range f.names() {
+		file, err := w.Create(name)
+		if err == nil {
+			_, err = file.Write([]byte(f[name]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return archive.String()
+}
+
+func (f files) tar(t testing.TB) string {
+	t.Helper()
+	var headers []tar.Header
+	for _, name := range f.names() {
+		headers = append(headers, tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f[name]))})
+	}
+	return tarOf(t, f, headers...)
+}
+
+// tarOf writes entries as they are, with the content that is known by their names.
+func tarOf(t testing.TB, content files, headers ...tar.Header) string {
+	t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, header := range headers {
+		if err := w.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte(content[header.Name])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return archive.String()
+}
+
+func zipped(t testing.TB, content string) string {
+	t.Helper()
+	var archive bytes.Buffer
+	w := gzip.NewWriter(&archive)
+	if _, err := w.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return archive.String()
+}
+
+// readAll reads a source for some labs.
+func readAll(t *testing.T, source string, labs ...Lab) []Submission {
+	t.Helper()
+	all, err := Read(t.Context(), Options{Labs: labs, Course: course, Source: source, Work: filepath.Join(t.TempDir(), "work"), Owns: ownsGroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if (s.Problem == "") != (s.Dir != "") || (s.Problem == "") != (len(s.Digest) == 64) || s.Attempt < 1 || s.Student != safeName(s.Student) {
+			t.Errorf("the submission is %+v", s)
+		}
+		if s.Dir != "" {
+			if _, err := os.Stat(filepath.Join(s.Dir, "go.mod")); err != nil {
+				t.Error(err)
+			}
+		}
+		if strings.ContainsAny(s.Problem, "\n\x00\x1b") || strings.Contains(s.Problem, "%!") {
+			t.Errorf("the problem is %q", s.Problem)
+		}
+	}
+	return all
+}
+
+func ownsGroup(_ Lab, dir string) bool { return HasGroup(dir, "demo.lva.io") }
+
+// short is what a test compares: student, lab, attempt, and the folder or the problem.
+func short(all []Submission, work string) (lines []string) {
+	for _, s := range all {
+		what := s.Problem
+		if s.Dir != "" {
+			what = "in " + filepath.Base(s.Dir)
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %d: %s", s.Student, s.Lab, s.Attempt, strings.ReplaceAll(what, work, "")))
+	}
+	return lines
+}
+
+func wantLines(t *testing.T, got, want []string) {
+	t.Helper()
+	fits := len(got) == len(want)
+	for i := range min(len(got), len(want)) {
+		fits = fits && strings.HasPrefix(got[i], want[i])
+	}
+	if !fits {
+		t.Errorf("the submissions are\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func TestAFolderOfFoldersAndArchives(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	flat := labFiles("", "lva.io/operators/labs/02-reconciler")
+	repository := join(labFiles("labs/01-icecream/", "lva.io/operators/labs/01-icecream"), labFiles("labs/02-reconciler/", "lva.io/operators/labs/02-reconciler"),
+		labFiles("solutions/02-reconciler/", "lva.io/operators/solutions/02-reconciler"), files{"scripts/go.mod": "module lva.io/operators/scripts\n"})
+	github := files{}
+	for name, content := range repository {
+		github["operators-main/"+name] = content
+	}
+	all := files{
+		"bob.zip": flat.zip(t), "carol.tar": flat.tar(t), "dora.tgz": zipped(t, flat.tar(t)), "emil.tar.gz": zipped(t, github.tar(t)), "fay.ZIP": github.zip(t),
+		"gus.zip": files{"lab.zip": flat.zip(t)}.zip(t), "hal.zip": files{"a.zip": files{"b.zip": flat.zip(t)}.zip(t)}.zip(t),
+		"ida.zip": files{"a.zip": files{"b.zip": files{"c.zip": flat.zip(t)}.zip(t)}.zip(t)}.zip(t),
+		"jan.rar": "Rar!", "kim.zip": "PK\x03\x04 is cut here", "leo.zip": "", "max.zip": "<html>log in</html>", "nina/README.md": "nothing",
+		"olga.zip": files{"README.md": "nothing"}.zip(t), "quinn/lab.zip": flat.zip(t), "quinn/notes.txt": "my notes",
+		// no submissions
+		".DS_Store": "x", "__MACOSX/._bob.zip": "x", "Thumbs.db": "x", "grades.csv": "ada,100", "._ada.zip": "x", ".hidden/go.mod": "module x", "notes.txt": "",
+	}
+	all.write(t, dir)
+	flat.write(t, filepath.Join(dir, "ada"))
+	github.write(t, filepath.Join(dir, "pia"))
+	if err := os.Symlink(filepath.Join(dir, "ada"), filepath.Join(dir, "rita")); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, short(readAll(t, dir, lab2), dir), []string{
+		"ada 02-reconciler 1: in ada", "bob 02-reconciler 1: in 1", "carol 02-reconciler 1: in 1", "dora 02-reconciler 1: in 1",
+		"emil 02-reconciler 1: in 02-reconciler", "fay 02-reconciler 1: in 02-reconciler", "gus 02-reconciler 1: in in-0",
+		"hal 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
+		"ida 02-reconciler 1: it is an archive in an archive in an archive (b.zip): hand in one archive",
+		"jan 02-reconciler 1: rar archives are not read: hand in a .zip", "kim 02-reconciler 1: the archive is damaged or not complete: hand it in again",
+		"leo 02-reconciler 1: the archive is empty", "max 02-reconciler 1: it is no zip, tar or tar.gz archive",
+		"nina 02-reconciler 1: there is no go.mod in it: hand in the folder of the lab", "olga 02-reconciler 1: there is no go.mod in it",
+		"pia 02-reconciler 1: in 02-reconciler", "quinn 02-reconciler 1: in in-0", "rita 02-reconciler 1: rita is a link, and links are not followed",
+	})
+}
+
+// The same work has the same digest, however it was handed in; other work has another one.
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	work := labFiles("", "example.com/icecream")
+	changed := join(work, files{"cmd/main.go": "package main\n\nfunc main() { println() }\n"})
+	renamed := join(work, files{"cmd/other.go": work["cmd/main.go"]})
+	delete(renamed, "cmd/main.go")
+	// Contents that were moved from one file to the next one must not look the same.
+	moved := join(work, files{"cmd/main.go": work["cmd/main.go"] + "x"})
+	files{
+		"a.zip": work.zip(t), "b.tar": work.tar(t), "c.tgz": zipped(t, work.tar(t)),
+		"e.zip": join(work, files{".git/config": "x", "bin/manager": "x", ".DS_Store": "x", "__MACOSX/x": "x", "node_modules/x/y.js": "x"}).zip(t),
+		"f.zip": changed.zip(t), "g.zip": renamed.zip(t), "h.zip": moved.zip(t), "i.zip": join(work, files{"cmd/bin/x.go": "package bin\n"}).zip(t),
+	}.write(t, dir)
+	work.write(t, filepath.Join(dir, "d"))
+	files{".git/HEAD": "x", "bin/x": "x"}.write(t, filepath.Join(dir, "d"))
+	digests := map[string]string{}
+	for _, s := range readAll(t, dir, lab2) {
+		digests[s.Student] = s.Digest
+	}
+	seen := map[string]string{}
+	for _, student := range slices.Sorted(maps.Keys(digests)) {
+		sum := digests[student]
+		if same := strings.Contains("abcde", student); same != (sum == digests["a"]) {
+			t.Errorf("the digest of %s is %s, that of a is %s", student, sum, digests["a"])
+		}
+		if other := seen[sum]; other != "" && !strings.Contains("abcde", student) {
+			t.Errorf("%s and %s have the same digest", student, other)
+		}
+		seen[sum] = student
+	}
+	if len(digests) != 9 {
+		t.Errorf("the digests are %v", digests)
+	}
+}
+
+func TestSeveralLabsAndAttempts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := labFiles("01-icecream/", "a"), labFiles("02-reconciler/", "b")
+	files{
+		"bob/lab-1.zip": labFiles("", "example.com/x").zip(t), "bob/lab2-final.zip": labFiles("x/", "example.com/y").zip(t),
+		"carol/first.zip": two.zip(t), "carol/second.zip": two.zip(t), "carol.zip": one.zip(t),
+		"dora/attempt-10/x.zip": two.zip(t), "dora/attempt-9/README": "nothing", "emil.zip": "PK\x03\x04",
+	}.write(t, dir)
+	join(one, two).write(t, filepath.Join(dir, "ada"))
+	two.write(t, filepath.Join(dir, "dora", "attempt-2"))
+	two.write(t, filepath.Join(dir, "fay"))
+	wantLines(t, short(readAll(t, dir, lab1, lab2), dir), []string{
+		"ada 01-icecream 1: in 01-icecream", "ada 02-reconciler 1: in 02-reconciler", "bob 01-icecream 1: in in-0", "bob 02-reconciler 1: in x",
+		"carol 01-icecream 1: in 01-icecream", "carol 02-reconciler 1: in 02-reconciler", "carol 02-reconciler 2: in 02-reconciler",
+		"dora 02-reconciler 1: in 02-reconciler", "dora 02-reconciler 2: in 02-reconciler",
+		"emil 01-icecream 1: the archive is damaged", "emil 02-reconciler 1: the archive is damaged", "fay 02-reconciler 1: in 02-reconciler",
+	})
+}
+
+// A folder for each lab, with the students in it.
+func TestAFolderForEachLab(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files{"01-icecream/ada.zip": labFiles("", "x").zip(t), "02-reconciler/ada.zip": labFiles("", "y").zip(t), "11-workspace/ada.zip": "unread"}.write(t, dir)
+	wantLines(t, short(readAll(t, dir, lab1, lab2), dir), []string{"ada 01-icecream 1: in 1", "ada 02-reconciler 1: in 2"})
+}
+
+// The folder of one student is not taken for a class.
+func TestSourcesThatAreNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	labFiles("module/", "x").write(t, dir)
+	labFiles("repository/02-reconciler/", "x").write(t, dir)
+	files{"empty/notes.txt": "x", "class.zip": "x", "notes.txt": "x"}.write(t, dir)
+	for source, want := range map[string]string{
+		"module": "is a Go module itself: name the folder in which there is one for each student", "repository": "seems to be the work of one student: name the folder above",
+		"missing": "there is no ", "empty": "there is no submission in ", "class.zip": "is an archive: unpack it", "notes.txt": "is neither a folder nor a roster",
+	} {
+		_, err := Read(t.Context(), Options{Labs: []Lab{lab2}, Source: filepath.Join(dir, source), Work: t.TempDir()})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error is %v, want %q", source, err, want)
+		}
+	}
+}
+
+const gradescopeMetadata = `---
+submission_101:
+  :submitters:
+  - :name: Ada Lovelace
+    :sid: '0123'
+    :email: ada@example.org
+  - :name: "Bob \"B\" Müller"
+    :sid:
+    :email: bob@example.org
+  :created_at: 2026-10-25 22:59:59.123456789 Z
+  :score: 35.0
+  :status: processed
+  :results:
+    stdout: |
+      submission_999:
+        :submitters:
+        - :name: Mallory
+      :created_at: 2020-01-01 00:00:00 Z
+    tests: []
+  :history:
+  - :id: 100
+    :created_at: 2020-01-01 00:00:00 Z
+submission_102:
+  :submitters:
+  - :name: Ada Lovelace
+    :sid: '0456'
+    :email: another@example.org
+  :created_at: !ruby/object:ActiveSupport::TimeWithZone
+    utc: &1 2026-10-26 08:00:00.000000000 Z
+    zone: &2 !ruby/object:ActiveSupport::TimeZone
+      name: Etc/UTC
+submission_103:
+  :submitters:
+  - :name: Carol
+  :created_at: 2026-10-25 10:00:00 -08:00
+`
+
+func TestTheExportOfGradescope(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files{gradescopeFile: gradescopeMetadata, "submission_102/upload.zip": labFiles("x/", "x").zip(t), "submission_104/x": "x"}.write(t, dir)
+	labFiles("submission_101/", "x").write(t, dir)
+	all := readAll(t, dir, lab2)
+	lines := short(all, dir)
+	suffixes := map[string]bool{}
+	for i, line := range lines { // two students have the same name
+		if rest, found := strings.CutPrefix(line, "Ada-Lovelace-"); found {
+			suffixes[rest[:8]] = true
+			lines[i] = "Ada-Lovelace-…" + rest[8:]
+		}
+	}
+	slices.Sort(lines)
+	wantLines(t, lines, []string{
+		"Ada-Lovelace-… 02-reconciler 1: in submission_101", "Ada-Lovelace-… 02-reconciler 1: in x", "Bob-B-Müller 02-reconciler 1: in submission_101",
+		"Carol 02-reconciler 1: submission_metadata.yml names the folder submission_103, which is not there",
+		"submission_104 02-reconciler 1: submission_metadata.yml does not say whose folder submission_104 is",
+	})
+	if len(suffixes) != 2 {
+		t.Errorf("two students have the same name: %v", short(all, dir))
+	}
+	for _, s := range all {
+		want := map[string]string{
+			"ada@example.org": "2026-10-25T22:59:59.123456789Z", "bob@example.org": "2026-10-25T22:59:59.123456789Z", "another@example.org": "2026-10-26T08:00:00Z",
+		}[s.Email]
+		if s.Name == "Carol" {
+			want = "2026-10-25T18:00:00Z"
+		}
+		if got := s.Submitted.Format(time.RFC3339Nano); want != "" && got != want {
+			t.Errorf("%s handed it in at %s, want %s", s.Name, got, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, gradescopeFile), []byte("nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(t.Context(), Options{Labs: course, Source: dir, Work: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "export the submissions again") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTheExportOfMoodle(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	flat := labFiles("", "x")
+	files{
+		"Ada Lovelace_1234567_assignsubmission_file_/lab.zip": flat.zip(t), "Ada Lovelace_1234568_assignsubmission_file/lab.zip": flat.zip(t),
+		"Ada Lovelace_1234567_assignsubmission_onlinetext_/onlinetext.html": "<p>hello</p>", "Bob_B_42_assignsubmission_file_my lab.zip": flat.zip(t),
+		"Carol_43_assignsubmission_file_main.go": "package main", "Teilnehmer 7_44_assignsubmission_file_/README": "x",
+	}.write(t, dir)
+	lines := short(readAll(t, dir, lab2), dir)
+	for i, line := range lines {
+		if rest, found := strings.CutPrefix(line, "Ada-Lovelace-"); found {
+			lines[i] = "Ada-Lovelace-…" + rest[8:]
+		}
+	}
+	wantLines(t, lines, []string{
+		"Ada-Lovelace-… 02-reconciler 1: in in-0", "Ada-Lovelace-… 02-reconciler 1: in in-0", "Bob_B 02-reconciler 1: in 1",
+		"Carol 02-reconciler 1: Carol_43_assignsubmission_file_main.go is no archive: hand in a .zip", "Teilnehmer-7 02-reconciler 1: there is no go.mod",
+	})
+}
+
+// What is in a folder of a student may be hostile, too, also where nothing is unpacked.
+func TestHostileFolders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "secret")
+	for _, name := range []string{"links-out", "link-inside", "dangles", "loop", "pipe", "large", "pipe-outside", "linked-module", "link-to-archive", "unreadable"} {
+		labFiles(name+"/02-reconciler/", "x").write(t, dir)
+	}
+	if err := errors.Join(
+		os.WriteFile(outside, []byte("secret"), 0o600),
+		os.Symlink(outside, filepath.Join(dir, "links-out", "02-reconciler", "cmd", "x.go")),
+		os.Symlink("../cmd", filepath.Join(dir, "link-inside", "02-reconciler", "api", "cmd")),
+		os.Symlink("nowhere", filepath.Join(dir, "dangles", "02-reconciler", "x.go")),
+		os.Symlink("loop.go", filepath.Join(dir, "loop", "02-reconciler", "loop.go")),
+		syscall.Mkfifo(filepath.Join(dir, "pipe", "02-reconciler", "x.go"), 0o600),
+		syscall.Mkfifo(filepath.Join(dir, "pipe-outside", "x"), 0o600),
+		os.Truncate(filepath.Join(dir, "large", "02-reconciler", "cmd", "main.go"), 40<<20),
+		os.RemoveAll(filepath.Join(dir, "linked-module", "02-reconciler")),
+		os.Symlink(filepath.Join(dir, "link-inside", "02-reconciler"), filepath.Join(dir, "linked-module", "02-reconciler")),
+		os.RemoveAll(filepath.Join(dir, "link-to-archive", "02-reconciler")),
+		os.Symlink(outside, filepath.Join(dir, "link-to-archive", "lab.zip")),
+		os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0),
+	); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "unreadable", "02-reconciler", "cmd"), 0o700) }) //nolint:gosec // a folder
+	want := []string{
+		"dangles 02-reconciler 1: in 02-reconciler", "large 02-reconciler 1: its files are too large, with cmd/main.go",
+		"link-inside 02-reconciler 1: in 02-reconciler", "link-to-archive 02-reconciler 1: there is no go.mod", "linked-module 02-reconciler 1: there is no go.mod",
+		"links-out 02-reconciler 1: cmd/x.go is a link that leads out of the submission", "loop 02-reconciler 1: loop.go is a link that can't be followed",
+		"pipe 02-reconciler 1: x.go is a named pipe: remove it", "pipe-outside 02-reconciler 1: in 02-reconciler",
+		"unreadable 02-reconciler 1: reading the submission: ",
+	}
+	if os.Getuid() == 0 {
+		want[len(want)-1] = "unreadable 02-reconciler 1: in 02-reconciler"
+	}
+	wantLines(t, short(readAll(t, dir, lab2), dir), want)
+}
+
+// A second call gives the same, and leaves nothing of what the first one unpacked and is no longer there.
+func TestReadingAgain(t *testing.T) {
+	t.Parallel()
+	dir, work := t.TempDir(), filepath.Join(t.TempDir(), "work")
+	files{"ada.zip": join(labFiles("", "x"), files{"old.go": "package old"}).zip(t)}.write(t, dir)
+	options := Options{Labs: []Lab{lab2}, Source: dir, Work: work}
+	first, err := Read(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(t.Context(), options)
+	if err != nil || !slices.Equal(first, again) {
+		t.Errorf("it was %+v, and is %+v: %v", first, again, err)
+	}
+	files{"ada.zip": labFiles("", "x").zip(t)}.write(t, dir)
+	if again, err = Read(t.Context(), options); err != nil || again[0].Digest == first[0].Digest {
+		t.Errorf("it is still %+v: %v", again, err)
+	}
+	if _, err := os.Stat(filepath.Join(again[0].Dir, "old.go")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an old file is still there: %v", err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Read(stopped, options); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context the error is %v", err)
+	}
+}
+
+func TestNamesOfStudents(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"ada": "ada", "Ada Lovelace": "Ada-Lovelace", "Müller, Jürgen": "Müller-Jürgen", "../../etc/passwd": "etc-passwd", ".hidden": "hidden", "": "", "/": "", "..": "",
+		"a/b\\c\x00d\ne": "a-b-c-d-e", "ada@example.org": "ada@example.org", "-rf": "rf", "=cmd()": "cmd", "Mu\u0308ller": "Müller", "\xff\xfe": "", "a\u202egpj": "a-gpj",
+		"con.": "con", strings.Repeat("ä", 100): strings.Repeat("ä", 32),
+	} {
+		if got := safeName(name); got != want {
+			t.Errorf("%q is called %q, want %q", name, got, want)
+		}
+	}
+	names := studentNames([]source{
+		{who: "1", name: "Ada"}, {who: "2", name: "ada"}, {who: "1", name: "Ada"}, {who: "3", name: "bob"}, {who: "4", name: "***"}, {who: "5", name: strings.Repeat("x", 80)},
+		{who: "6", name: strings.Repeat("x", 80) + "y"},
+	})
+	seen := map[string]bool{}
+	for who, name := range names {
+		if key := strings.ToLower(name); seen[key] || len(name) > maxName || name != safeName(name) {
+			t.Errorf("%s is called %s: %v", who, name, names)
+		}
+		seen[strings.ToLower(name)] = true
+	}
+	if names["3"] != "bob" || !strings.HasPrefix(names["1"], "Ada-") || !strings.HasPrefix(names["2"], "ada-") || len(names) != 6 {
+		t.Errorf("the names are %v", names)
+	}
+}
