@@ -36,8 +36,11 @@ type Known struct {
 	Lecture string
 }
 
-// SkeletonName is the Name of the Known that is the lab's skeleton.
-const SkeletonName = "skeleton"
+const (
+	// SkeletonName is the Name of the Known that is the lab's skeleton, and NothingDone is its Misconception.
+	SkeletonName = "skeleton"
+	NothingDone  = "Nothing of the lab has been done yet."
+)
 
 // From reads the misconceptions of a lab from its wrong solutions. Lecture returns the heading that explains a check, file#anchor, or an
 // empty string; it may be nil. A wrong solution that fails no check, because it crashes or because only the torture finds it, is left out.
@@ -62,7 +65,7 @@ func From(lab string, list *mutant.List, lecture func(check string) string) ([]K
 		all = append(all, k)
 		return nil
 	}
-	if err := add(SkeletonName, "Nothing of the lab has been done yet.", list.Skeleton); err != nil {
+	if err := add(SkeletonName, NothingDone, list.Skeleton); err != nil {
 		return nil, err
 	}
 	for _, m := range list.Mutants {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"regexp"
 	"slices"
+
+	"lva.io/operators/scripts/course/misconception"
 )
 
 // feedback is what the template of a student's page shows.
@@ -81,9 +83,10 @@ func Feedback(w io.Writer, c *Class, student string) error {
 				one.Skipped++
 			}
 		}
-		// A misconception that hidden checks have found would tell of them.
+		// A misconception that hidden checks have found would tell of them. Students know whether they have done nothing.
 		for _, m := range c.Misconceptions {
-			if one.Hidden == 0 && m.Lab == lab.Name && len(m.Sentences) <= fewSentences && slices.Contains(m.Students, s.Name) {
+			few := len(m.Sentences) <= fewSentences && !slices.Contains(m.Sentences, misconception.NothingDone)
+			if one.Hidden == 0 && m.Lab == lab.Name && few && slices.Contains(m.Students, s.Name) {
 				one.Believed = append(one.Believed, Misconception{Lab: m.Lab, Sentences: m.Sentences, Lectures: m.Lectures})
 			}
 		}

@@ -52,6 +52,8 @@ type figure struct{ Number, Text, Link string }
 type look struct {
 	Student, Link, Lab, Report string
 	Why                        []string
+	// rank is smaller for what is looked at first.
+	rank int
 }
 
 // distribution is the histogram of a lab.
@@ -188,16 +190,22 @@ func (v *view) students() {
 			}
 			why := w.look()
 			if len(why) > 0 {
-				v.Looks = append(v.Looks, look{s.Name, r.ID, lab.Name, w.Report, why})
+				l := look{Student: s.Name, Link: r.ID, Lab: lab.Name, Report: w.Report, Why: why}
+				if w.hasGrade() {
+					l.rank = 1
+				}
+				v.Looks = append(v.Looks, l)
 			}
 			r.Cells = append(r.Cells, newCell(w, lab))
 		}
 		v.Rows = append(v.Rows, r)
 	}
+	// What a run or a reader could not do comes first: grading it again may be all that it takes.
+	slices.SortStableFunc(v.Looks, func(a, b look) int { return cmp.Compare(a.rank, b.rank) })
 }
 
 func newCell(w *Work, lab *Lab) cell {
-	c := cell{Text: points(w.Final), Class: class(w.Outcome, w.Points, cmp.Or(w.Max, lab.max())), Report: w.Report}
+	c := cell{Text: points(w.Final), Class: class(w.Outcome, int(math.Floor(w.Final)), cmp.Or(w.Max, lab.max())), Report: w.Report}
 	if !w.hasGrade() {
 		c.Text, c.Notes = "none", append(c.Notes, words(w.Outcome))
 		return c
