@@ -302,11 +302,11 @@ func (v *slotView) end(name string) {
 	}
 }
 
-func (v *slotView) StepStarted(name string)                       { v.start(name) }
-func (v *slotView) StepProgress(string, string)                   {}
+func (v *slotView) StepStarted(name string)                         { v.start(name) }
+func (v *slotView) StepProgress(string, string)                     {}
 func (v *slotView) StepDone(name string, _ time.Duration, _ string) { v.end(name) }
-func (v *slotView) CheckStarted(check report.Check)               { v.start(check.ID) }
-func (v *slotView) CheckDone(check report.Check)                  { v.end(check.ID) }
+func (v *slotView) CheckStarted(check report.Check)                 { v.start(check.ID) }
+func (v *slotView) CheckDone(check report.Check)                    { v.end(check.ID) }
 
 type silent struct{}
 
