@@ -198,19 +198,15 @@ func (r *reader) export(ctx context.Context, dir, hash, to string) error {
 	}
 	defer u.root.Close()
 	from, into := io.Pipe()
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		_, err := r.git(ctx, dir, into, "archive", "--format=tar", hash)
 		into.CloseWithError(err) // nil is the end
-		ended <- err
 	}()
 	err = u.tar(from)
 	from.CloseWithError(errEnough)
-	if failed := <-ended; failed != nil && err != nil && !errors.Is(failed, errEnough) {
-		if _, ours := errors.AsType[problem](err); !ours {
-			err = failed
-		}
-	}
+	<-ended
 	if err != nil {
 		return errors.Join(damaged(err), removal.All(to))
 	}

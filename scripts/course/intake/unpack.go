@@ -7,7 +7,6 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -101,25 +100,21 @@ func unpack(ctx context.Context, from io.ReaderAt, size int64, to string, limits
 	return u.makeLinks()
 }
 
-// damaged makes a problem of what the packages for archives say about a broken one.
+// damaged makes a problem of what the packages for archives say, which is about the archive unless it is about a file of ours.
 func damaged(err error) error {
-	for _, broken := range []error{
-		io.EOF, io.ErrUnexpectedEOF, zip.ErrFormat, zip.ErrChecksum, gzip.ErrHeader, gzip.ErrChecksum, tar.ErrHeader, tar.ErrFieldTooLong,
-	} {
-		if errors.Is(err, broken) {
-			return problemf("the archive is damaged or not complete: hand it in again")
-		}
-	}
-	if corrupt := flate.CorruptInputError(0); errors.As(err, &corrupt) {
-		return problemf("the archive is damaged or not complete: hand it in again")
-	}
-	if errors.Is(err, zip.ErrAlgorithm) {
+	_, known := errors.AsType[problem](err)
+	_, file := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	long, tooLong := errors.AsType[*limited.LongError](err)
+	switch {
+	case known, file, link, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case tooLong:
+		return problemf("more than %d MB are in the archive: hand in the folder of the lab, and nothing else", long.Limit>>20)
+	case errors.Is(err, zip.ErrAlgorithm):
 		return problemf("the archive is compressed in a way that is not read: make a usual .zip or .tar.gz")
 	}
-	if long, ok := errors.AsType[*limited.LongError](err); ok {
-		return problemf("more than %d MB are in the archive: hand in the folder of the lab, and nothing else", long.Limit>>20)
-	}
-	return err
+	return problemf("the archive is damaged or not complete: hand it in again")
 }
 
 // unpacker writes what is in an archive into a folder, within limits.
