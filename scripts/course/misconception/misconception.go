@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package misconception finds what a student probably got wrong, from the checks that failed. Certification knows the checks that each wrong
-// solution of a lab fails, and what it observed there (see package mutant): the wrong solution that fails most like a submission names its
-// misconception. That is a guess, and package page says so. It grades nothing and reads no submission.
+// Package misconception finds what a student probably got wrong, from the checks that failed. Certification knows the
+// checks that each wrong solution of a lab fails, and what it observed there (see package mutant): the wrong solution
+// that fails most like a submission names its misconception. That is a guess, and package page says so. It grades
+// nothing and reads no submission.
 package misconception
 
 import (
@@ -21,7 +22,8 @@ import (
 // Bound is the smallest likeness that is worth a word: at least half of what failed, by weight, must agree.
 const Bound = 0.5
 
-// otherReason is what a check counts that fails in both for different reasons. A wrong solution that only fails the same checks stays below Bound.
+// otherReason is what a check counts that fails in both for different reasons. A wrong solution that only fails the
+// same checks stays below Bound.
 const otherReason = 0.4
 
 // Known is a misconception that certification knows.
@@ -42,9 +44,9 @@ const (
 	NothingDone  = "Nothing of the lab has been done yet."
 )
 
-// From reads the misconceptions of a lab from its wrong solutions. Lecture returns the heading that explains a check, file#anchor, or an
-// empty string; it may be nil. A wrong solution that fails no check, because it crashes or because only the torture finds it, is left out.
-// The skeleton is among the misconceptions, since some students hand it in.
+// From reads the misconceptions of a lab from its wrong solutions. Lecture returns the heading that explains a check,
+// file#anchor, or an empty string; it may be nil. A wrong solution that fails no check, because it crashes or because
+// only the torture finds it, is left out. The skeleton is among the misconceptions, since some students hand it in.
 func From(lab string, list *mutant.List, lecture func(check string) string) ([]Known, error) {
 	var all []Known
 	add := func(name, misconception string, e mutant.Expectation) error {
@@ -87,16 +89,17 @@ type Failure struct {
 // Found is a misconception that explains failures.
 type Found struct {
 	Known
-	// Likeness is the part of the checks, of those that failed in one or the other, that failed in both for the same reason; by weight. It is
-	// Bound to 1.
+	// Likeness is the part of the checks, of those that failed in one or the other, that failed in both for the same
+	// reason; by weight. It is Bound to 1.
 	Likeness float64
 	// Exact is true where the same checks failed.
 	Exact bool
 }
 
-// Match returns the misconceptions that are nearest to what failed, in the order of known: those that fail exactly the same checks if there
-// are any, and of these the ones with the largest likeness. There are several if they can't be told apart, and none if all are below
-// Bound or nothing failed. A check that few misconceptions fail weighs more than one that many fail. Known are those of one lab.
+// Match returns the misconceptions that are nearest to what failed, in the order of known: those that fail exactly the
+// same checks if there are any, and of these the ones with the largest likeness. There are several if they can't be
+// told apart, and none if all are below Bound or nothing failed. A check that few misconceptions fail weighs more than
+// one that many fail. Known are those of one lab.
 func Match(failed []Failure, known []Known) []Found {
 	return newMatcher(known).match(failed)
 }
@@ -207,7 +210,8 @@ type Group struct {
 	Exact bool
 }
 
-// Groups are the misconceptions of a class, the most frequent first. Students without a failure, or whose failures resemble nothing, are in none.
+// Groups are the misconceptions of a class, the most frequent first. Students without a failure, or whose failures
+// resemble nothing, are in none.
 func Groups(students []Student, known []Known) []Group {
 	m := newMatcher(known)
 	groups := map[string]*Group{}

@@ -63,7 +63,8 @@ func realLabs(t *testing.T) map[string][]Known {
 	return labs
 }
 
-// TestEachMutantIsRecognized holds for all labs: the checks that a wrong solution fails lead to it, with and without what was observed.
+// TestEachMutantIsRecognized holds for all labs: the checks that a wrong solution fails lead to it, with and without
+// what was observed.
 func TestEachMutantIsRecognized(t *testing.T) {
 	t.Parallel()
 	for lab, all := range realLabs(t) {

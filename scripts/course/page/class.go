@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package page writes what people read of a class run: the page of the class for its instructor, one page for each student, and the
-// gradebook. It grades nothing and adds up nothing that decides a grade: points and marks are those that it is given.
+// Package page writes what people read of a class run: the page of the class for its instructor, one page for each
+// student, and the gradebook. It grades nothing and adds up nothing that decides a grade: points and marks are those
+// that it is given.
 //
-// Names, paths, code and what was observed come from strangers. They are text on every page, and no page loads anything, runs a script or
-// links to another host.
+// Names, paths, code and what was observed come from strangers. They are text on every page, and no page loads
+// anything, runs a script or links to another host.
 package page
 
 import (
@@ -34,13 +35,13 @@ type Class struct {
 	Misconceptions []Misconception
 	// Alike are pairs of submissions to look at, the most alike first.
 	Alike []Alike
-	// Source returns a file of what a student handed in for a lab, to show regions of Alike side by side. Nil, or an error: only
-	// the lines' numbers are shown.
+	// Source returns a file of what a student handed in for a lab, to show regions of Alike side by side. Nil, or an
+	// error: only the lines' numbers are shown.
 	Source func(student, lab, file string) ([]byte, error)
 	// Run are the runs of the class, in any order.
 	Run []Span
-	// LectureBase leads from the page to the root of the repository, or of the site that has its documents: relative, and ending with a
-	// slash, as "../../". Empty: lectures are named, not linked.
+	// LectureBase leads from the page to the root of the repository, or of the site that has its documents: relative,
+	// and ending with a slash, as "../../". Empty: lectures are named, not linked.
 	LectureBase string
 }
 
@@ -87,8 +88,8 @@ type Work struct {
 	Points, Max int
 	// Final are the points after everything that follows.
 	Final float64
-	// Late are the days after the deadline, of which Grace cost nothing, Penalty the points that the others cost, and Manual the points that the
-	// instructor gave or, below 0, took.
+	// Late are the days after the deadline, of which Grace cost nothing, Penalty the points that the others cost, and
+	// Manual the points that the instructor gave or, below 0, took.
 	Late, Grace, Penalty, Manual int
 	// Comment is the instructor's, for the student.
 	Comment string
@@ -139,8 +140,8 @@ type Span struct {
 	Points, Max int
 }
 
-// Explain finds the misconceptions behind what failed in a lab, the most frequent first. The misconceptions that package misconception knows are
-// those of this lab.
+// Explain finds the misconceptions behind what failed in a lab, the most frequent first. The misconceptions that
+// package misconception knows are those of this lab.
 func Explain(lab string, students []Student, known []misconception.Known) []Misconception {
 	var failures []misconception.Student
 	for _, s := range students {

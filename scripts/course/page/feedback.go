@@ -41,9 +41,9 @@ type feedbackFailure struct {
 // fewSentences are so many misconceptions between which a student may be asked to choose.
 const fewSentences = 3
 
-// Feedback writes the page that one student may see: their own points, the checks that failed and what to read again. It has no other name
-// of the class, no seed of a run, no hidden check, nothing of Alike and no reason for a second look. The instructor's Comment is
-// in it as it is. A name that is not in the class is an error.
+// Feedback writes the page that one student may see: their own points, the checks that failed and what to read again.
+// It has no other name of the class, no seed of a run, no hidden check, nothing of Alike and no reason for a second
+// look. The instructor's Comment is in it as it is. A name that is not in the class is an error.
 func Feedback(w io.Writer, c *Class, student string) error {
 	i := slices.IndexFunc(c.Students, func(s Student) bool { return s.Name == student })
 	if i < 0 {
@@ -83,7 +83,8 @@ func Feedback(w io.Writer, c *Class, student string) error {
 				one.Skipped++
 			}
 		}
-		// A misconception that hidden checks have found would tell of them. Students know whether they have done nothing.
+		// A misconception that hidden checks have found would tell of them. Students know whether they have done
+		// nothing.
 		for _, m := range c.Misconceptions {
 			few := len(m.Sentences) <= fewSentences && !slices.Contains(m.Sentences, misconception.NothingDone)
 			if one.Hidden == 0 && m.Lab == lab.Name && few && slices.Contains(m.Students, s.Name) {
@@ -99,4 +100,4 @@ func Feedback(w io.Writer, c *Class, student string) error {
 var seed = regexp.MustCompile(`(?i)(\bseeds?\b[ :=]*)(?:0x[0-9a-f]+|[0-9]+)`)
 
 // withoutSeeds replaces seeds: with one, a student could repeat the faults of a hidden run.
-func withoutSeeds(text string) string { return seed.ReplaceAllString(text, "${1}(not shown)") }
+func withoutSeeds(text string) string { return seed.ReplaceAllString(text, "${1}"+notShown) }

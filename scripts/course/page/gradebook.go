@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// Gradebook writes a table for spreadsheets and learning platforms, as CSV (RFC 4180): a line for each student in alphabetical order, with the
-// total in percent, and for each lab the final points, the points of the run, days late, points by hand, the attempt and the outcome. A lab without a
-// grade has an empty field for its points, and 0 if nothing was handed in. Text that a spreadsheet would take for a formula has an apostrophe
-// before it (https://owasp.org/www-community/attacks/CSV_Injection).
+// Gradebook writes a table for spreadsheets and learning platforms, as CSV (RFC 4180): a line for each student in
+// alphabetical order, with the total in percent, and for each lab the final points, the points of the run, days late,
+// points by hand, the attempt and the outcome. A lab without a grade has an empty field for its points, and 0 if
+// nothing was handed in. Text that a spreadsheet would take for a formula has an apostrophe before it
+// (https://owasp.org/www-community/attacks/CSV_Injection).
 func Gradebook(w io.Writer, c *Class) error {
 	out := csv.NewWriter(w)
 	head := []string{"student", "total"}

@@ -22,8 +22,8 @@ var files embed.FS
 type frame struct {
 	Heading string
 	Style   template.CSS
-	// Policy forbids the browser everything but the page's own style: were anything of a submission ever taken for HTML, it could neither
-	// run nor load anything.
+	// Policy forbids the browser everything but the page's own style: were anything of a submission ever taken for
+	// HTML, it could neither run nor load anything.
 	Policy string
 }
 

@@ -246,7 +246,8 @@ func (w *Work) look() []string {
 	return append(why, w.Look...)
 }
 
-// class is the colour of a run: full, part or none for what the submission reached, machine where that says nothing of it.
+// class is the colour of a run: full, part or none for what the submission reached, machine where that says nothing of
+// it.
 func class(outcome string, reached, of int) string {
 	switch {
 	case !(&Work{Outcome: outcome}).hasGrade():
@@ -533,8 +534,8 @@ func isRelative(path string) bool {
 	return path != "" && !strings.HasPrefix(path, "/") && !strings.ContainsAny(path, ":\\")
 }
 
-// visible replaces what would not be seen, or would change how other text is shown: control characters and those that turn the direction of
-// text (https://trojansource.codes).
+// visible replaces what would not be seen, or would change how other text is shown: control characters and those that
+// turn the direction of text (https://trojansource.codes).
 func visible(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':

@@ -16,8 +16,8 @@ import (
 type Document struct {
 	// Name is the student's. It must be unique: of several attempts, give one.
 	Name string
-	// Files are contents by slash-separated paths from the module's folder. Only Go files are looked at, and none that is marked as
-	// generated (https://go.dev/s/generatedcode).
+	// Files are contents by slash-separated paths from the module's folder. Only Go files are looked at, and none that
+	// is marked as generated (https://go.dev/s/generatedcode).
 	Files map[string][]byte
 }
 
@@ -27,8 +27,9 @@ type Options struct {
 	Known []Document
 	// Threshold is the smallest score of a pair that is returned, 0 to 1. Default: DefaultThreshold.
 	Threshold float64
-	// Evidence is the number of fingerprints from which on a submission counts as a whole. The score of a pair whose smaller submission has
-	// fewer of its own is lower in proportion: little code says little. Default: DefaultEvidence.
+	// Evidence is the number of fingerprints from which on a submission counts as a whole. The score of a pair whose
+	// smaller submission has fewer of its own is lower in proportion: little code says little. Default:
+	// DefaultEvidence.
 	Evidence int
 }
 
@@ -59,8 +60,8 @@ type Pair struct {
 	Matches []Match
 }
 
-// Compare returns the pairs above the threshold, the highest score first. The documents are those of one lab. The order in which they are
-// given does not matter. A Document without Go files is like none.
+// Compare returns the pairs above the threshold, the highest score first. The documents are those of one lab. The order
+// in which they are given does not matter. A Document without Go files is like none.
 func Compare(docs []Document, o Options) []Pair {
 	o.Threshold = cmp.Or(o.Threshold, DefaultThreshold)
 	o.Evidence = cmp.Or(o.Evidence, DefaultEvidence)
@@ -161,7 +162,8 @@ type index struct {
 	sizes []float64
 }
 
-// common is the number of holders above which most documents have a fingerprint. A few who copied from each other are not most of a small class.
+// common is the number of holders above which most documents have a fingerprint. A few who copied from each other are
+// not most of a small class.
 func common(documents int) int { return max(4, documents/2) }
 
 func newIndex(documents []document) *index {
@@ -221,7 +223,8 @@ func (x *index) alike(i int, o Options) (found []candidate) {
 	return found
 }
 
-// matches are the regions of two documents that share fingerprints: a declaration of a with that of b with which it shares most.
+// matches are the regions of two documents that share fingerprints: a declaration of a with that of b with which it
+// shares most.
 func matches(a, b *document, x *index) []Match {
 	type both struct{ a, b int32 }
 	shared := map[both][][2]print{}
@@ -239,8 +242,8 @@ func matches(a, b *document, x *index) []Match {
 			i, j = i+1, j+1
 		}
 	}
-	// A fingerprint that occurs in several declarations is known by its first place only, so a declaration may share a few with a
-	// wrong one. It is shown with the one that it shares most with.
+	// A fingerprint that occurs in several declarations is known by its first place only, so a declaration may share a
+	// few with a wrong one. It is shown with the one that it shares most with.
 	most := map[int32]both{}
 	for key, prints := range shared {
 		best, known := most[key.a]
@@ -274,8 +277,8 @@ func (r Region) with(u *unit, at int32) Region {
 	return Region{File: r.File, From: min(r.From, from), To: max(r.To, to)}
 }
 
-// Clusters are the groups of documents that pairs connect, the largest first, each in alphabetical order. A group of three means that each
-// is in a pair with another one, not with all others.
+// Clusters are the groups of documents that pairs connect, the largest first, each in alphabetical order. A group of
+// three means that each is in a pair with another one, not with all others.
 func Clusters(pairs []Pair) [][]string {
 	parent := map[string]string{}
 	var root func(name string) string

@@ -11,8 +11,10 @@ import (
 	"go/printer"
 	"go/token"
 	"go/types"
+	"maps"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +34,9 @@ var disguises = []struct {
 	{"inline constants", true, (*copied).inline},
 	{"name constants", true, (*copied).extract},
 	{"swap statements", true, (*copied).swap},
+	{"split if", true, (*copied).splitIf},
 	{"all of these", true, func(c *copied) {
+		c.splitIf()
 		c.inline()
 		c.swap()
 		c.rename()
@@ -40,8 +44,7 @@ var disguises = []struct {
 		c.comment()
 	}},
 	{"log lines", false, (*copied).chatter},
-	{"split if", false, (*copied).splitIf},
-	{"all, log lines, split if", false, func(c *copied) {
+	{"all of these and log lines", false, func(c *copied) {
 		c.splitIf()
 		c.chatter()
 		c.inline()
@@ -62,12 +65,13 @@ type copied struct {
 	remarks bool
 }
 
-// disguise changes a copy of a document, drawn from a seed. Test files stay out: a copy is about what was asked for.
+// disguise changes a copy of a document, drawn from a seed. Generated files stay out.
 func disguise(t testing.TB, d Document, seed uint64, change func(*copied)) Document {
 	t.Helper()
 	c := &copied{draw: rand.New(rand.NewPCG(seed, 1)), set: token.NewFileSet(), files: map[string]*ast.File{}}
 	var parsed []*file
-	for name, content := range d.Files {
+	for _, name := range slices.Sorted(maps.Keys(d.Files)) {
+		content := d.Files[name]
 		if path.Ext(name) != ".go" || isGenerated(content) {
 			continue
 		}
@@ -93,7 +97,8 @@ func disguise(t testing.TB, d Document, seed uint64, change func(*copied)) Docum
 	c.own = ownNames(parsed)
 	change(c)
 	out := Document{Name: "copy of " + d.Name, Files: map[string][]byte{}}
-	for name, f := range c.files {
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		f := c.files[name]
 		var b bytes.Buffer
 		config := printer.Config{Mode: printer.TabIndent, Tabwidth: 1 + c.draw.IntN(8)}
 		if err := config.Fprint(&b, c.set, f); err != nil {
@@ -122,24 +127,24 @@ func (c *copied) rename() {
 			}
 		}
 	}
-	for name := range c.own.top {
+	for _, name := range slices.Sorted(maps.Keys(c.own.top)) {
 		if !ast.IsExported(name) || !c.own.members[name] {
 			add(name)
 		}
 	}
-	for name := range c.own.members {
+	for _, name := range slices.Sorted(maps.Keys(c.own.members)) {
 		if !ast.IsExported(name) {
 			add(name)
 		}
 	}
-	for _, f := range c.files {
+	for _, f := range c.sorted() {
 		for _, decl := range f.Decls {
-			for name := range localNames(decl) {
+			for _, name := range slices.Sorted(maps.Keys(localNames(decl))) {
 				add(name)
 			}
 		}
 	}
-	for _, f := range c.files {
+	for _, f := range c.sorted() {
 		imports := map[string]string{}
 		for _, spec := range f.Imports {
 			importPath := strings.Trim(spec.Path.Value, `"`)
@@ -191,6 +196,14 @@ func (c *copied) renamed(n ast.Node, rename, imports map[string]string) bool {
 	return true
 }
 
+// sorted are the files in the order of their names: the same seed draws the same.
+func (c *copied) sorted() (files []*ast.File) {
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		files = append(files, c.files[name])
+	}
+	return files
+}
+
 func (c *copied) comment() { c.remarks = true }
 
 // remark writes remarks and empty lines between lines, where a statement has just ended.
@@ -216,12 +229,14 @@ func (c *copied) remark(content []byte) []byte {
 // scatter puts the declarations of each package into another order and other files.
 func (c *copied) scatter() {
 	packages := map[string][]*ast.File{}
-	for name, f := range c.files {
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		f := c.files[name]
 		key := path.Dir(name) + " " + f.Name.Name + fmt.Sprint(strings.HasSuffix(name, "_test.go"))
 		packages[key] = append(packages[key], f)
 	}
 	files := map[string]*ast.File{}
-	for key, parts := range packages {
+	for _, key := range slices.Sorted(maps.Keys(packages)) {
+		parts := packages[key]
 		var decls []ast.Decl
 		imports := map[string]ast.Spec{}
 		for _, f := range parts {
@@ -244,8 +259,8 @@ func (c *copied) scatter() {
 		const pieces = 3
 		for i := range pieces {
 			g := &ast.GenDecl{Tok: token.IMPORT, Lparen: 1, Rparen: 1}
-			for _, spec := range imports {
-				g.Specs = append(g.Specs, spec)
+			for _, name := range slices.Sorted(maps.Keys(imports)) {
+				g.Specs = append(g.Specs, imports[name])
 			}
 			f := &ast.File{Name: parts[0].Name, Decls: []ast.Decl{g}}
 			f.Decls = append(f.Decls, decls[i*len(decls)/pieces:(i+1)*len(decls)/pieces]...)
@@ -263,7 +278,7 @@ func (c *copied) scatter() {
 // inline writes the values of constants where they are used.
 func (c *copied) inline() {
 	values := map[string]*ast.BasicLit{}
-	for _, f := range c.files {
+	for _, f := range c.sorted() {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if g, is := n.(*ast.GenDecl); is && g.Tok == token.CONST {
 				for _, spec := range g.Specs {
@@ -278,7 +293,7 @@ func (c *copied) inline() {
 			return true
 		})
 	}
-	for _, f := range c.files {
+	for _, f := range c.sorted() {
 		astutil.Apply(f, func(at *astutil.Cursor) bool {
 			switch n := at.Node().(type) {
 			case *ast.GenDecl:
@@ -323,7 +338,7 @@ func (c *copied) inline() {
 
 // extract gives literals of arguments names.
 func (c *copied) extract() {
-	for _, f := range c.files {
+	for _, f := range c.sorted() {
 		g := &ast.GenDecl{Tok: token.CONST, Lparen: 1, Rparen: 1}
 		astutil.Apply(f, func(at *astutil.Cursor) bool {
 			value, is := at.Node().(*ast.BasicLit)
@@ -354,7 +369,7 @@ func (c *copied) swap() {
 }
 
 func (c *copied) blocks() (lists []*[]ast.Stmt) {
-	for _, f := range c.files {
+	for _, f := range c.sorted() {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.BlockStmt:
@@ -442,4 +457,58 @@ func (c *copied) splitIf() {
 		}
 		*list = out
 	}
+}
+
+// TestDisguisesDisguise: each changes a real program, and all together leave little to a comparison of tokens as they
+// are.
+func TestDisguisesDisguise(t *testing.T) {
+	t.Parallel()
+	original := folderDocument(t, "solution", "solutions/02-reconciler")
+	plain := disguise(t, original, 1, func(*copied) {})
+	for _, d := range disguises {
+		changed := disguise(t, original, 1, d.change)
+		if maps.EqualFunc(plain.Files, changed.Files, bytes.Equal) {
+			t.Errorf("%s changes nothing", d.name)
+		}
+		if again := disguise(t, original, 1, d.change); !maps.EqualFunc(changed.Files, again.Files, bytes.Equal) {
+			t.Errorf("%s makes something else of the same seed", d.name)
+		}
+		if like := asWritten(plain, changed); d.name == "all of these" && like > 0.25 {
+			t.Errorf("%s leaves %.2f of what is written as it was", d.name, like)
+		}
+	}
+	if like := asWritten(plain, plain); like != 1 {
+		t.Errorf("the test is wrong: a program is %.2f like itself", like)
+	}
+}
+
+// asWritten is the part of the rows of tokens of a, without any normal form, that b has too.
+func asWritten(a, b Document) float64 {
+	set := func(d Document) map[uint64]bool {
+		all := map[uint64]bool{}
+		for name, content := range d.Files {
+			f := &file{path: name, content: content}
+			f.scan()
+			tokens := make([]uint64, len(f.tokens))
+			for i, tok := range f.tokens {
+				end := len(content)
+				if i+1 < len(f.tokens) {
+					end = f.tokens[i+1].at - 1
+				}
+				text, _, _ := strings.Cut(string(content[tok.at-1:end]), "//")
+				tokens[i] = wordHash(strings.TrimSpace(text))
+			}
+			for _, h := range rows(tokens) {
+				all[h] = true
+			}
+		}
+		return all
+	}
+	ofA, ofB, both := set(a), set(b), 0
+	for h := range ofA {
+		if ofB[h] {
+			both++
+		}
+	}
+	return float64(both) / float64(len(ofA))
 }

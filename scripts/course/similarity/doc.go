@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package similarity finds submissions that look alike, for a person to look at. It gives no verdict, and it says nothing of who copied
-// from whom: two friends, one tutor and one page on the web leave the same marks.
+// Package similarity finds submissions that look alike, for a person to look at. It gives no verdict, and it says
+// nothing of who copied from whom: two friends, one tutor and one page on the web leave the same marks.
 //
 // It compares Go code in four steps:
 //

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// maxBytes is what is read of a document: its smallest files first, up to so many bytes. A lab has less than 400 kB.
+	// maxBytes is what is read of a document: its smallest files first, up to so many bytes. A lab has less than 400
+	// kB.
 	maxBytes = 4 << 20
 	// maxDepth is how deep blocks are nested whose statements are put in order. Code that people write stays below 10.
 	maxDepth = 40
@@ -47,8 +48,8 @@ func isGenerated(content []byte) bool {
 
 var packageClause = regexp.MustCompile(`(?m)^package\s`)
 
-// read divides a document into its declarations, in their normal form. Files that do not parse are read as far as possible.
-// Names in external are kept even where the document declares one of the same spelling.
+// read divides a document into its declarations, in their normal form. Files that do not parse are read as far as
+// possible. Names in external are kept even where the document declares one of the same spelling.
 func read(d Document, external map[string]bool) []unit {
 	files := parse(d)
 	own := ownNames(files)
@@ -248,7 +249,8 @@ func (f *file) put(at token.Pos, hash uint64) {
 	}
 }
 
-// name gives identifiers their normal form. One that it does not reach, in code that does not parse, stands for anything.
+// name gives identifiers their normal form. One that it does not reach, in code that does not parse, stands for
+// anything.
 func (f *file) name(own names, external map[string]bool) {
 	for i := range f.tokens {
 		if f.tokens[i].kind == token.IDENT {
@@ -340,7 +342,8 @@ func (n namer) selected(qualifier, name *ast.Ident, importPath string) {
 	n.file.put(name.Pos(), wordHash(importPath, ".", name.Name))
 }
 
-// member is a field or a method. It stands for anything if the submission declares one of that name, unless it is known to be of another module.
+// member is a field or a method. It stands for anything if the submission declares one of that name, unless it is known
+// to be of another module.
 func (n namer) member(name string) uint64 {
 	if !n.external[name] && (n.own.members[name] || n.own.top[name]) {
 		return anything
@@ -436,8 +439,9 @@ func (f *file) raw(to []int32, from, until token.Pos) []int32 {
 	return to
 }
 
-// ordered are the indices of a node's tokens, with the statements of each block in the order of their hashes: then it does not matter in which
-// order they were written. It does not ask whether another order would mean the same, since it only has to be the same for equal statements.
+// ordered are the indices of a node's tokens, with the statements of each block in the order of their hashes: then it
+// does not matter in which order they were written. It does not ask whether another order would mean the same, since it
+// only has to be the same for equal statements.
 func (f *file) ordered(node ast.Node, depth int) []int32 {
 	var out []int32
 	at := node.Pos()

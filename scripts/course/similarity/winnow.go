@@ -4,8 +4,8 @@
 package similarity
 
 const (
-	// rowTokens is k, the tokens of a row that is hashed, and window is w: of so many hashes that follow each other at least one is a
-	// fingerprint. A common row of rowTokens+window-1 tokens, about three lines of Go, is always found.
+	// rowTokens is k, the tokens of a row that is hashed, and window is w: of so many hashes that follow each other at
+	// least one is a fingerprint. A common row of rowTokens+window-1 tokens, about three lines of Go, is always found.
 	rowTokens = 16
 	window    = 8
 	// minTokens is the length of the shortest declaration that counts. One shorter than a row has a single fingerprint.
@@ -53,8 +53,8 @@ func rows(tokens []uint64) []uint64 {
 	return all
 }
 
-// winnow chooses the smallest hash of each window, the last of equal ones, and returns where they are. Of fewer hashes than a window
-// it chooses one.
+// winnow chooses the smallest hash of each window, the last of equal ones, and returns where they are. Of fewer hashes
+// than a window it chooses one.
 func winnow(hashes []uint64, w int) (chosen []int) {
 	if len(hashes) == 0 {
 		return nil
