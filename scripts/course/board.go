@@ -19,8 +19,8 @@ import (
 // frameTime is how often the table is drawn again.
 const frameTime = 200 * time.Millisecond
 
-// Board shows how a class is graded: on a terminal a table with a line for each slot, elsewhere one line every ten seconds. What it can't
-// write is lost. All methods are safe for concurrent use, and a nil Board shows nothing.
+// Board shows how a class is graded: on a terminal a table with a line for each slot, elsewhere one line every ten
+// seconds. What it can't write is lost. All methods are safe for concurrent use, and a nil Board shows nothing.
 type Board struct {
 	out    io.Writer
 	screen terminal.Screen

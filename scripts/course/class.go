@@ -104,7 +104,8 @@ type Row struct {
 	Student string
 	// Cells are in the order of the labs.
 	Cells []Cell
-	// Total is the percentage of all labs by their weights. Known is false if a lab has no grade for a reason that is not the student's.
+	// Total is the percentage of all labs by their weights. Known is false if a lab has no grade for a reason that is
+	// not the student's.
 	Total float64
 	Known bool
 }
@@ -117,10 +118,11 @@ type Cell struct {
 	Outcome string
 	// Problem says why there is no report, or no grade.
 	Problem string
-	// Known is false if the mark must not be published: the reason why an attempt has no grade is not the student's, and the attempt might have
-	// counted.
+	// Known is false if the mark must not be published: the reason why an attempt has no grade is not the student's,
+	// and the attempt might have counted.
 	Known bool
-	// Attempts are all of the student's, oldest first, and Counted is the one that the outcome is of; nil: nothing was handed in.
+	// Attempts are all of the student's, oldest first, and Counted is the one that the outcome is of; nil: nothing was
+	// handed in.
 	Attempts []Attempt
 	Counted  *Attempt
 }

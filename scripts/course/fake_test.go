@@ -141,8 +141,8 @@ func fakeClass() *Class {
 	return c
 }
 
-// unsynced leaves a file to the kernel, which writes it also if this process is killed. A busy disk takes a second for what a test does a
-// thousand times.
+// unsynced leaves a file to the kernel, which writes it also if this process is killed. A busy disk takes a second for
+// what a test does a thousand times.
 func unsynced(*os.File) error { return nil }
 
 // gradeClass grades a class into a folder.

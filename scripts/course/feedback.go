@@ -30,10 +30,10 @@ var feedbackFiles = []struct {
 // GradesFile is the page of a feedback archive that has the grades.
 const GradesFile = "index.html"
 
-// writeFeedback writes what a student gets as a zip archive: a page with the grades, and of each lab the report of the attempt that counts. It
-// names no other student, no seed and no folder of the machine, and equal grades and reports make equal archives. all is the page of the
-// class, of redacted reports.
-func writeFeedback(w io.Writer, all *page.Class, row *Row, redactor *Redactor) error {
+// writeFeedback writes what a student gets as a zip archive: a page with the grades, and of each lab the report of the
+// attempt that counts. It names no other student, no seed and no folder of the machine, and equal grades and reports
+// make equal archives. all is the page of the class, of redacted reports, and seen redacts them.
+func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error {
 	archive := zip.NewWriter(w)
 	add := func(name string, content []byte) error {
 		file, err := archive.CreateHeader(&zip.FileHeader{
@@ -59,7 +59,7 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, redactor *Redactor) e
 		if counted == nil || counted.Result == nil {
 			continue
 		}
-		redacted, err := redactor.Redact(counted.Result.Report)
+		redacted, err := seen(counted.Result.Report)
 		if err != nil {
 			return fmt.Errorf("making the feedback for %s: %w", row.Student, err)
 		}

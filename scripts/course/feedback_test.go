@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/scripts/course/page"
 	"lva.io/operators/scripts/report"
 )
 
@@ -99,18 +100,17 @@ func TestARedactedReportHasNoSecrets(t *testing.T) {
 			return phrase
 		}
 		r := &report.Report{
-			Schema: report.Schema, Lab: "02-reconciler", Title: text(), Submission: report.Submission{Dir: secrets[1], Module: text(), Arguments: []string{text()}},
-			Outcome: report.NotBuilt, Reason: text(), Seed: seed, Steps: []report.Step{{Name: text()}},
+			Schema: report.Schema, Lab: "02-reconciler", Title: "A loop", Submission: report.Submission{Dir: secrets[1], Module: text(), Arguments: []string{text()}},
+			Outcome: report.NotBuilt, Reason: text(), Seed: seed, Steps: []report.Step{{Name: "build"}},
 			Checks: []report.Check{{
-				ID: "one", Title: text(), Status: report.Failed, MaxPoints: 100, Expected: text(), Observed: text(), Evidence: []string{text(), text()},
-				Measurements: []report.Measurement{{Name: text(), Value: 1, Unit: text()}},
+				ID: "one", Title: "It holds", Status: report.Failed, MaxPoints: 100, Expected: text(), Observed: text(), Evidence: []string{text(), text()},
 			}},
 			Forbidden: []report.Forbidden{{Verb: "get", Resource: text(), Count: 1, Marker: text()}}, Notices: []string{text()},
 			Diagnostics: []report.Diagnostic{{File: text(), Message: text()}}, OperatorLog: []string{text()},
 			Timeline: []report.Moment{{What: text(), Service: report.ServiceAPI}},
 		}
 		before := fmt.Sprintf("%+v", r)
-		redacted, err := redactor.Redact(r)
+		redacted, err := redactor.Redact(r, &page.Lab{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,12 +139,12 @@ func TestPathsAreShortened(t *testing.T) {
 		{"/home/prof/class/ada2/cmd/main.go", "…/main.go"},
 		{"open /tmp/lab-1/run/bin/manager: denied", "open …/manager: denied"},
 		{"nothing in /home/prof", "nothing in …"},
-		{"seed 5000; 5000 requests; 15000 more", "seed (hidden); (hidden) requests; 15000 more"},
+		{"seed 5000; 5000 requests; 15000 more", "seed (not shown); (not shown) requests; 15000 more"},
 		{"/var/lib/x stays", "/var/lib/x stays"},
 		{"a long text that ends in /home/pr…", "a long text that ends in …"},
 	} {
 		r.Reason = c.text
-		got, err := redactor.Redact(r)
+		got, err := redactor.Redact(r, &page.Lab{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,8 +27,8 @@ const (
 // columns are those of each lab in the gradebook, behind the lab's name.
 var columns = []string{"attempt", "points", "max", "late days", "final", "outcome", "comment", "report"}
 
-// WriteGradebook writes the gradebook as CSV (RFC 4180): a row for each student, with these columns for each lab, and the total in percent. A
-// final grade that must not be published is empty.
+// WriteGradebook writes the gradebook as CSV (RFC 4180): a row for each student, with these columns for each lab, and
+// the total in percent. A final grade that must not be published is empty.
 func WriteGradebook(w io.Writer, labs []Lab, rows []Row) error {
 	out := csv.NewWriter(w)
 	header := []string{"student"}

@@ -75,8 +75,9 @@ type line struct {
 	Record *Record `json:"run,omitempty"`
 }
 
-// Journal keeps the results of a class in a folder. A line of it is written when a run has ended, and is on the disk before anything else
-// happens. A line that a killed process or a full disk left unfinished is no line. All methods are safe for concurrent use.
+// Journal keeps the results of a class in a folder. A line of it is written when a run has ended, and is on the disk
+// before anything else happens. A line that a killed process or a full disk left unfinished is no line. All methods are
+// safe for concurrent use.
 type Journal struct {
 	dir    string
 	unlock func()
@@ -86,8 +87,8 @@ type Journal struct {
 	mutex sync.Mutex
 	file  *os.File
 	seed  uint32
-	// final has the record of each key that is decided, last the last record of each, and works the last final record of each work,
-	// whoever graded it and from which seed.
+	// final has the record of each key that is decided, last the last record of each, and works the last final record
+	// of each work, whoever graded it and from which seed.
 	final, last map[Key]Record
 	works       map[work]Record
 	damaged     int
@@ -99,7 +100,8 @@ type work struct{ lab, digest string }
 // ErrBusy says that another process grades the same class.
 var ErrBusy = errors.New("another `lab class` is grading into this folder: wait until it has ended, or choose another folder with --out")
 
-// OpenJournal opens the journal in the folder of a class. Both are made if need be. The error is ErrBusy if another process has it open.
+// OpenJournal opens the journal in the folder of a class. Both are made if need be. The error is ErrBusy if another
+// process has it open.
 func OpenJournal(dir string) (*Journal, error) { return openSynced(dir, (*os.File).Sync) }
 
 // openSynced is OpenJournal with what writes a file to the disk.
@@ -184,11 +186,13 @@ func (j *Journal) Close() error {
 	return j.file.Close()
 }
 
-// Damaged is how many lines of the journal could not be read, apart from an unfinished one at its end. The runs of these lines are repeated.
+// Damaged is how many lines of the journal could not be read, apart from an unfinished one at its end. The runs of
+// these lines are repeated.
 func (j *Journal) Damaged() int { return j.damaged }
 
-// Seed is the seed of the class, from which every submission is graded. The first call keeps wanted, or the seed that draw returns if wanted
-// is 0. Later calls return what was kept, unless they want another one, which is kept from then on.
+// Seed is the seed of the class, from which every submission is graded. The first call keeps wanted, or the seed that
+// draw returns if wanted is 0. Later calls return what was kept, unless they want another one, which is kept from then
+// on.
 func (j *Journal) Seed(wanted uint32, draw func() uint32) (uint32, error) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -249,7 +253,8 @@ func (j *Journal) Add(r Record, result *report.Report) error {
 
 func (j *Journal) reportFile(k Key) string { return filepath.Join(j.dir, runsDir, k.name()+".json") }
 
-// Final is the run that decided a key, with its report. ok is false if there was none, or if its report is no longer what the run wrote.
+// Final is the run that decided a key, with its report. ok is false if there was none, or if its report is no longer
+// what the run wrote.
 func (j *Journal) Final(k Key) (r Record, result *report.Report, ok bool, err error) {
 	j.mutex.Lock()
 	r, ok = j.final[k]

@@ -29,8 +29,8 @@ const (
 	codeFiles     = 2000
 )
 
-// Code reads the Go files of the module in a folder, by slash-separated paths. Links, tests' data, vendored code, and what is beyond a limit are
-// left out: similarity is a signal, and a missing file says nothing.
+// Code reads the Go files of the module in a folder, by slash-separated paths. Links, tests' data, vendored code, and
+// what is beyond a limit are left out: similarity is a signal, and a missing file says nothing.
 func Code(dir string) map[string][]byte {
 	files := map[string][]byte{}
 	left := int64(codeLimit)
@@ -64,12 +64,20 @@ func Code(dir string) map[string][]byte {
 	return files
 }
 
-// page is the class as its pages show it. known are the misconceptions of each lab, by its name. seen is what a reader may see of a report and
-// of a sentence about one.
-func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen func(*report.Report) (*report.Report, error), text func(string) string) (*page.Class, error) {
+// redaction is what a reader may see of a report.
+type redaction func(*report.Report) (*report.Report, error)
+
+// page is the lab as pages show it.
+func (l *Lab) page() page.Lab {
+	return page.Lab{Name: l.Name, Number: l.Number, Title: l.Title, Max: l.Max, Checks: l.Checks}
+}
+
+// page is the class as its pages show it. known are the misconceptions of each lab, by its name. seen is what a reader
+// may see of a report and of a sentence about one.
+func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen redaction, text func(string) string) (*page.Class, error) {
 	p := &page.Class{Title: c.Title, Walls: c.Walls, Notices: c.Notices}
 	for _, lab := range c.Labs {
-		p.Labs = append(p.Labs, page.Lab{Name: lab.Name, Number: lab.Number, Title: lab.Title, Max: lab.Max, Checks: lab.Checks})
+		p.Labs = append(p.Labs, lab.page())
 	}
 	for i := range rows {
 		row := &rows[i]
@@ -93,7 +101,7 @@ func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen fu
 }
 
 // work is a cell as a page shows it.
-func (c *Cell) work(student string, seen func(*report.Report) (*report.Report, error), text func(string) string) (*page.Work, error) {
+func (c *Cell) work(student string, seen redaction, text func(string) string) (*page.Work, error) {
 	w := &page.Work{
 		Lab: c.Lab, Attempt: c.Counted.Attempt, Attempts: len(c.Attempts), Points: c.Mark.Points, Max: c.Mark.Max, Final: c.Mark.Final,
 		Late: c.Mark.Late, Grace: c.Mark.GraceUsed, Penalty: int(math.Round(c.Mark.Penalty)), Manual: int(math.Round(c.Mark.Manual)),

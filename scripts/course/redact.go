@@ -7,32 +7,29 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"lva.io/operators/scripts/course/page"
 	"lva.io/operators/scripts/report"
 )
 
-// hiddenDir is what a student reads in place of the folder in which the submission was graded, and hidden in place of a seed.
-const (
-	hiddenDir = "/submission"
-	hidden    = "(hidden)"
-)
+// hiddenDir stands for the folder in which the submission was graded.
+const hiddenDir = "/submission"
 
-// Redactor makes of a report what its student may read: without the seed, from which all submissions of the class are graded, and without
-// folders of the machine.
+// Redactor makes of a report what its student may read: without the seed, from which all submissions of the class are
+// graded, without what is not published of checks, and without folders of the machine.
 type Redactor struct {
 	// folders are those of the machine, the longest first, and paths matches one of them with what follows in a path.
 	folders []string
 	paths   *regexp.Regexp
 }
 
-// NewRedactor makes a redactor that hides these folders of the machine. Of a path below them, the last part stays. Relative and empty names
-// are left out, and so is the root.
+// NewRedactor makes a redactor that hides these folders of the machine. Of a path below them, the last part stays.
+// Relative and empty names are left out, and so is the root.
 func NewRedactor(folders ...string) *Redactor {
 	d := &Redactor{}
 	for _, folder := range folders {
@@ -63,11 +60,8 @@ func spellings(folder string) []string {
 	return names
 }
 
-// seedWords matches a seed by the word before it.
-var seedWords = regexp.MustCompile(`(?i)(--seed[ =]|\bseeds?[=:]? ?(?:is |of |was )?)\d+`)
-
-// Redact is the report for its student. The report itself stays as it is.
-func (d *Redactor) Redact(r *report.Report) (*report.Report, error) {
+// Redact is the report for its student: see page.Redact. The report itself stays as it is.
+func (d *Redactor) Redact(r *report.Report, lab *page.Lab) (*report.Report, error) {
 	content, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -79,25 +73,16 @@ func (d *Redactor) Redact(r *report.Report) (*report.Report, error) {
 		return nil, err
 	}
 	own := insideOf(r.Submission.Dir)
-	seed := regexp.MustCompile(fmt.Sprintf(`\b%d\b`, r.Seed))
-	// A small number stands for many other things in a report.
-	const telling = 1000
-	content, err = json.Marshal(eachText(document, func(text string) string {
-		text = seedWords.ReplaceAllString(d.outside(own(text)), "${1}"+hidden)
-		if r.Seed >= telling {
-			text = seed.ReplaceAllLiteralString(text, hidden)
-		}
-		return text
-	}))
+	content, err = json.Marshal(eachText(document, func(text string) string { return d.outside(own(text)) }))
 	if err != nil {
 		return nil, err
 	}
-	var redacted report.Report
-	if err := json.Unmarshal(content, &redacted); err != nil {
+	var short report.Report
+	if err := json.Unmarshal(content, &short); err != nil {
 		return nil, err
 	}
-	redacted.Seed, redacted.Submission.Dir = 0, hiddenDir
-	return &redacted, nil
+	short.Submission.Dir = hiddenDir
+	return page.Redact(&short, lab)
 }
 
 // Text is a text without folders of the machine.

@@ -13,6 +13,7 @@ import (
 
 	"lva.io/operators/clusters/removal"
 	"lva.io/operators/scripts/course/misconception"
+	"lva.io/operators/scripts/course/page"
 	"lva.io/operators/scripts/course/similarity"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/report/classroom50"
@@ -32,8 +33,8 @@ var reportFiles = []struct {
 	{report.JSONFile, formats.JSON},
 }
 
-// RemoveResults removes what an earlier run wrote into the folder of a class, so that nobody takes it for the results of one that was
-// interrupted. The journal stays.
+// RemoveResults removes what an earlier run wrote into the folder of a class, so that nobody takes it for the results
+// of one that was interrupted. The journal stays.
 func RemoveResults(dir string) error {
 	for _, name := range []string{GradebookFile, PageFile, FeedbackDir, StudentsDir} {
 		if err := removal.All(filepath.Join(dir, name)); err != nil {
@@ -55,11 +56,18 @@ type About struct {
 	Redactor *Redactor
 }
 
-// WriteResults writes the reports of all attempts, a feedback archive for each student, the page of the class, and at last the gradebook into
-// the folder of a class.
+// WriteResults writes the reports of all attempts, a feedback archive for each student, the page of the class, and at
+// last the gradebook into the folder of a class.
 func WriteResults(dir string, c *Class, about About) error {
 	rows := c.Rows()
-	forStudents, err := c.page(rows, about.Misconceptions, about.Redactor.Redact, about.Redactor.Text)
+	redact := func(r *report.Report) (*report.Report, error) {
+		of := page.Lab{}
+		if lab := c.lab(r.Lab); lab != nil {
+			of = lab.page()
+		}
+		return about.Redactor.Redact(r, &of)
+	}
+	forStudents, err := c.page(rows, about.Misconceptions, redact, about.Redactor.Text)
 	if err != nil {
 		return err
 	}
@@ -73,7 +81,7 @@ func WriteResults(dir string, c *Class, about About) error {
 			}
 		}
 		var archive bytes.Buffer
-		if err := writeFeedback(&archive, forStudents, row, about.Redactor); err != nil {
+		if err := writeFeedback(&archive, forStudents, row, redact); err != nil {
 			return err
 		}
 		if err := write(filepath.Join(dir, FeedbackDir, row.Student+".zip"), archive.Bytes()); err != nil {
@@ -90,7 +98,8 @@ func WriteResults(dir string, c *Class, about About) error {
 	return write(filepath.Join(dir, GradebookFile), gradebook.Bytes())
 }
 
-// writeReports writes the reports of an attempt in all formats. They are for the instructor, who may repeat the run: they have its seed.
+// writeReports writes the reports of an attempt in all formats. They are for the instructor, who may repeat the run:
+// they have its seed.
 func (c *Class) writeReports(dir, student string, a *Attempt) error {
 	if a.Result == nil {
 		return nil

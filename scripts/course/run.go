@@ -22,16 +22,18 @@ type Job struct {
 	Others  int
 	// Deployed is true of a lab whose checks deploy the submission: few of those can be graded at a time.
 	Deployed bool
-	// Within is how long one run may take, after which it is ended from outside. The lab's own limit ends a run much earlier. Default: no limit.
+	// Within is how long one run may take, after which it is ended from outside. The lab's own limit ends a run much
+	// earlier. Default: no limit.
 	Within time.Duration
 }
 
 // Grader grades one submission at a time in each slot.
 type Grader interface {
-	// Fetch downloads the modules that a submission needs, before anything is graded. What goes wrong is for Grade to say.
+	// Fetch downloads the modules that a submission needs, before anything is graded. What goes wrong is for Grade to
+	// say.
 	Fetch(ctx context.Context, job Job)
-	// Grade grades a submission. It always returns a report; cancelling the context makes it one of an interrupted run. try counts the runs
-	// of a submission that were needed, from 1.
+	// Grade grades a submission. It always returns a report; cancelling the context makes it one of an interrupted run.
+	// try counts the runs of a submission that were needed, from 1.
 	Grade(ctx context.Context, job Job, try int, view View) *report.Report
 	// Blank is the report of a submission that was not graded. Outcome and Reason are for the caller to set.
 	Blank(job Job) *report.Report
@@ -53,9 +55,11 @@ type Options struct {
 	Journal *Journal
 	// Slots is how many submissions are graded at a time. Default: one.
 	Slots int
-	// Deployed is how many of them may be of labs whose checks deploy the submission. Default: as many as there are slots.
+	// Deployed is how many of them may be of labs whose checks deploy the submission. Default: as many as there are
+	// slots.
 	Deployed int
-	// OnlyChanged takes what the journal knows of a work, even if it was graded by another version of the grader or from another seed.
+	// OnlyChanged takes what the journal knows of a work, even if it was graded by another version of the grader or
+	// from another seed.
 	OnlyChanged bool
 	// Board is told how the runs go on. Default: nobody is.
 	Board *Board
@@ -73,9 +77,19 @@ type Result struct {
 	Report *report.Report
 }
 
-// Run grades all jobs that the journal does not know yet, and returns what is known of each, by its key. The error is one of ours: whatever a
-// submission does is in its report. If the context ends, the runs at hand are ended and the error is its cause; everything that was graded
-// until then is in the journal.
+// Decided is how many results say something about a submission.
+func Decided(results map[Key]Result) (n int) {
+	for _, r := range results {
+		if r.final() {
+			n++
+		}
+	}
+	return n
+}
+
+// Run grades all jobs that the journal does not know yet, and returns what is known of each, by its key. The error is
+// one of ours: whatever a submission does is in its report. If the context ends, the runs at hand are ended and the
+// error is its cause; everything that was graded until then is in the journal.
 func Run(ctx context.Context, o Options) (map[Key]Result, error) {
 	o.Slots = max(1, o.Slots)
 	if o.Deployed <= 0 {
@@ -133,7 +147,8 @@ type ended struct {
 	report  *report.Report
 }
 
-// gradeAll grades what waits. A run that decides nothing waits again, behind all others: the machine may be quieter then.
+// gradeAll grades what waits. A run that decides nothing waits again, behind all others: the machine may be quieter
+// then.
 func (o *Options) gradeAll(ctx context.Context, waiting []run, results map[Key]Result) error {
 	// A journal that can't be written ends the class: nothing would be remembered.
 	ctx, abandon := context.WithCancelCause(ctx)
@@ -212,7 +227,8 @@ func (o *Options) keep(e ended) (Result, error) {
 	if err == nil {
 		return Result{record, e.report}, nil
 	}
-	// A report that contradicts itself is a defect of ours, and must not end the class. If this one can't be kept either, the journal can't.
+	// A report that contradicts itself is a defect of ours, and must not end the class. If this one can't be kept
+	// either, the journal can't.
 	failed := o.failed(e.Job, fmt.Sprintf("the report of the run can't be kept: %v", err))
 	record.Outcome, record.Score, record.Max = failed.Outcome, failed.Score, failed.MaxScore
 	return Result{record, failed}, o.Journal.Add(record, failed)
@@ -225,8 +241,8 @@ func (o *Options) failed(job Job, reason string) *report.Report {
 	return result
 }
 
-// grade grades a submission in a slot, and returns in any case: a grader that panics, or that goes on after it was told to end, costs the
-// submission its grade, and no other one.
+// grade grades a submission in a slot, and returns in any case: a grader that panics, or that goes on after it was told
+// to end, costs the submission its grade, and no other one.
 func (o *Options) grade(ctx context.Context, r run, slot int) ended {
 	e := ended{run: r, slot: slot, started: time.Now()}
 	limited, cancel := ctx, context.CancelFunc(func() {})

@@ -22,7 +22,8 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
-// childDir is set in a process that grades a class into that folder, and is killed while it does. With childResults it also writes the results.
+// childDir is set in a process that grades a class into that folder, and is killed while it does. With childResults it
+// also writes the results.
 const (
 	childDir     = "COURSE_TEST_CHILD"
 	childResults = "COURSE_TEST_RESULTS"
@@ -44,7 +45,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// results are the files that a class has besides its journal, by name. The page of the class is not among them: it says when what was graded.
+// results are the files that a class has besides its journal, by name. The page of the class is not among them: it says
+// when what was graded.
 func results(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -79,7 +81,8 @@ func same(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// onceEach reads a journal, returns how many lines it has, and reports runs that were repeated although they had decided something.
+// onceEach reads a journal, returns how many lines it has, and reports runs that were repeated although they had
+// decided something.
 func onceEach(t *testing.T, dir string) (lines int) {
 	t.Helper()
 	file, err := os.Open(filepath.Join(dir, journalFile))
@@ -112,7 +115,8 @@ func TestKillingTheProcessChangesNoResult(t *testing.T) {
 	}
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
-	// child kills the process some time after so many runs have begun, unless it is none. The longer half of the processes write results, too.
+	// child kills the process some time after so many runs have begun, unless it is none. The longer half of the
+	// processes write results, too.
 	child := func(runs int) (killed bool) {
 		command := exec.CommandContext(t.Context(), program)
 		command.Env = append(os.Environ(), childDir+"="+dir)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package grader grades the submissions of a class as `lab grade` does, on control planes that are kept from one run to the next. It decides
-// neither what is graded when (package course) nor what a grade is worth (package course/rules).
+// Package grader grades the submissions of a class as `lab grade` does, on control planes that are kept from one run to
+// the next. It decides neither what is graded when (package course) nor what a grade is worth (package course/rules).
 package grader
 
 import (
@@ -36,9 +36,11 @@ const (
 
 // Options say how labs are graded.
 type Options struct {
-	// Labs are the labs: of each, Checkout, Lab, ControllerGen, Checks, Harness and WithNode are read, as package certify does.
+	// Labs are the labs: of each, Checkout, Lab, ControllerGen, Checks, Harness and WithNode are read, as package
+	// certify does.
 	Labs []certify.Options
-	// Assets returns the folder with etcd, kube-apiserver and kubectl. It is called if a lab gives points for the student's own tests.
+	// Assets returns the folder with etcd, kube-apiserver and kubectl. It is called if a lab gives points for the
+	// student's own tests.
 	Assets func(ctx context.Context) (string, error)
 	// Sandbox is SandboxRequired or SandboxOff.
 	Sandbox string
@@ -65,7 +67,8 @@ type lab struct {
 // New makes a grader, which is for the caller to close. Everything that grading needs has been built.
 func New(ctx context.Context, options Options) (_ *Grader, err error) {
 	if options.Sandbox == SandboxRequired {
-		// SANDBOX (issue 38, section 1): find out here whether the machine has one, and return an error that says what it lacks.
+		// SANDBOX (issue 38, section 1): find out here whether the machine has one, and return an error that says what
+		// it lacks.
 		return nil, errors.New("this version has no sandbox yet: submissions run as you. Grade on a machine that holds no secrets, with --sandbox off")
 	}
 	g := &Grader{Options: options, labs: map[string]*lab{}, unfetched: map[string]error{}}
@@ -189,8 +192,8 @@ func (g *Grader) whyUnfetched(job course.Job) *report.Report {
 	return r
 }
 
-// Grade grades a submission. Its first try takes a control plane that others had before it. If that comes to nothing, the next one gets a
-// control plane of its own.
+// Grade grades a submission. Its first try takes a control plane that others had before it. If that comes to nothing,
+// the next one gets a control plane of its own.
 func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course.View) *report.Report {
 	of := g.labs[job.Lab]
 	if try > 1 && g.whyUnfetched(job) != nil {
