@@ -75,7 +75,8 @@ func (c *Class) key(s intake.Submission) (k Key, ok bool) {
 	return Key{Lab: s.Lab, Digest: s.Digest, Grader: lab.Grader, Seed: c.Seed}, true
 }
 
-// Jobs are the gradings of the class, in the order of its submissions. Equal work is graded once.
+// Jobs are the gradings of the class: one lab after the other, and in the order of its submissions. Equal work is
+// graded once.
 func (c *Class) Jobs() []Job {
 	var jobs []Job
 	index := map[Key]int{}
@@ -96,6 +97,8 @@ func (c *Class) Jobs() []Job {
 		index[key], students[key] = len(jobs), map[string]bool{s.Student: true}
 		jobs = append(jobs, Job{Key: key, Dir: s.Dir, Student: s.Student, Deployed: lab.Deployed, Within: lab.Within})
 	}
+	place := func(j Job) int { return slices.IndexFunc(c.Labs, func(l Lab) bool { return l.Name == j.Lab }) }
+	slices.SortStableFunc(jobs, func(a, b Job) int { return place(a) - place(b) })
 	return jobs
 }
 

@@ -127,7 +127,7 @@ func fakeClass() *Class {
 				digest = "same"
 			}
 			s := intake.Submission{
-				Student: student, Lab: lab.Name, Attempt: 1, Dir: "/home/prof/class/" + student + "/" + lab.Name, From: student + ".zip", Digest: digest,
+				Student: student, Lab: lab.Name, Attempt: 1, Dir: "/srv/prof/class/" + student + "/" + lab.Name, From: student + ".zip", Digest: digest,
 			}
 			if i == 23 {
 				s.Dir, s.Digest, s.Problem = "", "", "its archive is broken: hand it in again"
@@ -136,7 +136,7 @@ func fakeClass() *Class {
 		}
 	}
 	c.Submissions = append(c.Submissions, intake.Submission{
-		Student: "student-02", Lab: "02-reconciler", Attempt: 2, Dir: "/home/prof/class/student-02/2", Digest: "right-again",
+		Student: "student-02", Lab: "02-reconciler", Attempt: 2, Dir: "/srv/prof/class/student-02/2", Digest: "right-again",
 	})
 	return c
 }
@@ -166,7 +166,7 @@ func runClass(ctx context.Context, dir string, grader *fake, slots int) (*Class,
 	if err != nil {
 		return c, err
 	}
-	return c, WriteResults(dir, c, About{Redactor: NewRedactor("/home/prof")})
+	return c, WriteResults(dir, c, About{Redactor: NewRedactor("/srv/prof")})
 }
 
 func mustRun(t *testing.T, dir string, grader *fake) *Class {

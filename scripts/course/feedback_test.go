@@ -62,7 +62,7 @@ func TestFeedbackLeaksNothing(t *testing.T) {
 			}
 		}
 		for name, text := range files {
-			for _, secret := range []string{"123456789", "/home", "prof", dir} {
+			for _, secret := range []string{"123456789", "/srv", "prof", dir} {
 				if strings.Contains(text, secret) {
 					t.Errorf("%s: %s has %q", row.Student, name, secret)
 				}
@@ -80,8 +80,8 @@ func TestFeedbackLeaksNothing(t *testing.T) {
 func TestARedactedReportHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	const seed = 4021337
-	secrets := []string{"/home/prof", "/home/prof/operator-labs/out/class/02/submissions/ada", "/tmp/lab-8123", fmt.Sprint(seed)}
-	redactor := NewRedactor("/home/prof", "/home/prof/operator-labs", "/tmp/lab-8123", "", "/", "relative")
+	secrets := []string{"/srv/prof", "/srv/prof/operator-labs/out/class/02/submissions/ada", "/tmp/lab-8123", fmt.Sprint(seed)}
+	redactor := NewRedactor("/srv/prof", "/srv/prof/operator-labs", "/tmp/lab-8123", "", "/", "relative")
 	phrases := []string{
 		"%s", "it failed in %s/cmd/main.go:3:4: undefined", "\"%s/api/v1\" (see %s)", "--seed %s", "seed: %s", "x%s", "%s.", "…%s/", "open %s: no such file", "`%s`",
 		"stat %s/a b/c: %s",
@@ -117,7 +117,7 @@ func TestARedactedReportHasNoSecrets(t *testing.T) {
 		if fmt.Sprintf("%+v", r) != before {
 			t.Fatal("the report itself has changed")
 		}
-		for _, word := range []string{"/home/p", "prof", "operator-labs/out", "/tmp/lab", "8123", fmt.Sprint(seed)} {
+		for _, word := range []string{"/srv/p", "prof", "operator-labs/out", "/tmp/lab", "8123", fmt.Sprint(seed)} {
 			if text := fmt.Sprintf("%+v", redacted); strings.Contains(text, word) {
 				// A seed that is glued to a letter is no number that a person would find.
 				if word == fmt.Sprint(seed) && !strings.Contains(strings.ReplaceAll(text, "x"+word, ""), word) {
@@ -131,17 +131,17 @@ func TestARedactedReportHasNoSecrets(t *testing.T) {
 
 func TestPathsAreShortened(t *testing.T) {
 	t.Parallel()
-	redactor := NewRedactor("/home/prof", "/tmp")
-	r := &report.Report{Submission: report.Submission{Dir: "/home/prof/class/ada"}, Seed: 5000}
+	redactor := NewRedactor("/srv/prof", "/tmp")
+	r := &report.Report{Submission: report.Submission{Dir: "/srv/prof/class/ada"}, Seed: 5000}
 	for _, c := range []struct{ text, want string }{
-		{"/home/prof/class/ada/cmd/main.go:3:4: undefined: x", "cmd/main.go:3:4: undefined: x"},
-		{"in /home/prof/class/ada: no go.mod", "in .: no go.mod"},
-		{"/home/prof/class/ada2/cmd/main.go", "…/main.go"},
+		{"/srv/prof/class/ada/cmd/main.go:3:4: undefined: x", "cmd/main.go:3:4: undefined: x"},
+		{"in /srv/prof/class/ada: no go.mod", "in .: no go.mod"},
+		{"/srv/prof/class/ada2/cmd/main.go", "…/main.go"},
 		{"open /tmp/lab-1/run/bin/manager: denied", "open …/manager: denied"},
-		{"nothing in /home/prof", "nothing in …"},
+		{"nothing in /srv/prof", "nothing in …"},
 		{"seed 5000; 5000 requests; 15000 more", "seed (not shown); (not shown) requests; 15000 more"},
 		{"/var/lib/x stays", "/var/lib/x stays"},
-		{"a long text that ends in /home/pr…", "a long text that ends in …"},
+		{"a long text that ends in /srv/pr…", "a long text that ends in …"},
 	} {
 		r.Reason = c.text
 		got, err := redactor.Redact(r, &page.Lab{})

@@ -51,6 +51,8 @@ type Grader struct {
 	Options
 	scope *process.Scope
 	labs  map[string]*lab
+	// bare lends clusters without a node. Labs share it, so that no more clusters run than there are slots.
+	bare *own.Pool
 
 	mutex sync.Mutex
 	// unfetched says of folders of submissions why their modules could not be downloaded.
@@ -60,6 +62,8 @@ type Grader struct {
 type lab struct {
 	certify.Options
 	pool *own.Pool
+	// running is how many runs have a cluster of the pool.
+	running int
 	// assets is the folder for the student's own tests; empty: they are not graded.
 	assets string
 }
@@ -82,8 +86,16 @@ func New(ctx context.Context, options Options) (_ *Grader, err error) {
 	}()
 	for _, of := range options.Labs {
 		made := &lab{Options: of}
-		if made.pool, err = made.NewPool(); err != nil {
-			return nil, err
+		switch withNode := of.Lab.NeedsNode(of.Lab.Stage); {
+		case !withNode && g.bare != nil:
+			made.pool = g.bare
+		default:
+			if made.pool, err = made.NewPool(); err != nil {
+				return nil, err
+			}
+			if !withNode {
+				g.bare = made.pool
+			}
 		}
 		g.labs[of.Lab.Name] = made
 		if of.Lab.OwnTests() != nil {
@@ -101,6 +113,30 @@ func (g *Grader) Close() (err error) {
 		err = errors.Join(err, of.pool.Close())
 	}
 	return errors.Join(err, g.scope.Close())
+}
+
+// lend lends a cluster to a run of a lab, until it is returned. Clusters that nothing but other labs can use, and that
+// no run has, are stopped: labs come one after the other.
+func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	of.running++
+	busy := map[*own.Pool]bool{}
+	for _, other := range g.labs {
+		busy[other.pool] = busy[other.pool] || other.running > 0
+	}
+	for pool, used := range busy {
+		if !used {
+			_ = pool.Close() // what could not be removed is removed by a later run
+		}
+	}
+	lease = of.pool.Lease()
+	return lease, func() {
+		lease.Return()
+		g.mutex.Lock()
+		defer g.mutex.Unlock()
+		of.running--
+	}
 }
 
 // Walls are those of the sandbox, in words.
@@ -204,8 +240,8 @@ func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course
 	}
 	options := of.Run(job.Dir)
 	if try == 1 {
-		lease := of.pool.Lease()
-		defer lease.Return()
+		lease, giveBack := g.lend(of)
+		defer giveBack()
 		options.Start = lease.Start
 	}
 	options.Seed, options.View = job.Seed, view
