@@ -250,7 +250,7 @@ func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course
 	log, err := os.CreateTemp(g.scope.Dir, "operator-*.log")
 	if err == nil {
 		options.OperatorLog, err = log.Name(), log.Close()
-		defer os.Remove(options.OperatorLog) //nolint:errcheck // it goes with the scope's folder
+		defer os.Remove(options.OperatorLog)
 	}
 	if err == nil && of.Lab.Steps() > 0 {
 		options.Unbegun, err = skeleton.Unbegun(of.Root, of.Lab.Name, job.Dir)
