@@ -21,8 +21,20 @@ import (
 // ErrSaid ends a command that has already said what is wrong: a verdict, a list of problems.
 var ErrSaid = errors.New("said")
 
-// Main runs a command until it ends, or a signal ends its context. When it fails, the program ends with 1, after the error
-// was written to standard error behind the command's name.
+// CodeError ends a command with an exit code of its own.
+type CodeError struct {
+	Err error
+	// Code is at least 2: 1 is that of all other errors.
+	Code int
+}
+
+func (e *CodeError) Error() string { return e.Err.Error() }
+
+// Unwrap is the error without its code.
+func (e *CodeError) Unwrap() error { return e.Err }
+
+// Main runs a command until it ends, or a signal ends its context. When it fails, the program ends with 1, or the code
+// of a CodeError, after the error was written to standard error behind the command's name.
 func Main(root *cobra.Command) {
 	if os.Getenv("MAKELEVEL") != "" {
 		// make does not end its recipes when it is killed.
@@ -38,8 +50,8 @@ func Main(root *cobra.Command) {
 	}
 }
 
-// Run runs a command until it ends, and returns its exit code: 1 when it fails, after the error was written to standard error behind
-// the command's name.
+// Run runs a command until it ends, and returns its exit code: 1 when it fails, or the code of a CodeError, after the error was
+// written to standard error behind the command's name.
 func Run(ctx context.Context, root *cobra.Command) (code int) {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -47,6 +59,9 @@ func Run(ctx context.Context, root *cobra.Command) (code int) {
 	}
 	if !errors.Is(err, ErrSaid) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
+	}
+	if own, ok := errors.AsType[*CodeError](err); ok {
+		return own.Code
 	}
 	return 1
 }

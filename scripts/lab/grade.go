@@ -51,7 +51,7 @@ func gradeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
 		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
-			"The reports are in out/. The exit code is 0 only for full marks.",
+			"The reports are in out/. The exit code is 0 for full marks, 1 for any other report, and 2 if the run has none.",
 		Example: "  lab grade 2\n  lab grade 2 --dir ~/src/icecream-operator --fetch\n  lab grade 4 --cluster kind\n  lab grade --all",
 		Args: func(command *cobra.Command, args []string) error {
 			if !all {
@@ -93,7 +93,10 @@ func gradeCommand() *cobra.Command {
 				return err
 			}
 			result, err := gradeOne(command.Context(), chosen, how)
-			return verdict(result, err)
+			if err != nil {
+				return &cli.CodeError{Err: err, Code: exitNoReport}
+			}
+			return verdict(result, nil)
 		},
 	}
 	flags.register(command)
@@ -110,6 +113,9 @@ func gradeCommand() *cobra.Command {
 		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
 	return command
 }
+
+// exitNoReport is the exit code of a run that has no report: a file that is there afterwards is not that of a run.
+const exitNoReport = 2
 
 func verdict(result *report.Report, err error) error {
 	if err == nil && !result.FullMarks() {

@@ -37,7 +37,7 @@ func root() *cobra.Command {
 		&cobra.Group{ID: groupMaintainers, Title: "For contributors:"},
 	)
 	command.AddCommand(
-		labsCommand(), newCommand(), gradeCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(), testsCommand(),
+		labsCommand(), newCommand(), gradeCommand(), findCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(), testsCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(), chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
 		classCommand(),

@@ -12,17 +12,29 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import uuid
 
-# The number of the lab, and the folder of its module in the student's repository.
+# The number of the lab, and the folder of the student's repository in which its module is found.
 LAB = "2"
 FOLDER = "."
 # Your copy of Operator Labs, and a commit of it: what grades must not change while students work.
 REPOSITORY = "https://github.com/YOUR-ORGANIZATION/operator-labs"
 COMMIT = "main"
 
+# What Classroom 50 reads in the student's checkout.
+RESULTS = RESULT, BODY = "result.json", "release-body.md"
+
 
 def run(*command: str, cwd: pathlib.Path | None = None, check: bool = True) -> int:
     return subprocess.run(command, cwd=cwd, check=check).returncode
+
+
+def remove_results() -> None:
+    """Moves what is in place of the results aside: the student, or the submission that ran here, may have left anything there."""
+    os.chmod(".", 0o755)
+    for name in RESULTS:
+        if os.path.lexists(name):
+            os.rename(name, f".{name}.{uuid.uuid4()}")
 
 
 def harness() -> pathlib.Path:
@@ -51,14 +63,33 @@ def main() -> int:
     if run(lab, "grade", LAB, "--solution", check=False) != 0:
         print(f"Lab {LAB} is not graded: the course's own solution has not had full marks on this machine.", file=sys.stderr)
         return 1
-    # Whatever the verdict is, it is in the report.
-    run(lab, "grade", LAB, "--dir", FOLDER, "--fetch", check=False)
-    run(lab, "report", LAB, "--dir", FOLDER, "--format", "classroom50", "-o", "result.json")
-    with open("release-body.md", "w", encoding="utf-8") as body:
-        subprocess.run([lab, "report", LAB, "--dir", FOLDER, "--format", "markdown"], stdout=body, check=True)
-    report = json.loads(subprocess.check_output([lab, "report", LAB, "--dir", FOLDER, "--format", "json"]))
+    remove_results()
+    try:
+        return grade(lab)
+    except (OSError, subprocess.CalledProcessError) as problem:
+        print(f"There is no result: {problem}", file=sys.stderr)
+    # Without a result, a file in its place is not ours.
+    remove_results()
+    return 1
+
+
+def grade(lab: str) -> int:
+    """Grades the submission, and writes its results. If the run has failed, it raises an error."""
+    # If there is no module in the folder, or several fit, the report of the folder says so.
+    found = subprocess.run([lab, "find", LAB, FOLDER, "--report"], stdout=subprocess.PIPE, check=False)
+    folder = os.fsdecode(found.stdout.removesuffix(b"\n")) if found.returncode == 0 else FOLDER
+    if found.returncode == 0:
+        # 0 and 1 are verdicts. With any other exit code the run has failed or was killed, and a report that is there is not that of the run.
+        graded = subprocess.run([lab, "grade", LAB, "--dir", folder, "--fetch"], check=False)
+        if graded.returncode not in (0, 1):
+            graded.check_returncode()
+    report = json.loads(subprocess.check_output([lab, "report", LAB, "--dir", folder, "--format", "json"]))
+    remove_results()
+    run(lab, "report", LAB, "--dir", folder, "--format", "classroom50", "-o", RESULT)
+    with open(BODY, "x", encoding="utf-8") as body:
+        subprocess.run([lab, "report", LAB, "--dir", folder, "--format", "markdown"], stdout=body, check=True)
     # Not 0 says that grading failed, and nothing of the submission.
-    return 1 if report["outcome"] in ("error", "interrupted") else 0
+    return 1 if report["outcome"] in ("error", "interrupted", "unfinished") else 0
 
 
 if __name__ == "__main__":

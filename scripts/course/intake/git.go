@@ -169,6 +169,9 @@ func single(one *revision, err error) ([]revision, error) {
 	return []revision{*one}, nil
 }
 
+// latest is the last second of the year 2199. A commit that claims to be later has no time that is of use.
+const latest = 7_258_118_399
+
 // revision is the newest commit from a name on along the first parents, perhaps with a last moment. It is nil if there is none that early.
 func (r *reader) revision(ctx context.Context, dir, name string, before time.Time) (*revision, error) {
 	args := []string{"log", "-1", "--first-parent", "--format=%H %ct"}
@@ -184,7 +187,7 @@ func (r *reader) revision(ctx context.Context, dir, name string, before time.Tim
 		return nil, nil
 	}
 	at, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil {
+	if err != nil || at < 0 || at > latest {
 		return nil, problemf("the commit %.12s has no valid time: commit again", hash)
 	}
 	return &revision{hash, time.Unix(at, 0).UTC()}, nil

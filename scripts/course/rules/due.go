@@ -75,8 +75,13 @@ func (d *due) lateDays(at time.Time) int {
 	if d == nil || at.IsZero() || !at.After(d.end) {
 		return 0
 	}
-	// The estimate is a day off at most, on either side.
-	days := max(1, int(at.Sub(d.end)/(24*time.Hour))-1)
+	const day = 24 * 60 * 60
+	seconds := at.Unix() - d.end.Unix() // a duration has no more than 292 years
+	if seconds > 1_000_000*day || seconds < 0 {
+		return 1_000_000 // whose clock was wrong
+	}
+	// The estimate is off by a day or two, for zones that have changed their offset.
+	days := max(1, int(seconds/day)-1)
 	for at.After(d.after(days)) {
 		days++
 	}

@@ -118,6 +118,8 @@ func TestStartedDays(t *testing.T) {
 		{"and after it", "2026-10-24 02:30", "2026-10-25T01:31:00Z", 2},
 		{"a deadline with an offset, on the long day of the course", "2026-10-24T23:59:00+02:00", "2026-10-25T22:59:00Z", 1},
 		{"over the end of a month", "2026-01-31 12:00", "2026-02-01T12:00:00Z", 2},
+		{"at the end of time", "2026-07-01 23:59", "9999-12-31T00:00:00Z", 1_000_000},
+		{"due at the beginning of time", "0001-01-01 00:00", "2026-07-01T00:00:00Z", 739798},
 		{"ten years later", "2026-07-01 23:59", "2036-07-01T21:59:00Z", 3653},
 	} {
 		due, err := parseDue(test.deadline, zone(t, "Europe/Berlin"))

@@ -275,7 +275,29 @@ func TestTheAutograderOfClassroom50(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no python3, in which Classroom 50 wants its autograders")
 	}
-	dir := workspace(t, solution(t, "."))
+	// The repository of a student has several labs.
+	dir := workspace(t, func(dir string) {
+		for _, folder := range []string{"labs/01-icecream", "labs/02-reconciler"} {
+			solution(t, folder)(dir)
+		}
+	})
+	output, err := classroom50(t, python, dir)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	submission := filepath.Join(dir, "submission")
+	result := readResult(t, filepath.Join(submission, "result.json"))
+	if result.Score != 100 || result.Owner != "alice" || result.Submission != "submit/2026-06-01T14-32-05Z-a1b2c3d" {
+		t.Errorf("the result is %+v", result)
+	}
+	if body := read(t, filepath.Join(submission, "release-body.md")); !strings.Contains(body, "100 of 100 points") {
+		t.Errorf("the text of the release is %q", body)
+	}
+}
+
+// classroom50 runs the autograder of Classroom 50 in the folder of the submission.
+func classroom50(t *testing.T, python, dir string, env ...string) (output string, err error) {
+	t.Helper()
 	script := strings.Replace(read(t, "../../../docs/templates/classroom50/autograder.py"), `LAB = "2"`, `LAB = "1"`, 1)
 	file := filepath.Join(dir, "autograder.py")
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
@@ -283,25 +305,16 @@ func TestTheAutograderOfClassroom50(t *testing.T) {
 	}
 	command := exec.CommandContext(t.Context(), python, file)
 	command.Dir = filepath.Join(dir, "submission")
-	command.Env = append(newRunner(t, dir).env, "OPERATOR_LABS="+filepath.Join(dir, "operator-labs"),
+	command.Env = append(append(newRunner(t, dir).env, "OPERATOR_LABS="+filepath.Join(dir, "operator-labs"),
 		"CLASSROOM=operators", "ASSIGNMENT=lab-1", "ASSIGNMENT_TYPE=individual", "OWNER=alice", "USERNAME=alice",
 		"SUBMISSION_TAG=submit/2026-06-01T14-32-05Z-a1b2c3d", "COMMIT_URL=https://git.example/c", "RELEASE_URL=https://git.example/r",
-		"REVIEW_URL=https://git.example/d")
-	output, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	result := readResult(t, filepath.Join(command.Dir, "result.json"))
-	if result.Score != 100 || result.Owner != "alice" || result.Submission != "submit/2026-06-01T14-32-05Z-a1b2c3d" {
-		t.Errorf("the result is %+v", result)
-	}
-	if body := read(t, filepath.Join(command.Dir, "release-body.md")); !strings.Contains(body, "100 of 100 points") {
-		t.Errorf("the text of the release is %q", body)
-	}
+		"REVIEW_URL=https://git.example/d"), env...)
+	combined, err := command.CombinedOutput()
+	return string(combined), err
 }
 
 // gradescope runs one of Gradescope's two scripts in a folder of the test, with stand-ins for what only root may do.
-func gradescope(t *testing.T, dir, script string) (output string, err error) {
+func gradescope(t *testing.T, dir, script string, env ...string) (output string, err error) {
 	t.Helper()
 	for _, folder := range []string{"stand-ins", "autograder/source", "autograder/results", "home"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
@@ -330,6 +343,7 @@ func gradescope(t *testing.T, dir, script string) (output string, err error) {
 		// Home moves, and what was built does not move with it.
 		"GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"),
 		"PATH="+filepath.Join(dir, "stand-ins")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	command.Env = append(command.Env, env...)
 	combined, err := command.CombinedOutput()
 	return string(combined), err
 }
@@ -345,7 +359,12 @@ func goEnv(t *testing.T, name string) string {
 
 func TestTheAutograderOfGradescope(t *testing.T) {
 	longtest.Proof(t)
-	dir := workspace(t, solution(t, "my-work"))
+	// GitHub's ZIP of a repository with several labs.
+	dir := workspace(t, func(dir string) {
+		for _, folder := range []string{"operators-main/labs/01-icecream", "operators-main/labs/02-reconciler"} {
+			solution(t, folder)(dir)
+		}
+	})
 	if err := os.MkdirAll(filepath.Join(dir, "autograder", "source"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -376,11 +395,11 @@ func TestTheAutograderOfGradescope(t *testing.T) {
 	if grade(); result.Score != 100 || result.Visibility != "visible" || len(result.Tests) == 0 {
 		t.Errorf("the result is %+v, want full marks", result)
 	}
-	// A submission that is no module at all has a result too, which says so.
-	if err := os.Remove(filepath.Join(dir, "autograder", "submission", "my-work", "go.mod")); err != nil {
+	// A submission that has no module of the lab has a result too, which says so.
+	if err := os.RemoveAll(filepath.Join(dir, "autograder", "submission", "operators-main", "labs", "01-icecream")); err != nil {
 		t.Fatal(err)
 	}
-	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" || !strings.Contains(result.Tests[0].Output, "go.mod") {
+	if grade(); result.Score != 0 || result.Tests[0].Status != "failed" || !strings.Contains(result.Tests[0].Output, "none of its Go modules is that of lab 1") {
 		t.Errorf("the result is %+v, want one that says that there is no module", result)
 	}
 }
