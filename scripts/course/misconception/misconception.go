@@ -30,7 +30,7 @@ const otherReason = 0.4
 type Known struct {
 	// Lab is the lab's name, as 02-reconciler, and Name the wrong solution's.
 	Lab, Name string
-	// Misconception is what somebody believes who writes this, one sentence or a few.
+	// Misconception is what the author of such code believes, one sentence or a few.
 	Misconception string
 	// Fails are the checks that fail, each with what was observed.
 	Fails map[string]*regexp.Regexp
@@ -39,9 +39,10 @@ type Known struct {
 }
 
 const (
-	// SkeletonName is the Name of the Known that is the lab's skeleton, and NothingDone is its Misconception.
+	// SkeletonName is the Name of the Known that is the lab's skeleton.
 	SkeletonName = "skeleton"
-	NothingDone  = "Nothing of the lab has been done yet."
+	// NothingDone is the Misconception of the skeleton.
+	NothingDone = "Nothing of the lab has been done yet."
 )
 
 // From reads the misconceptions of a lab from its wrong solutions. Lecture returns the heading that explains a check,

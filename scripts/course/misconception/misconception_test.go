@@ -4,6 +4,7 @@
 package misconception
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -171,7 +172,7 @@ func shop(t *testing.T) []Known {
 			{Name: "letters", Misconception: "Letters are flavours.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 1[0-9]"}}},
 			{Name: "once", Misconception: "Counted once is counted for ever.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 2$"}}},
 			{Name: "twice", Misconception: "Counted twice.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is [0-9]$"}}},
-			{Name: "cherry", Misconception: "A cherry is no topping.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 0", "cherry": "none", "sold": ""}, Explained: "cherry"}},
+			{Name: "cherry", Misconception: "A cherry is no topping.", Expectation: mutant.Expectation{Fails: map[string]string{"count": "is 0", "cherry": "none", "sold": ""}, Explained: "sold"}},
 			{Name: "crashes", Misconception: "Nothing fails.", Expectation: mutant.Expectation{Outcome: "crashed"}},
 			{Name: "tortured", Misconception: "Nothing fails.", Torture: "x"},
 		},
@@ -213,6 +214,32 @@ func TestMatch(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheSameChecksAreNearerThanTheSameReasons: a misconception that fails the same checks wins over one that fails
+// another one besides, even where less of what was observed agrees.
+func TestTheSameChecksAreNearerThanTheSameReasons(t *testing.T) {
+	t.Parallel()
+	list := &mutant.List{Mutants: []mutant.Mutant{
+		{Name: "same", Expectation: mutant.Expectation{Fails: map[string]string{"a": "x", "b": "x", "c": "other"}}},
+		{Name: "more", Expectation: mutant.Expectation{Fails: map[string]string{"a": "x", "b": "x", "c": "x", "d": "x"}}},
+	}}
+	for i := range 20 { // d is a check that says little.
+		list.Mutants = append(list.Mutants, mutant.Mutant{
+			Name: fmt.Sprint("d", i), Expectation: mutant.Expectation{Fails: map[string]string{"d": "x"}},
+		})
+	}
+	known, err := From("02-shop", list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := []Failure{{"a", "x"}, {"b", "x"}, {"c", "x"}}
+	if diff := cmp.Diff([]string{"same"}, names(Match(failed, known))); diff != "" {
+		t.Error(diff)
+	}
+	if found := Match(failed, known[1:]); len(found) != 1 || found[0].Name != "more" || found[0].Likeness < Match(failed, known)[0].Likeness {
+		t.Errorf("the test is wrong: without it, the other one is found: %v", found)
 	}
 }
 
@@ -270,7 +297,7 @@ func TestGroups(t *testing.T) {
 	}
 	want := []string{
 		"bob, zoe: letters docs/lectures/02.md#count",
-		"eve: cherry docs/lectures/02.md#cherry (about)",
+		"eve: cherry docs/lectures/02.md#sold (about)",
 		"ada: once or twice docs/lectures/02.md#count",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

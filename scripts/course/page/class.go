@@ -10,6 +10,7 @@
 package page
 
 import (
+	"slices"
 	"time"
 
 	"lva.io/operators/scripts/course/misconception"
@@ -170,10 +171,8 @@ func Explain(lab string, students []Student, known []misconception.Known) []Misc
 }
 
 func appendNew(all []string, text string) []string {
-	for _, one := range all {
-		if one == text {
-			return all
-		}
+	if slices.Contains(all, text) {
+		return all
 	}
 	return append(all, text)
 }
@@ -206,8 +205,8 @@ func (l *Lab) check(id string) *Check {
 	return nil
 }
 
-// max are the lab's points.
-func (l *Lab) max() int {
+// full are the lab's points.
+func (l *Lab) full() int {
 	if l.Max == 0 {
 		return 100
 	}

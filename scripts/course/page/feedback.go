@@ -60,7 +60,7 @@ func Feedback(w io.Writer, c *Class, student string) error {
 			continue
 		}
 		shown := *work
-		shown.Max = cmp.Or(work.Max, lab.max())
+		shown.Max = cmp.Or(work.Max, lab.full())
 		shown.Reason = withoutSeeds(work.Reason)
 		one.Work, one.HasGrade = &shown, work.hasGrade()
 		hidden := func(id string) bool {

@@ -41,8 +41,8 @@ func fill(v reflect.Value, text string, n *int) {
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			return
 		}
-		for i := range v.NumField() {
-			fill(v.Field(i), text, n)
+		for _, field := range v.Fields() {
+			fill(field, text, n)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestNothingLoadsOrRuns(t *testing.T) {
 				if n.Type != html.ElementNode {
 					continue
 				}
-				if !slices.Contains(elements, n.Data) && !(n.Data == "title" && n.Namespace == "svg") {
+				if !slices.Contains(elements, n.Data) && (n.Data != "title" || n.Namespace != "svg") {
 					t.Errorf("%s, %s: it has an element %s", what, name, n.Data)
 				}
 				for _, a := range n.Attr {
@@ -113,7 +113,7 @@ func TestNothingLoadsOrRuns(t *testing.T) {
 						references = append(references, a.Val[1:])
 					case key == "aria-labelledby":
 						references = append(references, a.Val)
-					case key == "href" && a.Val != "data:," && (strings.HasPrefix(a.Val, "/") || strings.Contains(strings.SplitN(a.Val, "/", 2)[0], ":")):
+					case key == "href" && a.Val != "data:," && (strings.HasPrefix(a.Val, "/") || strings.Contains(a.Val, ":")):
 						t.Errorf("%s, %s: a link leads to %s", what, name, a.Val)
 					case key == "id":
 						if ids[a.Val] {
@@ -223,45 +223,79 @@ func TestTheClassPageHasAllOfTheClass(t *testing.T) {
 // TestFeedbackHasOneStudent holds for each of a class: no other name, no seed, no pair, no hidden check.
 func TestFeedbackHasOneStudent(t *testing.T) {
 	t.Parallel()
-	c := sample(t, 60)
-	secret := &c.Labs[0].Checks[slices.IndexFunc(c.Labs[0].Checks, func(c Check) bool { return c.ID == "toppings-count" })]
-	secret.Hidden = true
-	hidden := 0
-	for _, s := range c.Students {
-		var out bytes.Buffer
-		if err := Feedback(&out, c, s.Name); err != nil {
-			t.Fatal(err)
+	for _, secrets := range []bool{false, true} {
+		c := sample(t, 60)
+		words := []string{"4711", "alike", "second look", "flaky"}
+		secret := c.Labs[0].check("toppings-count")
+		if secret.Hidden = secrets; secrets {
+			words = append(words, secret.Title, secret.ID, "toppingsCount of sundae", "letters of all toppings")
 		}
-		page := text(t, out.String())
-		if !strings.Contains(page, s.Name) {
-			t.Errorf("the feedback of %s does not have the name", s.Name)
-		}
-		for _, other := range c.Students {
-			if other.Name != s.Name && strings.Contains(page, other.Name+"\n") {
-				t.Errorf("the feedback of %s names %s", s.Name, other.Name)
-			}
-		}
-		for _, word := range []string{"4711", "alike", "second look", "flaky", secret.Title, secret.ID, "toppingsCount of sundae", "letters of all toppings"} {
-			if strings.Contains(page, word) {
-				t.Errorf("the feedback of %s has %q", s.Name, word)
-			}
-		}
-		if strings.Contains(page, "not published failed") {
-			hidden++
-		}
-		for i := range s.Works {
-			for _, f := range s.Works[i].Failed {
-				if check := c.lab(s.Works[i].Lab).check(f.Check); !check.Hidden && !strings.Contains(page, check.Title) {
-					t.Errorf("the feedback of %s does not say that %s failed", s.Name, f.Check)
+		hidden, observed := 0, 0
+		for i := range c.Students {
+			page := feedbackOf(t, c, i)
+			for _, word := range words {
+				if strings.Contains(page, word) {
+					t.Errorf("the feedback of %s has %q", c.Students[i].Name, word)
 				}
 			}
+			hidden += strings.Count(page, "not published failed")
+			observed += strings.Count(page, "toppingsCount of sundae is 13 (seed (not shown))")
+		}
+		if secrets != (hidden > 0) || secrets == (observed > 0) {
+			t.Errorf("with hidden checks %v, %d students are told of one, and %d see what it observed", secrets, hidden, observed)
 		}
 	}
-	if hidden == 0 {
-		t.Error("no student is told that a hidden check failed")
-	}
-	if err := Feedback(io.Discard, c, "nobody"); err == nil || !strings.Contains(err.Error(), `the feedback of "nobody": the class has no such student`) {
+	if err := Feedback(io.Discard, &Class{}, "nobody"); err == nil || !strings.Contains(err.Error(), `of "nobody": the class has no such student`) {
 		t.Errorf("a student who is not there: %v", err)
+	}
+}
+
+// feedbackOf is what one student reads, who is the only one that it names.
+func feedbackOf(t *testing.T, c *Class, i int) string {
+	t.Helper()
+	s := c.Students[i]
+	var out bytes.Buffer
+	if err := Feedback(&out, c, s.Name); err != nil {
+		t.Fatal(err)
+	}
+	page := text(t, out.String())
+	if !strings.Contains(page, s.Name) {
+		t.Errorf("the feedback of %s does not have the name", s.Name)
+	}
+	for _, other := range c.Students {
+		if other.Name != s.Name && strings.Contains(page, other.Name+"\n") {
+			t.Errorf("the feedback of %s names %s", s.Name, other.Name)
+		}
+	}
+	for j := range s.Works {
+		for _, f := range s.Works[j].Failed {
+			if check := c.lab(s.Works[j].Lab).check(f.Check); !check.Hidden && !strings.Contains(page, check.Title) {
+				t.Errorf("the feedback of %s does not say that %s failed", s.Name, f.Check)
+			}
+		}
+	}
+	return page
+}
+
+func TestWhoNeedsASecondLook(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		work Work
+		want string
+	}{
+		{Work{Outcome: "graded"}, ""},
+		{Work{Outcome: "not-built", Reason: "x"}, ""},
+		{Work{Outcome: "timed-out", Reason: "the time was up"}, "timed out: the time was up"},
+		{Work{Outcome: "error"}, "error"},
+		{Work{Outcome: OutcomeUnreadable, Reason: "the archive is broken"}, "unreadable: the archive is broken"},
+		{Work{Outcome: "graded", Scores: []int{90, 90}}, ""},
+		{Work{Outcome: "graded", Scores: []int{90, 70, 90}}, "flaky: 90, 70, 90 points in 3 runs"},
+		{Work{Outcome: "graded", Look: []string{"differs from the last run"}}, "differs from the last run"},
+		{Work{Outcome: "error", Scores: []int{1, 2}, Look: []string{"a"}}, "error|flaky: 1, 2 points in 2 runs|a"},
+	} {
+		if got := strings.Join(test.work.look(), "|"); got != test.want {
+			t.Errorf("%+v: %q, not %q", test.work, got, test.want)
+		}
 	}
 }
 

@@ -29,8 +29,8 @@ const root = "../../.."
 var write = flag.String("write", "", "folder for the pages of the sample class")
 
 // sample is a class of students who handed in wrong solutions of real labs.
-func sample(t testing.TB, students int) *Class {
-	t.Helper()
+func sample(tb testing.TB, students int) *Class {
+	tb.Helper()
 	draw := rand.New(rand.NewPCG(1, 2))
 	c := &Class{
 		Title: "Operators, winter 2026", Started: time.Date(2026, 11, 29, 20, 15, 0, 0, time.UTC), Took: 7 * time.Minute,
@@ -39,10 +39,10 @@ func sample(t testing.TB, students int) *Class {
 	}
 	known := map[string][]misconception.Known{}
 	for _, name := range []string{"02-reconciler", "08-lolcow", "11-workspace"} {
-		lab := realLab(t, name)
+		lab := realLab(tb, name)
 		list, err := mutant.Load(filepath.Join(root, "solutions", name))
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		known[name], err = misconception.From(name, list, func(check string) string {
 			if found := lab.check(check); found != nil {
@@ -51,7 +51,7 @@ func sample(t testing.TB, students int) *Class {
 			return ""
 		})
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		c.Labs = append(c.Labs, lab)
 	}
@@ -81,7 +81,7 @@ func sample(t testing.TB, students int) *Class {
 			}
 			switch draw.IntN(18) {
 			case 0:
-				w.Outcome, w.Reason = "timed-out", "the lab's time limit of 1m0s ended the run"
+				w.Outcome, w.Reason = "timed-out", "the lab's time limit of 1m0s ended the run (seed 4711)"
 			case 1:
 				w.Outcome, w.Points, w.Reason = "not-built", 0, "it does not compile"
 			case 2:
@@ -110,20 +110,20 @@ func sample(t testing.TB, students int) *Class {
 		c.Misconceptions = append(c.Misconceptions, Explain(c.Labs[i].Name, c.Students, known[c.Labs[i].Name])...)
 	}
 	slices.SortStableFunc(c.Misconceptions, func(a, b Misconception) int { return cmp.Compare(len(b.Students), len(a.Students)) })
-	alike(t, c)
+	alike(tb, c)
 	return c
 }
 
 // alike compares real code that three students handed in.
-func alike(t testing.TB, c *Class) {
-	t.Helper()
+func alike(tb testing.TB, c *Class) {
+	tb.Helper()
 	if len(c.Students) < 8 {
 		return
 	}
 	const file = "internal/controller/icecream_controller.go"
 	content, err := os.ReadFile(filepath.Join(root, "solutions/02-reconciler", file))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	code := map[string][]byte{
 		c.Students[1].Name: content,
@@ -138,25 +138,25 @@ func alike(t testing.TB, c *Class) {
 		c.Alike = append(c.Alike, Alike{"02-reconciler", p})
 	}
 	if len(c.Alike) == 0 {
-		t.Fatal("the sample has no pairs")
+		tb.Fatal("the sample has no pairs")
 	}
 	c.Source = func(student, _, _ string) ([]byte, error) { return code[student], nil }
 }
 
 // realLab reads a lab of labs.yaml, without what package manifest imports.
-func realLab(t testing.TB, name string) Lab {
-	t.Helper()
+func realLab(tb testing.TB, name string) Lab {
+	tb.Helper()
 	content, err := os.ReadFile(filepath.Join(root, "labs", "labs.yaml"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var list struct{ Labs []Lab }
 	if err := yaml.Unmarshal(content, &list); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	i := slices.IndexFunc(list.Labs, func(l Lab) bool { return l.Name == name })
 	if i < 0 {
-		t.Fatalf("there is no lab %s", name)
+		tb.Fatalf("there is no lab %s", name)
 	}
 	return list.Labs[i]
 }

@@ -205,7 +205,7 @@ func (v *view) students() {
 }
 
 func newCell(w *Work, lab *Lab) cell {
-	c := cell{Text: points(w.Final), Class: class(w.Outcome, int(math.Floor(w.Final)), cmp.Or(w.Max, lab.max())), Report: w.Report}
+	c := cell{Text: points(w.Final), Class: class(w.Outcome, int(math.Floor(w.Final)), cmp.Or(w.Max, lab.full())), Report: w.Report}
 	if !w.hasGrade() {
 		c.Text, c.Notes = "none", append(c.Notes, words(w.Outcome))
 		return c
@@ -279,7 +279,7 @@ func (v *view) distribution(lab *Lab) {
 			d.Without++
 		default:
 			d.Graded++
-			part := w.Final / float64(lab.max())
+			part := w.Final / float64(lab.full())
 			all = append(all, w.Final)
 			d.Bins[min(10, max(0, int(math.Floor(part*10+1e-9))))].Students++
 		}
@@ -430,7 +430,7 @@ func (v *view) timeline() {
 		if of == 0 {
 			of = math.MaxInt
 		}
-		v.Slots[s.Slot].Bars = append(v.Slots[s.Slot].Bars, bar{part(s.Start), max(.1, part(s.Took)), class(s.Outcome, s.Points, of), text})
+		v.Slots[s.Slot].Bars = append(v.Slots[s.Slot].Bars, bar{part(s.Start), max(.05, .9*part(s.Took)), class(s.Outcome, s.Points, of), text})
 	}
 	v.Took = end
 }

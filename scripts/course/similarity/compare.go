@@ -74,12 +74,12 @@ func Compare(docs []Document, o Options) []Pair {
 
 // pairs compares documents by their fingerprints.
 func pairs(docs []Document, prints []document, o Options) []Pair {
-	index := newIndex(prints)
+	x := newIndex(prints)
 	found := make([][]Pair, len(docs))
 	inParallel(len(docs), func(i int) {
-		for _, p := range index.alike(i, o) {
+		for _, p := range x.alike(i, o) {
 			p.pair.A, p.pair.B = docs[i].Name, docs[p.other].Name
-			p.pair.Matches = matches(&prints[i], &prints[p.other], index)
+			p.pair.Matches = matches(&prints[i], &prints[p.other], x)
 			found[i] = append(found[i], p.pair)
 		}
 	})
@@ -107,11 +107,11 @@ func inParallel(n int, do func(i int)) {
 type document struct {
 	units []unit
 	// own are the fingerprints that no known document has, each with its first place; ordered.
-	own []print
+	own []mark
 }
 
-// print is a fingerprint: the hash of a row of tokens, and where in which declaration the row begins.
-type print struct {
+// mark is a fingerprint: the hash of a row of tokens, and where in which declaration the row begins.
+type mark struct {
 	hash     uint64
 	unit, at int32
 }
@@ -140,14 +140,14 @@ func (k known) fingerprint(doc Document) document {
 		hashes := rows(u.tokens)
 		for _, at := range winnow(hashes, window) {
 			if !k.rows[hashes[at]] {
-				d.own = append(d.own, print{hashes[at], int32(i), int32(at)})
+				d.own = append(d.own, mark{hashes[at], int32(i), int32(at)})
 			}
 		}
 	}
-	slices.SortFunc(d.own, func(a, b print) int {
+	slices.SortFunc(d.own, func(a, b mark) int {
 		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.unit, b.unit), cmp.Compare(a.at, b.at))
 	})
-	d.own = slices.CompactFunc(d.own, func(a, b print) bool { return a.hash == b.hash })
+	d.own = slices.CompactFunc(d.own, func(a, b mark) bool { return a.hash == b.hash })
 	return d
 }
 
@@ -227,7 +227,7 @@ func (x *index) alike(i int, o Options) (found []candidate) {
 // shares most.
 func matches(a, b *document, x *index) []Match {
 	type both struct{ a, b int32 }
-	shared := map[both][][2]print{}
+	shared := map[both][][2]mark{}
 	for i, j := 0, 0; i < len(a.own) && j < len(b.own); {
 		switch cmp.Compare(a.own[i].hash, b.own[j].hash) {
 		case -1:
@@ -237,7 +237,7 @@ func matches(a, b *document, x *index) []Match {
 		default:
 			if len(x.holders[a.own[i].hash]) > 0 {
 				key := both{a.own[i].unit, b.own[j].unit}
-				shared[key] = append(shared[key], [2]print{a.own[i], b.own[j]})
+				shared[key] = append(shared[key], [2]mark{a.own[i], b.own[j]})
 			}
 			i, j = i+1, j+1
 		}

@@ -30,32 +30,32 @@ type lab struct {
 }
 
 // corpus reads all labs.
-func corpus(t testing.TB) []lab {
-	t.Helper()
+func corpus(tb testing.TB) []lab {
+	tb.Helper()
 	folders, err := filepath.Glob(filepath.Join(root, "solutions", "*", mutant.File))
 	if err != nil || len(folders) == 0 {
-		t.Fatalf("there are no solutions: %v", err)
+		tb.Fatalf("there are no solutions: %v", err)
 	}
 	var labs []lab
 	for _, folder := range folders {
 		name := filepath.Base(filepath.Dir(folder))
-		l := lab{name: name, skeleton: folderDocument(t, "skeleton", "labs/"+name), solution: folderDocument(t, "solution", "solutions/"+name)}
-		all := allFiles(t, "solutions/"+name)
+		l := lab{name: name, skeleton: folderDocument(tb, "skeleton", "labs/"+name), solution: folderDocument(tb, "solution", "solutions/"+name)}
+		all := allFiles(tb, "solutions/"+name)
 		list, err := mutant.Load(filepath.Dir(folder))
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		for _, m := range list.Mutants {
-			l.mutants = append(l.mutants, Document{Name: "mutant " + m.Name, Files: edited(t, all, m.Edits)})
+			l.mutants = append(l.mutants, Document{Name: "mutant " + m.Name, Files: edited(tb, all, m.Edits)})
 		}
-		l.designs = designs(t, name, all)
+		l.designs = designs(tb, name, all)
 		labs = append(labs, l)
 	}
 	return labs
 }
 
-func allFiles(t testing.TB, dir string) map[string][]byte {
-	t.Helper()
+func allFiles(tb testing.TB, dir string) map[string][]byte {
+	tb.Helper()
 	files := map[string][]byte{}
 	folder := os.DirFS(filepath.Join(root, dir))
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -66,23 +66,23 @@ func allFiles(t testing.TB, dir string) map[string][]byte {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return files
 }
 
-func folderDocument(t testing.TB, name, dir string) Document {
-	t.Helper()
-	return Document{Name: name, Files: allFiles(t, dir)}
+func folderDocument(tb testing.TB, name, dir string) Document {
+	tb.Helper()
+	return Document{Name: name, Files: allFiles(tb, dir)}
 }
 
-func edited(t testing.TB, files map[string][]byte, edits []mutant.Edit) map[string][]byte {
-	t.Helper()
+func edited(tb testing.TB, files map[string][]byte, edits []mutant.Edit) map[string][]byte {
+	tb.Helper()
 	files = maps.Clone(files)
 	for _, edit := range edits {
 		after, err := edit.Apply(files[edit.File])
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		files[edit.File] = after
 	}
@@ -90,16 +90,16 @@ func edited(t testing.TB, files map[string][]byte, edits []mutant.Edit) map[stri
 }
 
 // designs are the certified right designs of a lab: package certify says how they are written.
-func designs(t testing.TB, lab string, solution map[string][]byte) (all []Document) {
-	t.Helper()
+func designs(tb testing.TB, lab string, solution map[string][]byte) (all []Document) {
+	tb.Helper()
 	archives, err := filepath.Glob(filepath.Join(root, "scripts/certify/testdata/designs/*.txtar"))
 	if err != nil || len(archives) == 0 {
-		t.Fatalf("there are no designs: %v", err)
+		tb.Fatalf("there are no designs: %v", err)
 	}
 	for _, file := range archives {
 		archive, err := txtar.ParseFile(file)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		var head struct {
 			Labs     []string      `json:"labs"`
@@ -107,7 +107,7 @@ func designs(t testing.TB, lab string, solution map[string][]byte) (all []Docume
 			Edits    []mutant.Edit `json:"edits"`
 		}
 		if err := yaml.Unmarshal(archive.Comment, &head); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if !slices.Contains(head.Labs, lab) {
 			continue
@@ -116,7 +116,7 @@ func designs(t testing.TB, lab string, solution map[string][]byte) (all []Docume
 		maps.DeleteFunc(files, func(name string, _ []byte) bool {
 			return slices.ContainsFunc(head.Replaces, func(gone string) bool { return name == gone || strings.HasPrefix(name, gone+"/") })
 		})
-		files = edited(t, files, head.Edits)
+		files = edited(tb, files, head.Edits)
 		for _, f := range archive.Files {
 			files[f.Name] = f.Data
 		}
@@ -126,11 +126,11 @@ func designs(t testing.TB, lab string, solution map[string][]byte) (all []Docume
 }
 
 // versions are independent work of lab 02, as students hand it in: the skeleton with its gaps filled.
-func versions(t testing.TB, skeleton Document) (all []Document) {
-	t.Helper()
+func versions(tb testing.TB, skeleton Document) (all []Document) {
+	tb.Helper()
 	archive, err := txtar.ParseFile("testdata/versions.txtar")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, f := range archive.Files {
 		name, file, _ := strings.Cut(f.Name, "/")

@@ -66,8 +66,8 @@ type copied struct {
 }
 
 // disguise changes a copy of a document, drawn from a seed. Generated files stay out.
-func disguise(t testing.TB, d Document, seed uint64, change func(*copied)) Document {
-	t.Helper()
+func disguise(tb testing.TB, d Document, seed uint64, change func(*copied)) Document {
+	tb.Helper()
 	c := &copied{draw: rand.New(rand.NewPCG(seed, 1)), set: token.NewFileSet(), files: map[string]*ast.File{}}
 	var parsed []*file
 	for _, name := range slices.Sorted(maps.Keys(d.Files)) {
@@ -77,7 +77,7 @@ func disguise(t testing.TB, d Document, seed uint64, change func(*copied)) Docum
 		}
 		f, err := parser.ParseFile(c.set, name, content, parser.SkipObjectResolution)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		f.Comments = nil
 		astutil.Apply(f, func(at *astutil.Cursor) bool {
@@ -102,14 +102,14 @@ func disguise(t testing.TB, d Document, seed uint64, change func(*copied)) Docum
 		var b bytes.Buffer
 		config := printer.Config{Mode: printer.TabIndent, Tabwidth: 1 + c.draw.IntN(8)}
 		if err := config.Fprint(&b, c.set, f); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		content := b.Bytes()
 		if c.remarks {
 			content = c.remark(content)
 		}
 		if _, err := parser.ParseFile(token.NewFileSet(), name, content, 0); err != nil {
-			t.Fatalf("the disguise %s does not parse: %v\n%s", name, err, content)
+			tb.Fatalf("the disguise %s does not parse: %v\n%s", name, err, content)
 		}
 		out.Files[name] = content
 	}

@@ -50,16 +50,16 @@ type figures struct {
 // designs and wrong solutions; the class of lab 02 also has six versions in the manner of students. Where a solution is
 // the original, the comparison does not know it. All other pairs of a class are independent work, and so are the
 // solutions of labs that do not build on each other, compared without anything known.
-func measure(t testing.TB) figures {
-	t.Helper()
+func measure(tb testing.TB) figures {
+	tb.Helper()
 	f := figures{copies: map[string][]measured{}}
 	o := Options{Threshold: 1e-9, Evidence: DefaultEvidence}
-	labs := corpus(t)
+	labs := corpus(tb)
 	for _, l := range labs {
 		both, skeleton := learn([]Document{l.skeleton, l.solution}), learn([]Document{l.skeleton})
 		class := slices.Concat(l.designs, l.mutants)
 		if l.name == "02-reconciler" {
-			class = append(class, versions(t, l.skeleton)...)
+			class = append(class, versions(tb, l.skeleton)...)
 		}
 		slices.SortFunc(class, func(a, b Document) int { return cmp.Compare(a.Name, b.Name) })
 		prints := make([]document, len(class))
@@ -74,10 +74,10 @@ func measure(t testing.TB) figures {
 			if !strings.HasPrefix(original.Name, "mutant ") {
 				others := slices.Delete(slices.Clone(class), i, i+1)
 				otherPrints := slices.Delete(slices.Clone(prints), i, i+1)
-				f.copied(t, l.name, original, both, others, otherPrints)
+				f.copied(tb, l.name, original, both, others, otherPrints)
 			}
 		}
-		f.copied(t, l.name, l.solution, skeleton, nil, nil)
+		f.copied(tb, l.name, l.solution, skeleton, nil, nil)
 	}
 	// Labs 01 to 05 build on each other.
 	apart := slices.DeleteFunc(labs, func(l lab) bool { return l.name < "06" && l.name != "02-reconciler" })
@@ -94,8 +94,8 @@ func measure(t testing.TB) figures {
 }
 
 // copied measures all disguises of one original in a class.
-func (f *figures) copied(t testing.TB, lab string, original Document, k known, others []Document, otherPrints []document) {
-	t.Helper()
+func (f *figures) copied(tb testing.TB, lab string, original Document, k known, others []Document, otherPrints []document) {
+	tb.Helper()
 	first := k.fingerprint(original)
 	if len(first.own) == 0 {
 		return
@@ -104,7 +104,7 @@ func (f *figures) copied(t testing.TB, lab string, original Document, k known, o
 		f.originals++
 	}
 	for seed, d := range disguises {
-		second := disguise(t, original, uint64(seed), d.change)
+		second := disguise(tb, original, uint64(seed), d.change)
 		docs := append([]Document{original, second}, others...)
 		prints := append([]document{first, k.fingerprint(second)}, otherPrints...)
 		m := measured{what: lab + ": " + original.Name + ", " + d.name}

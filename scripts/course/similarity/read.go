@@ -295,12 +295,9 @@ type namer struct {
 func (n namer) visit(node ast.Node) bool {
 	switch node := node.(type) {
 	case *ast.SelectorExpr:
-		x, isName := node.X.(*ast.Ident)
-		if importPath, isImport := "", false; isName && !n.local[x.Name] {
-			if importPath, isImport = n.imports[x.Name]; isImport {
-				n.selected(x, node.Sel, importPath)
-				return false
-			}
+		if x, is := node.X.(*ast.Ident); is && !n.local[x.Name] && n.imports[x.Name] != "" {
+			n.selected(x, node.Sel, n.imports[x.Name])
+			return false
 		}
 		n.file.put(node.Sel.Pos(), n.member(node.Sel.Name))
 		ast.Inspect(node.X, n.visit)

@@ -67,6 +67,7 @@ func TestOneDisguiseAtATime(t *testing.T) {
 		{"one line", strings.ReplaceAll(shop, "c.Delete(flavour, client.Foreground)\n\t\t\tcontinue", "c.Delete(flavour,\n\n client.Foreground,\n); continue"), 1},
 		{"names", strings.NewReplacer("taken", "count", "flavours", "in", "flavour", "f", "Sell", "Vend", "total", "s").Replace(shop), 1},
 		{"a constant", strings.NewReplacer("const most = 3\n", "", "> most", "> 3").Replace(shop), 1},
+		{"a constant in the function", strings.NewReplacer("const most = 3\n", "", "\ttotal := 0\n", "\tconst most = 3\n\ttotal := 0\n").Replace(shop), 1},
 		{"statements", strings.NewReplacer("\ttaken := map[string]int{}\n", "", "\ttotal := 0\n", "\ttotal := 0\n\ttaken := map[string]int{}\n").Replace(shop), 1},
 		{"an if", strings.NewReplacer("if err := c.Get(\"all\", &taken); err != nil {", "err := c.Get(\"all\", &taken)\n\tif err != nil {").Replace(shop), 1},
 		{"another string", strings.ReplaceAll(shop, "get all: %w", "cannot get: %w"), 1},
@@ -88,6 +89,30 @@ func TestAnImportMayHaveAnyName(t *testing.T) {
 	other := strings.ReplaceAll(strings.ReplaceAll(shop, "client.", "kube."), "\t\"example.com/client\"", "\tkube \"example.com/client\"")
 	if pairs := Compare([]Document{document1("ada", shop), document1("bob", other)}, small); len(pairs) != 1 || pairs[0].Score != 1 {
 		t.Errorf("another name of an import hides a copy: %+v", pairs)
+	}
+}
+
+// TestDecoysDoNotHideACopy: names of other modules stay, although the copy declares all of them for something else.
+func TestDecoysDoNotHideACopy(t *testing.T) {
+	t.Parallel()
+	decoy := shop + "\ntype decoy struct{ Status, Update, Get, Close, Delete int }\n"
+	solution := "package shop\n\nfunc F(c C) { c.Status().Update(); c.Get(); c.Close(); c.Delete() }\n"
+	o := Options{Evidence: 4, Known: []Document{document1("solution", solution)}}
+	if pairs := Compare([]Document{document1("ada", shop), document1("bob", decoy)}, o); len(pairs) != 1 || pairs[0].Score < 0.95 {
+		t.Errorf("decoys hide a copy: %+v", pairs)
+	}
+}
+
+func TestMostOfAClassIsNoCopy(t *testing.T) {
+	t.Parallel()
+	for copies, want := range map[int]int{5: 10, 6: 0} {
+		docs := synthetic(rand.New(rand.NewPCG(11, 12)), 10-copies, 10)
+		for i := range copies {
+			docs = append(docs, document1(fmt.Sprint("copy ", i), shop))
+		}
+		if pairs := Compare(docs, small); len(pairs) != want {
+			t.Errorf("of 10, %d have the same: there are %d pairs, not %d", copies, len(pairs), want)
+		}
 	}
 }
 
