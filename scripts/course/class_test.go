@@ -144,35 +144,6 @@ func TestNoFieldIsAFormula(t *testing.T) {
 	}
 }
 
-func TestCodeIsReadWithinLimits(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	outside := filepath.Join(t.TempDir(), "secret.go")
-	files := map[string]string{
-		filepath.Join(dir, "main.go"): "package main", filepath.Join(dir, "api", "v1", "types.go"): "package v1", filepath.Join(dir, "README.md"): "#",
-		filepath.Join(dir, ".git", "x.go"): "package x", filepath.Join(dir, "vendor", "y.go"): "package y", outside: "package secret",
-		filepath.Join(dir, "large.go"): strings.Repeat("/", codeFileLimit+1),
-	}
-	for name, content := range files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "link.go")); err != nil {
-		t.Fatal(err)
-	}
-	code := Code(dir)
-	if len(code) != 2 || string(code["api/v1/types.go"]) != "package v1" || string(code["main.go"]) != "package main" {
-		t.Errorf("%q", code)
-	}
-	if code := Code(filepath.Join(dir, "nowhere")); len(code) != 0 {
-		t.Errorf("%q", code)
-	}
-}
-
 func TestRowsKeepToAttempts(t *testing.T) {
 	t.Parallel()
 	c := fakeClass()

@@ -6,13 +6,9 @@ package course
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
-	"math"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"lva.io/operators/scripts/course/misconception"
@@ -22,47 +18,8 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
-// Limits of the code that is compared: of one file, and of all files of a submission, in bytes, and how many files.
-const (
-	codeFileLimit = 1 << 20
-	codeLimit     = 8 << 20
-	codeFiles     = 2000
-)
-
-// Code reads the Go files of the module in a folder, by slash-separated paths. Links, tests' data, vendored code, and
-// what is beyond a limit are left out: similarity is a signal, and a missing file says nothing.
-func Code(dir string) map[string][]byte {
-	files := map[string][]byte{}
-	left := int64(codeLimit)
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return files
-	}
-	defer root.Close()
-	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error { // what can't be read is left out
-		switch {
-		case err != nil:
-			if entry != nil && entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case len(files) >= codeFiles:
-			return fs.SkipAll
-		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "vendor" || entry.Name() == "testdata"):
-			return fs.SkipDir
-		case !entry.Type().IsRegular() || path.Ext(name) != ".go":
-			return nil
-		}
-		content, err := limited.ReadFile(dir, name, min(left, codeFileLimit))
-		if err != nil {
-			return nil //nolint:nilerr // too large, or no regular file any longer
-		}
-		files[name] = content
-		left -= int64(len(content))
-		return nil
-	})
-	return files
-}
+// fileLimit is how large a file may be of which a page shows a region, in bytes.
+const fileLimit = 1 << 20
 
 // redaction is what a reader may see of a report.
 type redaction func(*report.Report) (*report.Report, error)
@@ -104,7 +61,7 @@ func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen re
 func (c *Cell) work(student string, seen redaction, text func(string) string) (*page.Work, error) {
 	w := &page.Work{
 		Lab: c.Lab, Attempt: c.Counted.Attempt, Attempts: len(c.Attempts), Points: c.Mark.Points, Max: c.Mark.Max, Final: c.Mark.Final,
-		Late: c.Mark.Late, Grace: c.Mark.GraceUsed, Penalty: int(math.Round(c.Mark.Penalty)), Manual: int(math.Round(c.Mark.Manual)),
+		Late: c.Mark.Late, Grace: c.Mark.GraceUsed, Penalty: c.Mark.Penalty, Manual: c.Mark.Manual,
 		Comment: c.Mark.Comment, Outcome: c.Outcome, Reason: text(c.Problem),
 	}
 	switch {
@@ -174,7 +131,10 @@ func (c *Class) alike(rows []Row, knownCode map[string][]similarity.Document) []
 		var documents []similarity.Document
 		for _, row := range rows {
 			if counted := row.Cells[i].Counted; counted != nil && counted.Dir != "" {
-				documents = append(documents, similarity.Document{Name: row.Student, Files: Code(counted.Dir)})
+				// Similarity is a signal: what can't be read says nothing.
+				if document, err := similarity.Folder(row.Student, counted.Dir); err == nil {
+					documents = append(documents, document)
+				}
 			}
 		}
 		for _, pair := range similarity.Compare(documents, similarity.Options{Known: knownCode[lab.Name]}) {
@@ -200,7 +160,7 @@ func (c *Class) writePage(dir string, rows []Row, about About) error {
 		}
 	}
 	p.Source = func(student, lab, file string) ([]byte, error) {
-		return limited.ReadFile(dirs[[2]string{student, lab}], file, codeFileLimit)
+		return limited.ReadFile(dirs[[2]string{student, lab}], file, fileLimit)
 	}
 	if leads, err := filepath.Rel(dir, about.Root); about.Root != "" && err == nil {
 		p.LectureBase = filepath.ToSlash(leads) + "/"

@@ -204,19 +204,13 @@ func within(dir, path string) bool {
 
 // read finds what was handed in.
 func (r *classRun) read(ctx context.Context) ([]intake.Submission, error) {
-	described := func(lab *manifest.Lab) intake.Lab {
-		return intake.Lab{Name: lab.Name, Number: lab.Number, Title: lab.Title}
+	options := intake.Options{
+		Source: r.source, Work: filepath.Join(r.out, submissionsDir), Deadline: r.rules.Deadline, Owns: ownsByGroup(r.here),
 	}
-	options := intake.Options{Source: r.source, Work: filepath.Join(r.out, submissionsDir), Deadline: r.rules.Deadline}
 	for _, lab := range r.labs {
-		options.Labs = append(options.Labs, described(lab))
-	}
-	for i := range r.here.Labs.Labs {
-		options.Course = append(options.Course, described(&r.here.Labs.Labs[i]))
-	}
-	options.Owns = func(lab intake.Lab, dir string) bool {
-		found, err := r.here.Labs.Lab(lab.Name)
-		return err == nil && (len(found.Groups) == 0 || intake.HasGroup(dir, found.Groups...))
+		var wanted intake.Lab
+		wanted, options.Course = intakeLabs(r.here, lab.Name)
+		options.Labs = append(options.Labs, wanted)
 	}
 	return intake.Read(ctx, options)
 }
@@ -330,8 +324,12 @@ func (r *classRun) finish(class *course.Class) error {
 		if err != nil {
 			return err
 		}
-		about.Code[lab.Name] = []similarity.Document{
-			{Name: "skeleton", Files: course.Code(r.here.Dir(lab))}, {Name: "solution", Files: course.Code(solution)},
+		for _, dir := range []string{r.here.Dir(lab), solution} {
+			known, err := similarity.Folder(dir, dir)
+			if err != nil {
+				return err
+			}
+			about.Code[lab.Name] = append(about.Code[lab.Name], known)
 		}
 	}
 	if err := course.WriteResults(r.out, class, about); err != nil {

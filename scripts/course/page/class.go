@@ -91,7 +91,8 @@ type Work struct {
 	Final float64
 	// Late are the days after the deadline, of which Grace cost nothing, Penalty the points that the others cost, and
 	// Manual the points that the instructor gave or, below 0, took.
-	Late, Grace, Penalty, Manual int
+	Late, Grace     int
+	Penalty, Manual float64
 	// Comment is the instructor's, for the student.
 	Comment string
 	// Outcome is that of the report, as graded, or OutcomeUnreadable; Reason is a sentence for all but graded.
