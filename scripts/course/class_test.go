@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,53 @@ func TestRowsKeepToAttempts(t *testing.T) {
 			if len(cell.Attempts) != want {
 				t.Errorf("%s, %s: %d attempts", row.Student, cell.Lab, len(cell.Attempts))
 			}
+		}
+	}
+}
+
+// The rules of a course reach the gradebook, the page of the class and the feedback.
+func TestRulesDecideMarks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	journal := openJournal(t, dir)
+	defer closeJournal(t, journal)
+	c := fakeClass()
+	var err error
+	c.Rules, err = rules.Parse("class.yaml", []byte("late: {percent: 10}\nlabs: {1: {deadline: 2026-11-10 23:59}}\nstudents:\n"+
+		"  student-01: {labs: {1: {points: -2.5, comment: Look again.}, 2: {excused: true}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Submissions {
+		c.Submissions[i].Submitted = time.Date(2026, 11, 12, 12, 0, 0, 0, time.UTC)
+	}
+	if c.Results, err = Run(t.Context(), Options{Jobs: c.Jobs(), Grader: &fake{}, Journal: journal, Slots: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteResults(dir, c, About{Redactor: NewRedactor()}); err != nil {
+		t.Fatal(err)
+	}
+	row := gradebookOf(t, dir)["student-01"]
+	points, err := strconv.ParseFloat(row["01-icecream points"], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for column, want := range map[string]string{
+		"01-icecream late days": "2", "01-icecream final": decimal(max(0, points*0.8-2.5)), "01-icecream comment": "Look again.",
+		"02-reconciler outcome": Excused, "02-reconciler final": "", "total": decimal(max(0, points*0.8-2.5)),
+	} {
+		if row[column] != want {
+			t.Errorf("%s is %q, and must be %q: %v", column, row[column], want, row)
+		}
+	}
+	content, err := os.ReadFile(filepath.Join(dir, FeedbackDir, "student-01.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	grades := unzip(t, content)[GradesFile]
+	for _, want := range []string{"2 days late", "-2.5 by hand", "Look again.", "does not count for you", `href="01-icecream/report.html"`} {
+		if !strings.Contains(grades, want) {
+			t.Errorf("the feedback does not say %q", want)
 		}
 	}
 }

@@ -84,6 +84,12 @@ func alone(all *page.Class, student string) *page.Class {
 	own := &page.Class{Title: all.Title, Labs: all.Labs}
 	for _, s := range all.Students {
 		if s.Name == student {
+			s.Works = slices.Clone(s.Works)
+			for i := range s.Works {
+				if w := &s.Works[i]; w.Report != "" {
+					w.Report = path.Join(w.Lab, report.HTMLFile)
+				}
+			}
 			own.Students = append(own.Students, s)
 		}
 	}

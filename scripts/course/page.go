@@ -40,7 +40,8 @@ func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen re
 		row := &rows[i]
 		student := page.Student{Name: row.Student, Total: row.Total}
 		for j := range row.Cells {
-			if cell := &row.Cells[j]; cell.Counted != nil {
+			cell := &row.Cells[j]
+			if cell.Counted != nil || cell.Mark.Excused || cell.Mark.Manual != 0 || cell.Mark.Comment != "" {
 				work, err := cell.work(row.Student, seen, text)
 				if err != nil {
 					return nil, err
@@ -60,21 +61,27 @@ func (c *Class) page(rows []Row, known map[string][]misconception.Known, seen re
 // work is a cell as a page shows it.
 func (c *Cell) work(student string, seen redaction, text func(string) string) (*page.Work, error) {
 	w := &page.Work{
-		Lab: c.Lab, Attempt: c.Counted.Attempt, Attempts: len(c.Attempts), Points: c.Mark.Points, Max: c.Mark.Max, Final: c.Mark.Final,
+		Lab: c.Lab, Attempts: len(c.Attempts), Points: c.Mark.Points, Max: c.Mark.Max, Final: c.Mark.Final,
 		Late: c.Mark.Late, Grace: c.Mark.GraceUsed, Penalty: c.Mark.Penalty, Manual: c.Mark.Manual,
 		Comment: c.Mark.Comment, Outcome: c.Outcome, Reason: text(c.Problem),
 	}
 	switch {
 	case c.Outcome == Unusable:
 		w.Outcome = page.OutcomeUnreadable
+	case c.Mark.Excused:
+		w.Outcome = page.OutcomeExcused
 	case !c.Known:
 		w.Outcome = string(report.Error) // whatever another attempt came to
 	}
 	if c.Mark.TooLate {
 		w.Look = append(w.Look, "handed in too late")
 	}
+	if c.Counted == nil {
+		return w, nil
+	}
+	w.Attempt = c.Counted.Attempt
 	result := c.Counted.Result
-	if result == nil {
+	if result == nil || c.Mark.Excused {
 		return w, nil
 	}
 	w.Report = path.Join(reportsDir(student, c.Counted), report.HTMLFile)

@@ -365,7 +365,7 @@ func (r *classRun) tell(class *course.Class) error {
 		}
 	}
 	if unusable > 0 {
-		fmt.Printf("%s handed in nothing that can be graded.\n", english.Plural(unusable, "student", ""))
+		fmt.Printf("%s can't be graded: the comments in the gradebook say why, too.\n", english.Plural(unusable, "submission", ""))
 	}
 	for _, line := range []struct{ what, name string }{
 		{"The gradebook", course.GradebookFile}, {"The page of the class", course.PageFile}, {"Reports", course.StudentsDir}, {"Archives for students", course.FeedbackDir},
