@@ -172,8 +172,8 @@ func (r *classRun) check(source string) (err error) {
 	for _, lab := range r.labs {
 		names = append(names, lab.Name)
 	}
-	if r.sandbox != grader.SandboxRequired && r.sandbox != grader.SandboxOff {
-		return fmt.Errorf("--sandbox wants %s or %s, and %q is neither", grader.SandboxRequired, grader.SandboxOff, r.sandbox)
+	if err := grader.CheckSandbox(r.sandbox); err != nil {
+		return err
 	}
 	if r.source, err = filepath.Abs(source); err != nil {
 		return err

@@ -35,6 +35,7 @@ func TestClassSaysWhatIsWrong(t *testing.T) {
 		{"rules that are wrong", []string{"--lab", "2", "--rules", bad, submissions}, "deadlin"},
 		{"rules that are missing", []string{"--lab", "2", "--rules", bad + "l", submissions}, "class.yamll"},
 		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "--sandbox wants required or off"},
+		{"no sandbox", []string{"--lab", "2", "--sandbox", "required", submissions}, "this version has no sandbox yet"},
 		{"results among submissions", []string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions}, "among the submissions"},
 		{"an empty folder", []string{"--lab", "2", submissions}, "there is no submission in"},
 	} {

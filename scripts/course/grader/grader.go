@@ -34,6 +34,20 @@ const (
 	SandboxOff = "off"
 )
 
+// CheckSandbox says what is wrong with what the flag --sandbox says, or with the machine if it needs a sandbox.
+func CheckSandbox(says string) error {
+	switch says {
+	case SandboxOff:
+		return nil
+	case SandboxRequired:
+		// SANDBOX (issue 38, section 1): find out here whether the machine has one, and return an error that says what it
+		// lacks.
+		return errors.New("this version has no sandbox yet, and submissions run as you: " +
+			"grade on a machine that holds no secrets, with --sandbox off")
+	}
+	return fmt.Errorf("--sandbox wants %s or %s, and %q is neither", SandboxRequired, SandboxOff, says)
+}
+
 // Options say how labs are graded.
 type Options struct {
 	// Labs are the labs: of each, Checkout, Lab, ControllerGen, Checks, Harness and WithNode are read, as package
@@ -70,11 +84,6 @@ type lab struct {
 
 // New makes a grader, which is for the caller to close. Everything that grading needs has been built.
 func New(ctx context.Context, options Options) (_ *Grader, err error) {
-	if options.Sandbox == SandboxRequired {
-		// SANDBOX (issue 38, section 1): find out here whether the machine has one, and return an error that says what
-		// it lacks.
-		return nil, errors.New("this version has no sandbox yet: submissions run as you. Grade on a machine that holds no secrets, with --sandbox off")
-	}
 	g := &Grader{Options: options, labs: map[string]*lab{}, unfetched: map[string]error{}}
 	if g.scope, err = process.NewScope(process.Options{}); err != nil {
 		return nil, err
