@@ -38,7 +38,7 @@ func digest(ctx context.Context, root, dir string, limits Limits) (string, error
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
 		sum.Write(size[:])
-		io.WriteString(sum, text)
+		sum.Write([]byte(text))
 	}
 	err = fs.WalkDir(opened.FS(), base, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil {

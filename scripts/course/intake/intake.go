@@ -162,7 +162,7 @@ func Read(ctx context.Context, o Options) ([]Submission, error) {
 		if r.scope, err = process.NewScope(process.Options{}); err != nil {
 			return nil, err
 		}
-		defer r.scope.Close() //nolint:errcheck // all of its processes have ended
+		defer r.scope.Close()
 		r.repos = &repositories{}
 		if err := os.MkdirAll(filepath.Join(o.Work, ".repositories"), 0o700); err != nil {
 			return nil, fmt.Errorf("making a folder for repositories: %w", err)

@@ -64,8 +64,8 @@ func (f files) write(t *testing.T, dir string) {
 	}
 }
 
-func (f files) zip(t testing.TB) string {
-	t.Helper()
+func (f files) zip(tb testing.TB) string {
+	tb.Helper()
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
 	for _, name := range f.names() {
@@ -74,54 +74,54 @@ func (f files) zip(t testing.TB) string {
 			_, err = file.Write([]byte(f[name]))
 		}
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return archive.String()
 }
 
-func (f files) tar(t testing.TB) string {
-	t.Helper()
+func (f files) tar(tb testing.TB) string {
+	tb.Helper()
 	var headers []tar.Header
 	for _, name := range f.names() {
 		headers = append(headers, tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f[name]))})
 	}
-	return tarOf(t, f, headers...)
+	return tarOf(tb, f, headers...)
 }
 
 // tarOf writes entries as they are, with the content that is known by their names.
-func tarOf(t testing.TB, content files, headers ...tar.Header) string {
-	t.Helper()
+func tarOf(tb testing.TB, content files, headers ...tar.Header) string {
+	tb.Helper()
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	for _, header := range headers {
 		if err := w.WriteHeader(&header); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if header.Typeflag == tar.TypeReg {
 			if _, err := w.Write([]byte(content[header.Name])); err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return archive.String()
 }
 
-func zipped(t testing.TB, content string) string {
-	t.Helper()
+func zipped(tb testing.TB, content string) string {
+	tb.Helper()
 	var archive bytes.Buffer
 	w := gzip.NewWriter(&archive)
 	if _, err := w.Write([]byte(content)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return archive.String()
 }
@@ -473,7 +473,12 @@ func TestNamesOfStudents(t *testing.T) {
 		}
 	}
 	names := studentNames([]source{
-		{who: "1", name: "Ada"}, {who: "2", name: "ada"}, {who: "1", name: "Ada"}, {who: "3", name: "bob"}, {who: "4", name: "***"}, {who: "5", name: strings.Repeat("x", 80)},
+		{who: "1", name: "Ada"},
+		{who: "2", name: "ada"},
+		{who: "1", name: "Ada"},
+		{who: "3", name: "bob"},
+		{who: "4", name: "***"},
+		{who: "5", name: strings.Repeat("x", 80)},
 		{who: "6", name: strings.Repeat("x", 80) + "y"},
 	})
 	seen := map[string]bool{}

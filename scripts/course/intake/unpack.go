@@ -119,7 +119,7 @@ func damaged(err error) error {
 
 // unpacker writes what is in an archive into a folder, within limits.
 type unpacker struct {
-	ctx    context.Context //nolint:containedctx // it lives as long as one call
+	ctx    context.Context // it lives as long as one call
 	root   *os.Root
 	limits Limits
 
@@ -359,7 +359,7 @@ func (u *unpacker) noteOne(name string, folder bool) error {
 	switch {
 	case there && before.name != name:
 		return problemf("the archive has %s and %s, which are the same on some systems: rename one of them", printable(before.name), printable(name))
-	case there && !(before.folder && folder):
+	case there && (!before.folder || !folder):
 		return problemf("the archive has %s twice: make it again", printable(name))
 	case there:
 		return nil
@@ -414,7 +414,7 @@ func (u *unpacker) write(name string, content io.Reader, executable bool) (err e
 
 // stoppable ends with a context.
 type stoppable struct {
-	ctx context.Context //nolint:containedctx // it lives as long as one call
+	ctx context.Context // it lives as long as one call
 	io.Reader
 }
 

@@ -28,8 +28,8 @@ type zipEntry struct {
 	content string
 }
 
-func zipOf(t testing.TB, entries ...zipEntry) string {
-	t.Helper()
+func zipOf(tb testing.TB, entries ...zipEntry) string {
+	tb.Helper()
 	var archive bytes.Buffer
 	w := zip.NewWriter(&archive)
 	for _, e := range entries {
@@ -39,17 +39,17 @@ func zipOf(t testing.TB, entries ...zipEntry) string {
 		e.header.Method = zip.Deflate
 		file, err := w.CreateHeader(&e.header)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if strings.HasSuffix(e.header.Name, "/") {
 			continue
 		}
 		if _, err := file.Write([]byte(e.content)); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return archive.String()
 }
@@ -61,14 +61,14 @@ func named1(name, content string) zipEntry {
 func (e zipEntry) as(mode fs.FileMode) zipEntry { e.mode = mode; return e }
 
 // inside lists what was unpacked, and fails if anything of it leads out of the folder.
-func inside(t testing.TB, dir string) (names []string) {
-	t.Helper()
+func inside(tb testing.TB, dir string) (names []string) {
+	tb.Helper()
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer root.Close()
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -76,10 +76,10 @@ func inside(t testing.TB, dir string) (names []string) {
 			return err
 		}
 		if !entry.IsDir() && !entry.Type().IsRegular() && entry.Type()&fs.ModeSymlink == 0 {
-			t.Errorf("%q is %s", name, entry.Type())
+			tb.Errorf("%q is %s", name, entry.Type())
 		}
 		if _, err := root.Stat(name); err != nil {
-			t.Errorf("%q: %v", name, err)
+			tb.Errorf("%q: %v", name, err)
 		}
 		if !entry.IsDir() {
 			names = append(names, name)
@@ -87,25 +87,25 @@ func inside(t testing.TB, dir string) (names []string) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return names
 }
 
 // unpackInto unpacks an archive beside a folder that must stay as it is.
-func unpackInto(t testing.TB, archive string, limits Limits) (dir string, err error) {
-	t.Helper()
+func unpackInto(tb testing.TB, archive string, limits Limits) (dir string, err error) {
+	tb.Helper()
 	outer, err := os.MkdirTemp("", "unpack-") //nolint:usetesting // fuzzing makes many
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(outer) })
+	tb.Cleanup(func() { _ = os.RemoveAll(outer) })
 	dir = filepath.Join(outer, "in", "to")
-	err = unpack(t.Context(), strings.NewReader(archive), int64(len(archive)), dir, limits)
+	err = unpack(tb.Context(), strings.NewReader(archive), int64(len(archive)), dir, limits)
 	for _, folder := range []string{outer, filepath.Dir(dir)} {
 		entries, readErr := os.ReadDir(folder)
 		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) || len(entries) > 1 {
-			t.Fatalf("beside the folder there are %v (%v)", entries, readErr)
+			tb.Fatalf("beside the folder there are %v (%v)", entries, readErr)
 		}
 	}
 	return dir, err

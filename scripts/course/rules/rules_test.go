@@ -229,7 +229,8 @@ func TestMarksOfALab(t *testing.T) {
 		{"an attempt without a grade", due, []Attempt{in(1, 80, 0), failed}, Mark{Attempt: 1, Points: 80, Max: 100, Final: 80}},
 		{"no attempt has a grade", due, []Attempt{failed}, Mark{Max: 100, Ungraded: true}},
 		{
-			"points and a comment by hand", due + "late: {percent: 10}\nstudents: {ada: {labs: {2: {points: -2.5, comment: \"no tests\"}}}}\n", []Attempt{in(1, 80, 1)},
+			"points and a comment by hand", due + "late: {percent: 10}\nstudents: {ada: {labs: {2: {points: -2.5, comment: \"no tests\"}}}}\n",
+			[]Attempt{in(1, 80, 1)},
 			Mark{Attempt: 1, Points: 80, Max: 100, Late: 1, Penalty: 8, Manual: -2.5, Comment: "no tests", Final: 69.5},
 		},
 		{"more than all points", due + "students: {ada: {labs: {2: {points: 5}}}}\n", []Attempt{in(1, 100, 0)}, Mark{Attempt: 1, Points: 100, Max: 100, Manual: 5, Final: 105}},
@@ -304,12 +305,11 @@ func randomTrial(random *rand.Rand) *trial {
 	fmt.Fprintf(&text, "graceDays: %d\nlabs:\n", made.budget)
 	for i := range labs {
 		rule := lateRule{cutoff: random.IntN(6)}
-		word := fmt.Sprintf("percent: %d", random.Int64N(4)*15)
+		rule.percent = random.Int64N(4) * 15
+		word := fmt.Sprintf("percent: %d", rule.percent)
 		if random.IntN(2) == 0 {
-			rule.points = random.Int64N(4) * 9
+			rule.percent, rule.points = 0, random.Int64N(4)*9
 			word = fmt.Sprintf("points: %d", rule.points)
-		} else {
-			fmt.Sscanf(word, "percent: %d", &rule.percent)
 		}
 		limit, weight, points, isLast := random.IntN(6), random.Int64N(4), random.Int64N(41)-20, random.IntN(2) == 0
 		fmt.Fprintf(&text, "  %d: {deadline: 2026-07-01 12:00, weight: %d, graceDays: %d, attempts: %s, late: {%s, days: %d}}\n",
