@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -84,17 +85,22 @@ func (o *Options) share(dir string) (err error) {
 		return err
 	}
 	o.generated = filepath.Join(dir, "generated")
+	o.pool, err = o.NewPool()
+	return err
+}
+
+// NewPool makes a pool of clusters for runs of the lab: each run takes the cluster of an earlier one, as it was at its start. The pool is for the
+// caller to close.
+func (o *Options) NewPool() (*own.Pool, error) {
 	switch {
 	case !o.withNode():
-		o.pool = own.NewPool(o.ControlPlane)
+		return own.NewPool(o.ControlPlane), nil
 	case o.WithNode == nil:
-		return fmt.Errorf("in runs of %s Pods run, and nothing here starts a cluster with a node", o.Lab.Name)
+		return nil, fmt.Errorf("in runs of %s Pods run, and nothing here starts a cluster with a node", o.Lab.Name)
 	case o.deployed():
-		o.pool = node.NewPool(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path)
-	default:
-		o.pool = node.NewPoolBeside(o.WithNode)
+		return node.NewPool(o.WithNode, images.StoreOf(o.Root), o.ControlPlane.Path), nil
 	}
-	return nil
+	return node.NewPoolBeside(o.WithNode), nil
 }
 
 // atOnce is how many submissions are graded at once. Where the submission is a Pod, add-ons and Pods that start keep a processor busy
@@ -142,23 +148,46 @@ func (o *Options) remember() error {
 		}
 		folder = filepath.Join(cache, "operator-labs", "proven")
 	}
-	by := graders{harness: o.Harness, programs: []string{o.ControlPlane.Path, o.ControllerGen, o.Checks}}
+	// What is not there can't be compared later, so nothing that is graded without it is remembered.
+	by, complete, err := o.graders()
+	if err != nil || !complete {
+		return err
+	}
+	o.proven, err = newProven(folder, o.Lab, by)
+	return err
+}
+
+// graders are what grades the lab. complete is false if a part of it is not there.
+func (o *Options) graders() (by graders, complete bool, err error) {
+	by = graders{harness: o.Harness, programs: []string{o.ControlPlane.Path, o.ControllerGen, o.Checks}}
 	if by.harness == "" {
 		program, err := os.Executable()
 		if err != nil {
-			return err
+			return by, false, err
 		}
 		by.programs = append(by.programs, program)
 	}
-	if o.withNode() {
-		// What is not there can't be compared later, so nothing that is graded without it is remembered.
-		if complete, err := by.addNode(o.Checkout, o.Lab); err != nil || !complete {
-			return err
-		}
+	if !o.withNode() {
+		return by, true, nil
 	}
-	var err error
-	o.proven, err = newProven(folder, o.Lab, by)
-	return err
+	complete, err = by.addNode(o.Checkout, o.Lab)
+	return by, complete, err
+}
+
+// Grader stands for all that grades the lab: as long as it is the same, so is the grade of a submission from a seed. It needs Checkout, Lab,
+// ControllerGen, Checks and Harness.
+func (o *Options) Grader() (string, error) {
+	by, complete, err := o.graders()
+	if err != nil {
+		return "", err
+	}
+	if !complete {
+		by.programs = slices.DeleteFunc(by.programs, func(program string) bool {
+			_, err := os.Stat(program)
+			return errors.Is(err, fs.ErrNotExist)
+		})
+	}
+	return by.digest(o.Lab)
 }
 
 // sameOrigin reports whether the manifests of the submission in a folder come from the same as the solution's. If nobody knows, they
@@ -401,7 +430,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 			return nil, "", fmt.Errorf("generating the manifests of %s: %w", c.name, err)
 		}
 	}
-	run := o.run(dir)
+	run := o.Run(dir)
 	run.First = c.first
 	if c.done > 0 || c.name == skeletonName {
 		if run.Unbegun, err = skeleton.Unbegun(o.Root, o.Lab.Name, dir); err != nil {
@@ -470,8 +499,8 @@ func (o *Options) regenerate(ctx context.Context, dir string) error {
 	return skeleton.Generator{Root: o.Root, ControllerGen: o.ControllerGen}.Manifests(ctx, dir)
 }
 
-// run is how a submission in a folder is graded.
-func (o *Options) run(dir string) grade.Options {
+// Run is how a submission in a folder is graded: on a cluster of its own. It needs Checkout, Lab, ControllerGen, Checks and, if Pods run, WithNode.
+func (o *Options) Run(dir string) grade.Options {
 	run := grade.Options{
 		Lab: o.Lab, Dir: dir, ControllerGen: o.ControllerGen, Checks: o.Checks, Kubectl: o.ControlPlane.Path, OperatorLog: dir + ".log",
 		Generated: o.generated,

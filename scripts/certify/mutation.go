@@ -108,7 +108,7 @@ func (m *Mutation) fate(ctx context.Context, mutant *mutate.Mutant, dir string) 
 	}
 	lease := m.pool.Lease()
 	defer lease.Return()
-	run := m.run(dir)
+	run := m.Run(dir)
 	run.Seed, run.Start, run.UntilFailed = mutantSeed, lease.Start, true
 	result := grade.Run(ctx, run)
 	known, isKnown := m.Survivors[mutant.ID]

@@ -81,26 +81,35 @@ func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete 
 	return len(g.images) == len(wanted), err
 }
 
-// newProven opens what is known, in a folder, of a lab that is graded by these.
-func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
+// digest stands for the graders of a lab.
+func (g *graders) digest(lab *manifest.Lab) (string, error) {
 	says, err := json.Marshal(lab)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s\n%s\n", runtime.Version(), says, by.harness)
-	for _, image := range by.images {
+	fmt.Fprintf(sum, "%s %s\n%s\n", runtime.Version(), says, g.harness)
+	for _, image := range g.images {
 		fmt.Fprintln(sum, image.Reference, image.ID)
 	}
-	for _, program := range by.programs {
+	for _, program := range g.programs {
 		digest, err := gobuild.Digest(program)
 		if err != nil {
-			return nil, fmt.Errorf("reading what grades: %w", err)
+			return "", fmt.Errorf("reading what grades: %w", err)
 		}
 		fmt.Fprintln(sum, digest)
 	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// newProven opens what is known, in a folder, of a lab that is graded by these.
+func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
+	digest, err := by.digest(lab)
+	if err != nil {
+		return nil, err
+	}
 	all := filepath.Join(folder, lab.Name)
-	dir := filepath.Join(all, fmt.Sprintf("%x", sum.Sum(nil)))
+	dir := filepath.Join(all, digest)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("keeping what is proven: %w", err)
 	}

@@ -16,6 +16,7 @@ func main() { cli.Main(root()) }
 const (
 	groupStudents    = "students"
 	groupPlayground  = "playground"
+	groupInstructors = "instructors"
 	groupMaintainers = "maintainers"
 )
 
@@ -32,12 +33,14 @@ func root() *cobra.Command {
 	command.AddGroup(
 		&cobra.Group{ID: groupStudents, Title: "Labs:"},
 		&cobra.Group{ID: groupPlayground, Title: "The playground:"},
+		&cobra.Group{ID: groupInstructors, Title: "For instructors:"},
 		&cobra.Group{ID: groupMaintainers, Title: "For contributors:"},
 	)
 	command.AddCommand(
 		labsCommand(), newCommand(), gradeCommand(), findCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(), testsCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(), chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
+		classCommand(),
 		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), programsCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
 	)
 	return cli.Prepare(command)

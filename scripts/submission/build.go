@@ -72,6 +72,8 @@ type Workshop struct {
 	Generated string
 	// Tests makes Fetch download what tests import, too.
 	Tests bool
+	// ProxyOnly makes Fetch download from module proxies alone: a stranger's go.mod names any host, from which the go command would clone.
+	ProxyOnly bool
 	// Urgent says that somebody waits for the build, and for nothing else meanwhile. Default: it gives way to a cluster that starts.
 	Urgent bool
 	// System is the operating system that the program is for. Default: this one.

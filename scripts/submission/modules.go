@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/modfile"
@@ -68,6 +70,9 @@ func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) er
 	if w.System != "" {
 		environment = append(environment, "GOOS="+w.System)
 	}
+	if w.ProxyOnly {
+		environment = append(environment, proxyOnly(environment)...)
+	}
 	// All packages, since controller-gen reads them all. Listing downloads what they import, and no module that is only named: that
 	// would be five times as much.
 	args := []string{"list", "-deps", "-f", "{{.ImportPath}}"}
@@ -83,6 +88,27 @@ func (w *Workshop) Fetch(ctx context.Context, progress func(done, total int)) er
 			"to a module proxy that is nearer, and run it again; what was downloaded is kept", fetchTimeout)}
 	}
 	return problem(err, output, "its modules can't be downloaded, or its go.mod does not fit its code: try `go mod tidy` in its folder", "")
+}
+
+// defaultProxy is that of the go command. (go.dev/ref/mod#environment-variables)
+const defaultProxy = "https://proxy.golang.org"
+
+// proxyOnly are settings with which the go command asks nobody for a module but the proxies of an environment. There is always one: the
+// word direct, with which it would ask the host that a module's path names, is removed.
+func proxyOnly(environment []string) []string {
+	proxies := defaultProxy
+	for _, variable := range environment {
+		if value, ok := strings.CutPrefix(variable, "GOPROXY="); ok {
+			proxies = value // the last one counts
+		}
+	}
+	kept := slices.DeleteFunc(strings.FieldsFunc(proxies, func(r rune) bool { return r == ',' || r == '|' }), func(proxy string) bool {
+		return strings.TrimSpace(proxy) == "direct"
+	})
+	if len(kept) == 0 {
+		kept = []string{defaultProxy}
+	}
+	return []string{"GOPROXY=" + strings.Join(kept, ","), "GONOPROXY=none", "GOVCS=*:off"}
 }
 
 // downloads counts the downloads that the go command tells of, a line each.

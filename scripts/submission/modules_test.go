@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,5 +201,26 @@ func TestADownloadThatHangs(t *testing.T) {
 	defer cancel()
 	if hindrance, ok := errors.AsType[*HindranceError](w.Fetch(ctx, func(int, int) {})); !ok || !strings.HasPrefix(hindrance.Reason, "its modules were not downloaded within 15m0s: check the connection") {
 		t.Errorf("it says %v", hindrance)
+	}
+}
+
+// Whatever an environment says, a stranger's go.mod decides no host that is asked.
+func TestOnlyProxiesAreAsked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, set, want string }{
+		{"nothing is set", "", "https://proxy.golang.org"},
+		{"the default", "GOPROXY=https://proxy.golang.org,direct", "https://proxy.golang.org"},
+		{"two proxies", "GOPROXY=https://a.example|https://b.example,direct", "https://a.example,https://b.example"},
+		{"only the hosts themselves", "GOPROXY=direct", "https://proxy.golang.org"},
+		{"nobody", "GOPROXY=off", "off"},
+		{"files", "GOPROXY=file:///srv/modules", "file:///srv/modules"},
+	} {
+		got := proxyOnly([]string{"HOME=/nowhere", "GOPROXY=https://earlier.example", c.set})
+		if c.set == "" {
+			got = proxyOnly(nil)
+		}
+		if want := []string{"GOPROXY=" + c.want, "GONOPROXY=none", "GOVCS=*:off"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, and must be %q", c.name, got, want)
+		}
 	}
 }

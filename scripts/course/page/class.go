@@ -76,8 +76,13 @@ type Student struct {
 	Works []Work
 }
 
-// OutcomeUnreadable is the Outcome of what could not be graded since nothing in it is a submission: see Work.Reason.
-const OutcomeUnreadable = "unreadable"
+// Outcomes that no report has.
+const (
+	// OutcomeUnreadable is that of what could not be graded since nothing in it is a submission: see Work.Reason.
+	OutcomeUnreadable = "unreadable"
+	// OutcomeExcused is that of a lab that does not count for the student.
+	OutcomeExcused = "excused"
+)
 
 // Work is the attempt of a student at a lab that counts.
 type Work struct {
@@ -91,10 +96,11 @@ type Work struct {
 	Final float64
 	// Late are the days after the deadline, of which Grace cost nothing, Penalty the points that the others cost, and
 	// Manual the points that the instructor gave or, below 0, took.
-	Late, Grace, Penalty, Manual int
+	Late, Grace     int
+	Penalty, Manual float64
 	// Comment is the instructor's, for the student.
 	Comment string
-	// Outcome is that of the report, as graded, or OutcomeUnreadable; Reason is a sentence for all but graded.
+	// Outcome is that of the report, as graded, or one that no report has; Reason is a sentence for all but graded.
 	Outcome, Reason string
 	// Failed are the checks that failed, in the order of the lab, and Skipped those that were not tried.
 	Failed  []Failure
@@ -103,7 +109,7 @@ type Work struct {
 	Scores []int
 	// Look says why a person should look at it, a few words each, besides what follows from Outcome and Scores.
 	Look []string
-	// Report is the path of the report's HTML page, relative to the class page. Empty: there is none.
+	// Report is the path of the report's HTML page, relative to the page that is written. Empty: there is none.
 	Report string
 }
 
@@ -216,7 +222,7 @@ func (l *Lab) full() int {
 // hasGrade reports whether the outcome says anything of the submission: see report.Report.SaysNothing.
 func (w *Work) hasGrade() bool {
 	switch w.Outcome {
-	case "error", "interrupted", "unfinished", OutcomeUnreadable:
+	case "error", "interrupted", "unfinished", OutcomeUnreadable, OutcomeExcused:
 		return false
 	}
 	return true

@@ -33,9 +33,9 @@ func Gradebook(w io.Writer, c *Class) error {
 			case work == nil:
 				line = append(line, "0", "", "", "", "", "missing")
 			case !work.hasGrade():
-				line = append(line, "", "", strconv.Itoa(work.Late), strconv.Itoa(work.Manual), strconv.Itoa(work.Attempt), noFormula(work.Outcome))
+				line = append(line, "", "", strconv.Itoa(work.Late), points(work.Manual), strconv.Itoa(work.Attempt), noFormula(work.Outcome))
 			default:
-				line = append(line, points(work.Final), strconv.Itoa(work.Points), strconv.Itoa(work.Late), strconv.Itoa(work.Manual), strconv.Itoa(work.Attempt), noFormula(work.Outcome))
+				line = append(line, points(work.Final), strconv.Itoa(work.Points), strconv.Itoa(work.Late), points(work.Manual), strconv.Itoa(work.Attempt), noFormula(work.Outcome))
 			}
 		}
 		lines = append(lines, line)

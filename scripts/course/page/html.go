@@ -47,7 +47,7 @@ func newFrame(heading string) frame {
 
 var templates = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("pages").Funcs(template.FuncMap{
-		"share": share, "points": points, "duration": duration, "count": count, "report": reportLink,
+		"share": share, "points": points, "signed": signed, "duration": duration, "count": count, "report": reportLink,
 		"link": func(base, lecture string) reference { return reference{lecture, lectureLink(base, lecture)} },
 		"breakable": func(path string) template.HTML {
 			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(path), "/", "/<wbr>")) //nolint:gosec // escaped

@@ -91,7 +91,7 @@ func sample(tb testing.TB, students int) *Class {
 			}
 			w.Late, w.Final = draw.IntN(3), float64(w.Points)
 			if w.Late > 0 {
-				w.Penalty, w.Final = 5*w.Late, max(0, w.Final-5*float64(w.Late))
+				w.Penalty, w.Final = 5*float64(w.Late), max(0, w.Final-5*float64(w.Late))
 			}
 			s.Total += w.Final / 3
 			slot := 0

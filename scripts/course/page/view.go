@@ -220,7 +220,7 @@ func newCell(w *Work, lab *Lab) cell {
 		c.Notes = append(c.Notes, count(w.Late, "day")+" late")
 	}
 	if w.Manual != 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("by hand: %+d", w.Manual))
+		c.Notes = append(c.Notes, "by hand: "+signed(w.Manual))
 	}
 	return c
 }
@@ -476,6 +476,14 @@ func points(p float64) string {
 		return "unknown"
 	}
 	return strconv.FormatFloat(math.Round(p*100)/100, 'f', -1, 64)
+}
+
+// signed are points that are added or taken.
+func signed(p float64) string {
+	if p > 0 {
+		return "+" + points(p)
+	}
+	return points(p)
 }
 
 func share(part float64) string { return strconv.FormatFloat(part, 'f', 2, 64) }

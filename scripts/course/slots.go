@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package course
+
+import (
+	"fmt"
+
+	"github.com/prometheus/procfs"
+)
+
+// Bytes of memory that one run needs at most, with its control plane, its operator and the compiler:
+// docs/benchmarks.md.
+const (
+	// MemoryOfProcess is for a lab whose operator is a process, and MemoryOfNode for one in whose cluster Pods run.
+	MemoryOfProcess = 900 << 20
+	MemoryOfNode    = 1600 << 20
+)
+
+// Slots is how many submissions are graded at a time on a machine with so many processors and so many free bytes of
+// memory, if each run needs that many bytes: one, or more where both suffice. A run waits for half of its time, so
+// three runs keep two processors busy. A sixth of the memory stays free.
+func Slots(processors int, free, each int64) int {
+	byProcessors := (3*processors + 1) / 2
+	if each <= 0 {
+		return max(1, byProcessors)
+	}
+	return max(1, min(byProcessors, int((free-free/6)/each)))
+}
+
+// FreeMemory is how many bytes of memory programs can take on this machine. On a system that does not say so it is an
+// error.
+func FreeMemory() (int64, error) {
+	system, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, fmt.Errorf("asking how much memory is free: %w; say with --slots how many submissions are graded at a time", err)
+	}
+	memory, err := system.Meminfo()
+	if err != nil || memory.MemAvailableBytes == nil {
+		return 0, fmt.Errorf("asking how much memory is free: %w; say with --slots how many submissions are graded at a time", err)
+	}
+	return int64(*memory.MemAvailableBytes), nil //nolint:gosec // no machine has so much
+}

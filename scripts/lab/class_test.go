@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"archive/zip"
+	"encoding/csv"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/longtest"
+)
+
+func TestClassSaysWhatIsWrong(t *testing.T) {
+	root := bare(t)
+	submissions := filepath.Join(root, "submissions")
+	bad := filepath.Join(root, "class.yaml")
+	if err := errors.Join(os.MkdirAll(submissions, 0o700), os.WriteFile(bad, []byte("deadlin: yes\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no submissions", []string{"--lab", "2"}, "class needs one folder of submissions"},
+		{"no lab", []string{submissions}, "add --lab"},
+		{"an unknown lab", []string{"--lab", "2,99", submissions}, `there is no lab "99"`},
+		{"a lab twice", []string{"--lab", "2,02-reconciler", submissions}, "names lab 2 twice"},
+		{"no such folder", []string{"--lab", "2", filepath.Join(root, "nowhere")}, "there is no folder and no roster"},
+		{"rules that are wrong", []string{"--lab", "2", "--rules", bad, submissions}, "deadlin"},
+		{"rules that are missing", []string{"--lab", "2", "--rules", bad + "l", submissions}, "class.yamll"},
+		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "--sandbox wants required or off"},
+		{"no sandbox", []string{"--lab", "2", "--sandbox", "required", submissions}, "this version has no sandbox yet"},
+		{"results among submissions", []string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions}, "among the submissions"},
+		{"an empty folder", []string{"--lab", "2", submissions}, "there is no submission in"},
+	} {
+		got := runHere(t, root, append([]string{"class"}, c.args...)...)
+		if got.code != 1 || !strings.Contains(got.stderr, c.want) {
+			t.Errorf("%s: exit code %d, %q, and must have %q", c.name, got.code, got.stderr, c.want)
+		}
+	}
+}
+
+// This takes about 30 s of processor time: two runs of lab 01 on control planes that start.
+func TestAClassHasAGradebook(t *testing.T) {
+	longtest.Proof(t)
+	t.Parallel()
+	const name = "01-icecream"
+	root := complete(t, name)
+	submissions, out := t.TempDir(), filepath.Join(t.TempDir(), "class")
+	from := here(t)
+	listed, err := from.Labs.Lab(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for student, dir := range map[string]string{"ada": from.SolutionDir(listed), "grace": from.SolutionDir(listed), "skeleton": from.Dir(listed)} {
+		if err := os.CopyFS(filepath.Join(submissions, student), os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	zipped(t, filepath.Join(submissions, "linus.zip"), from.SolutionDir(listed))
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(submissions, "empty"), 0o700),
+		os.WriteFile(filepath.Join(submissions, "broken.zip"), []byte("PK\x03\x04 and no more"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for attempt := range 2 {
+		got := run(t, root, "class", "--lab", "1", "--out", out, submissions)
+		if got.code != 0 {
+			t.Fatalf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+		}
+		file, err := os.Open(filepath.Join(out, "gradebook.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(file).ReadAll()
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{
+			"ada": "100 graded", "grace": "100 graded", "linus": "100 graded", "skeleton": "0 graded", "empty": "0 unusable", "broken": "0 unusable",
+		}
+		for _, row := range rows[1:] {
+			if got := row[5] + " " + row[6]; got != want[row[0]] {
+				t.Errorf("%s has %q, and must have %q: %q", row[0], got, want[row[0]], row)
+			}
+		}
+		journal, err := os.ReadFile(filepath.Join(out, "journal.jsonl"))
+		if lines := strings.Count(string(journal), "\n"); err != nil || len(rows) != 7 || lines != 3 {
+			t.Errorf("attempt %d: %d lines in the journal, and must be the seed and two runs; %d rows: %v", attempt, lines, len(rows), err)
+		}
+	}
+	for _, student := range []string{"ada", "grace", "linus", "skeleton", "empty", "broken"} {
+		archive, err := zip.OpenReader(filepath.Join(out, "feedback", student+".zip"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if archive.File[0].Name != "index.html" {
+			t.Errorf("%s: the first file is %s", student, archive.File[0].Name)
+		}
+		archive.Close()
+	}
+}
+
+// zipped makes a zip archive of a folder.
+func zipped(t *testing.T, name, dir string) {
+	t.Helper()
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := zip.NewWriter(file)
+	if err := errors.Join(archive.AddFS(os.DirFS(dir)), archive.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
