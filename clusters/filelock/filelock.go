@@ -43,7 +43,14 @@ func Wait(ctx context.Context, name string) (unlock func(), err error) {
 		file.Close()
 		return nil, err
 	}
-	return func() { file.Close() }, nil
+	return func() { release(file) }, nil
+}
+
+// release gives the lock back. Closing the file alone is not enough: a process that another goroutine starts has the file open as well, until it has
+// become its program.
+func release(file *os.File) {
+	_ = flock(file, syscall.LOCK_UN)
+	file.Close()
 }
 
 // Try takes the lock of a file, which is made if need be. The error is ErrHeld if somebody has it.
@@ -56,7 +63,7 @@ func Try(name string) (unlock func(), err error) {
 		file.Close()
 		return nil, err
 	}
-	return func() { file.Close() }, nil
+	return func() { release(file) }, nil
 }
 
 func open(name string) (*os.File, error) { return os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600) }

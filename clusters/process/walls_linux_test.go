@@ -242,9 +242,20 @@ func TestWalls(t *testing.T) {
 		own := filepath.Join(c.home, "own")
 		must(t, os.WriteFile(own, nil, 0o600))
 		for _, allowed := range [][]string{
-			{"read", c.given}, {"read", "/etc/passwd"}, {"read", "/proc/self/status"}, {"write", "/dev/null"},
-			{"write", own}, {"chmod", own}, {"rename", own}, {"create", c.home}, {"list", c.home}, {"list", "/usr"}, {"execute", "/bin/sh", "-c", "exit 0"},
-			{"connect", c.open.Addr().String()}, {"listen"}, {"addresses"},
+			{"read", c.given},
+			{"read", "/etc/passwd"},
+			{"read", "/proc/self/status"},
+			{"write", "/dev/null"},
+			{"write", own},
+			{"chmod", own},
+			{"rename", own},
+			{"create", c.home},
+			{"list", c.home},
+			{"list", "/usr"},
+			{"execute", "/bin/sh", "-c", "exit 0"},
+			{"connect", c.open.Addr().String()},
+			{"listen"},
+			{"addresses"},
 		} {
 			if said, err := c.try(t, c.walls, allowed[0], allowed[1:]...); err != nil {
 				t.Errorf("it can't %s: %v %s", strings.Join(allowed, " "), err, said)
@@ -257,20 +268,45 @@ func TestWalls(t *testing.T) {
 		}
 		self, unixPort := strconv.Itoa(os.Getpid()), strconv.Itoa(port(c.closed))
 		for _, forbidden := range []attempt{
-			{FilesWall, []string{"read", c.secret}}, {FilesWall, []string{"list", c.folder}}, {FilesWall, []string{"write", c.secret}},
-			{FilesWall, []string{"append", c.secret}}, {FilesWall, []string{"truncate", c.secret}}, {FilesWall, []string{"create", c.folder}},
-			{FilesWall, []string{"remove", c.secret}}, {FilesWall, []string{"rename", c.secret}}, {FilesWall, []string{"link", c.secret, filepath.Join(c.home, "link")}},
-			{FilesWall, []string{"append", c.given}}, {FilesWall, []string{"truncate", c.given}}, {FilesWall, []string{"remove", c.given}},
-			{FilesWall, []string{"create", "/usr"}}, {FilesWall, []string{"create", "/"}}, {FilesWall, []string{"read", "/etc/shadow"}},
-			{FilesWall, []string{"list", scope.Dir}}, {FilesWall, []string{"mount", c.home}}, {FilesWall, []string{"remount"}}, {FilesWall, []string{"unmount"}},
-			{FilesWall, []string{"read", "/proc/" + self + "/environ"}}, {FilesWall, []string{"list", "/proc/1/root" + c.folder}}, {FilesWall, []string{"trace", "1"}},
-			{FilesWall, []string{"trace", self}}, {FilesWall, []string{"signal", self}},
-			{PrivateRoot, []string{"see", c.secret}}, {PrivateRoot, []string{"chmod", c.secret}}, {PrivateRoot, []string{"see", scope.Dir + "/owner"}},
+			{FilesWall, []string{"read", c.secret}},
+			{FilesWall, []string{"list", c.folder}},
+			{FilesWall, []string{"write", c.secret}},
+			{FilesWall, []string{"append", c.secret}},
+			{FilesWall, []string{"truncate", c.secret}},
+			{FilesWall, []string{"create", c.folder}},
+			{FilesWall, []string{"remove", c.secret}},
+			{FilesWall, []string{"rename", c.secret}},
+			{FilesWall, []string{"link", c.secret, filepath.Join(c.home, "link")}},
+			{FilesWall, []string{"append", c.given}},
+			{FilesWall, []string{"truncate", c.given}},
+			{FilesWall, []string{"remove", c.given}},
+			{FilesWall, []string{"create", "/usr"}},
+			{FilesWall, []string{"create", "/"}},
+			{FilesWall, []string{"read", "/etc/shadow"}},
+			{FilesWall, []string{"list", scope.Dir}},
+			{FilesWall, []string{"mount", c.home}},
+			{FilesWall, []string{"remount"}},
+			{FilesWall, []string{"unmount"}},
+			{FilesWall, []string{"read", "/proc/" + self + "/environ"}},
+			{FilesWall, []string{"list", "/proc/1/root" + c.folder}},
+			{FilesWall, []string{"trace", "1"}},
+			{FilesWall, []string{"trace", self}},
+			{FilesWall, []string{"signal", self}},
+			{PrivateRoot, []string{"see", c.secret}},
+			{PrivateRoot, []string{"chmod", c.secret}},
+			{PrivateRoot, []string{"see", scope.Dir + "/owner"}},
 			{PrivateRoot, []string{"see", "/proc/" + self}},
-			{NetworkWall, []string{"connect", c.closed.Addr().String()}}, {NetworkWall, []string{"connect to a socket", c.socket}},
-			{NetworkWall, []string{"fast open", unixPort}}, {NetworkWall, []string{"multipath"}}, {NetworkWall, []string{"datagram"}}, {NetworkWall, []string{"raw"}},
-			{NetworkWall, []string{"packet"}}, {NetworkWall, []string{"vsock"}}, {NetworkWall, []string{"io_uring"}},
-			{"", []string{"capabilities"}}, {"", []string{"setuid program"}},
+			{NetworkWall, []string{"connect", c.closed.Addr().String()}},
+			{NetworkWall, []string{"connect to a socket", c.socket}},
+			{NetworkWall, []string{"fast open", unixPort}},
+			{NetworkWall, []string{"multipath"}},
+			{NetworkWall, []string{"datagram"}},
+			{NetworkWall, []string{"raw"}},
+			{NetworkWall, []string{"packet"}},
+			{NetworkWall, []string{"vsock"}},
+			{NetworkWall, []string{"io_uring"}},
+			{"", []string{"capabilities"}},
+			{"", []string{"setuid program"}},
 		} {
 			if forbidden.wall != "" && !has(forbidden.wall) {
 				continue
@@ -294,8 +330,18 @@ func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		c := newCell(t, scope)
 		for _, what := range [][]string{
-			{"read", c.secret}, {"list", c.folder}, {"create", c.folder}, {"see", c.secret}, {"chmod", c.secret}, {"connect", c.closed.Addr().String()},
-			{"connect to a socket", c.socket}, {"datagram"}, {"append", c.given}, {"list", scope.Dir}, {"write", c.secret}, {"remove", c.secret},
+			{"read", c.secret},
+			{"list", c.folder},
+			{"create", c.folder},
+			{"see", c.secret},
+			{"chmod", c.secret},
+			{"connect", c.closed.Addr().String()},
+			{"connect to a socket", c.socket},
+			{"datagram"},
+			{"append", c.given},
+			{"list", scope.Dir},
+			{"write", c.secret},
+			{"remove", c.secret},
 		} {
 			if said, err := c.try(t, nil, what[0], what[1:]...); err != nil {
 				t.Errorf("it can't %s: %v %s", strings.Join(what, " "), err, said)

@@ -164,8 +164,8 @@ func (r *run) grade(ctx context.Context) (err error) {
 		return err
 	}
 	if r.Sandbox == SandboxRequired {
-		if err := r.requireWalls(ctx, workshop); err != nil {
-			return errors.Join(err, workshop.Scope.Close())
+		if _, err := TrySandbox(ctx, workshop.Scope); err != nil {
+			return errors.Join(asVerdict(err, report.Error), workshop.Scope.Close())
 		}
 	}
 	var on stage.Stage
@@ -395,6 +395,9 @@ func asVerdict(err error, outcome report.Outcome) error {
 	}
 	if hindrance, ok := errors.AsType[*submission.HindranceError](err); ok {
 		return &verdict{outcome: report.Error, reason: hindrance.Reason}
+	}
+	if missing, ok := errors.AsType[*MissingWallsError](err); ok {
+		return &verdict{outcome: report.Error, reason: missing.Error()}
 	}
 	if few, ok := errors.AsType[*embedded.OpenFilesError](err); ok {
 		return &verdict{outcome: report.Error, reason: few.Error()}

@@ -13,7 +13,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"lva.io/operators/clusters/process"
-	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -51,30 +50,37 @@ func (*Sandbox) Type() string { return "mode" }
 // root hides what else there is; files keeps it from reading it.
 var requiredWalls = []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
 
-// requireWalls finds out, with a program of the system, whether all walls that must be there can be built.
-func (r *run) requireWalls(ctx context.Context, workshop *submission.Workshop) error {
-	tried, err := workshop.Scope.Start(process.Spec{
-		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{}, Contained: true, Walls: workshop.Walls(nil, nil),
+// MissingWallsError says which walls a machine can't build that SandboxRequired asks for.
+type MissingWallsError struct{ Walls []string }
+
+func (e *MissingWallsError) Error() string {
+	return fmt.Sprintf("this machine cannot shut a submission in, and --sandbox=required asks for it: there is no wall for %s. "+
+		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` names it), or in a machine that you throw away with --sandbox=off",
+		english.WordSeries(e.Walls, "and"))
+}
+
+// TrySandbox shuts in a program of the system, and says which walls it had. A *MissingWallsError says that others are missing.
+func TrySandbox(ctx context.Context, scope *process.Scope) ([]process.Wall, error) {
+	tried, err := scope.Start(process.Spec{
+		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{}, Contained: true, Walls: (&submission.Workshop{Walled: true}).Walls(nil, nil),
 	})
 	if err != nil {
-		return fmt.Errorf("trying the sandbox: %w", err)
+		return nil, fmt.Errorf("trying the sandbox: %w", err)
 	}
 	if err := tried.Wait(ctx); err != nil {
-		return fmt.Errorf("trying the sandbox: %w", err)
+		return nil, fmt.Errorf("trying the sandbox: %w", err)
 	}
-	built := workshop.Scope.Walls()
-	var missing []string
+	built := scope.Walls()
+	missing := &MissingWallsError{}
 	for _, wall := range requiredWalls {
 		if !slices.Contains(built, wall) {
-			missing = append(missing, string(wall))
+			missing.Walls = append(missing.Walls, string(wall))
 		}
 	}
-	if len(missing) == 0 {
-		return nil
+	if len(missing.Walls) > 0 {
+		return built, missing
 	}
-	return &verdict{outcome: report.Error, reason: fmt.Sprintf("this machine cannot shut a submission in, and --sandbox=required asks for it: there is no wall for %s. "+
-		"Grade on Linux 6.7 or newer with Landlock (`cat /sys/kernel/security/lsm` names it), or in a machine that you throw away with --sandbox=off",
-		english.WordSeries(missing, "and"))}
+	return built, nil
 }
 
 // noteWalls takes the walls into the report that every program of the submission had on this machine.

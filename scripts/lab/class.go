@@ -31,6 +31,7 @@ import (
 	"lva.io/operators/scripts/course/page"
 	"lva.io/operators/scripts/course/rules"
 	"lva.io/operators/scripts/course/similarity"
+	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutant"
 	built "lva.io/operators/scripts/programs"
@@ -44,11 +45,12 @@ const submissionsDir = "submissions"
 
 // classFlags are those of `lab class`.
 type classFlags struct {
-	labs                []string
-	out, rules, sandbox string
-	slots               int
-	onlyChanged         bool
-	seed                uint32
+	labs        []string
+	out, rules  string
+	sandbox     grade.Sandbox
+	slots       int
+	onlyChanged bool
+	seed        uint32
 }
 
 func classCommand() *cobra.Command {
@@ -80,7 +82,8 @@ func classCommand() *cobra.Command {
 	command.Flags().Var((*cli.Count)(&flags.slots), "slots", "grade so many at a time (default: as many as processors and memory allow)")
 	command.Flags().BoolVar(&flags.onlyChanged, "only-changed", false, "keep results of equal work, even if the grader is another version by now (default: grade again what another version graded)")
 	command.Flags().Uint32Var(&flags.seed, "seed", 0, "what decides faults and stories, for all students (default: drawn in the first run, and kept)")
-	command.Flags().StringVar(&flags.sandbox, "sandbox", grader.SandboxOff, "required: refuse to grade where a submission can't be shut in; off: run it as you")
+	flags.sandbox = grade.SandboxRequired
+	command.Flags().Var(&flags.sandbox, "sandbox", "shut submissions in: refuse to grade where this machine can't (required), or do what it can (auto), or run them as you (off)")
 	return command
 }
 
@@ -171,9 +174,6 @@ func (r *classRun) check(source string) (err error) {
 	slices.SortFunc(r.labs, func(a, b *manifest.Lab) int { return a.Number - b.Number })
 	for _, lab := range r.labs {
 		names = append(names, lab.Name)
-	}
-	if err := grader.CheckSandbox(r.sandbox); err != nil {
-		return err
 	}
 	if r.source, err = filepath.Abs(source); err != nil {
 		return err
@@ -266,7 +266,7 @@ func (r *classRun) describe(class *course.Class, graders *grader.Grader) error {
 
 // notice says what the instructor should know before anything is graded.
 func (r *classRun) notice(class *course.Class, journal *course.Journal) {
-	if r.sandbox == grader.SandboxOff {
+	if r.sandbox == grade.SandboxOff {
 		class.Notices = append(class.Notices, "There was no sandbox: a submission could read and change what you can.")
 		fmt.Println("There is no sandbox: submissions run as you. Go on only on a machine that holds no secrets.")
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,28 +27,6 @@ import (
 	"lva.io/operators/scripts/testgrade"
 )
 
-// What the flag --sandbox says.
-const (
-	// SandboxRequired refuses to grade on a machine that can't shut a submission in.
-	SandboxRequired = "required"
-	// SandboxOff grades submissions as the user who runs the command.
-	SandboxOff = "off"
-)
-
-// CheckSandbox says what is wrong with what the flag --sandbox says, or with the machine if it needs a sandbox.
-func CheckSandbox(says string) error {
-	switch says {
-	case SandboxOff:
-		return nil
-	case SandboxRequired:
-		// SANDBOX (issue 38, section 1): find out here whether the machine has one, and return an error that says what it
-		// lacks.
-		return errors.New("this version has no sandbox yet, and submissions run as you: " +
-			"grade on a machine that holds no secrets, with --sandbox off")
-	}
-	return fmt.Errorf("--sandbox wants %s or %s, and %q is neither", SandboxRequired, SandboxOff, says)
-}
-
 // Options say how labs are graded.
 type Options struct {
 	// Labs are the labs: of each, Checkout, Lab, ControllerGen, Checks, Harness and WithNode are read, as package
@@ -57,13 +36,14 @@ type Options struct {
 	// student's own tests.
 	Assets func(ctx context.Context) (string, error)
 	// Sandbox is SandboxRequired or SandboxOff.
-	Sandbox string
+	Sandbox grade.Sandbox
 }
 
 // Grader is a course.Grader.
 type Grader struct {
 	Options
 	scope *process.Scope
+	walls []string
 	labs  map[string]*lab
 	// bare lends clusters without a node. Labs share it, so that no more clusters run than there are slots.
 	bare *own.Pool
@@ -93,6 +73,15 @@ func New(ctx context.Context, options Options) (_ *Grader, err error) {
 			err = errors.Join(err, g.Close())
 		}
 	}()
+	if g.Sandbox != grade.SandboxOff {
+		walls, err := grade.TrySandbox(ctx, g.scope)
+		if err != nil && (g.Sandbox == grade.SandboxRequired || !errors.As(err, new(*grade.MissingWallsError))) {
+			return nil, err
+		}
+		for _, wall := range walls {
+			g.walls = append(g.walls, string(wall))
+		}
+	}
 	for _, of := range options.Labs {
 		made := &lab{Options: of}
 		switch withNode := of.Lab.NeedsNode(of.Lab.Stage); {
@@ -149,7 +138,15 @@ func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
 }
 
 // Walls are those of the sandbox, in words.
-func (g *Grader) Walls() string { return "none: submissions ran as the user who graded" }
+func (g *Grader) Walls() string {
+	if g.Sandbox == grade.SandboxOff {
+		return "none: submissions ran as the user who graded"
+	}
+	if len(g.walls) == 0 {
+		return "none, since this machine can build no walls: submissions ran as the user who graded"
+	}
+	return strings.Join(g.walls, ", ")
+}
 
 // Describe is a lab as package course wants to know it.
 func (g *Grader) Describe(name string) (course.Lab, error) {
@@ -255,7 +252,7 @@ func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course
 	}
 	options.Seed, options.View = job.Seed, view
 	options.Generated = filepath.Join(g.scope.Dir, "generated")
-	// SANDBOX (issue 38, section 1): give g.Sandbox to the grading run here, as in options.Sandbox = g.Sandbox.
+	options.Sandbox = g.Sandbox
 	log, err := os.CreateTemp(g.scope.Dir, "operator-*.log")
 	if err == nil {
 		options.OperatorLog, err = log.Name(), log.Close()
@@ -286,6 +283,7 @@ func (g *Grader) gradeTests(ctx context.Context, of *lab, job course.Job, result
 	view.StepStarted(ownTestsStep)
 	tests := testgrade.Run(ctx, testgrade.Options{
 		Lab: of.Lab, Dir: job.Dir, Solution: of.SolutionDir(of.Lab), Assets: of.assets, Parallel: 1, Decide: true,
+		Walled: g.Sandbox != grade.SandboxOff,
 	})
 	testgrade.Hide(tests, func(string) bool { return false })
 	view.StepDone(ownTestsStep, time.Since(began), "")

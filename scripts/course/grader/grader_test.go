@@ -13,6 +13,7 @@ import (
 	"lva.io/operators/scripts/certify"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/course"
+	"lva.io/operators/scripts/grade"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/submission"
 )
@@ -32,7 +33,7 @@ func made(t *testing.T, names ...string) *Grader {
 		}
 		labs = append(labs, certify.Options{Checkout: here, Lab: lab})
 	}
-	g, err := New(t.Context(), Options{Labs: labs, Sandbox: SandboxOff})
+	g, err := New(t.Context(), Options{Labs: labs, Sandbox: grade.SandboxOff})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,15 +99,5 @@ func TestLabsShareControlPlanes(t *testing.T) {
 	second()
 	if of.running != 0 || g.labs["02-reconciler"].running != 0 {
 		t.Errorf("%d and %d run", of.running, g.labs["02-reconciler"].running)
-	}
-}
-
-func TestTheFlagOfTheSandbox(t *testing.T) {
-	t.Parallel()
-	for says, want := range map[string]string{SandboxOff: "", SandboxRequired: "no sandbox yet", "": "wants required or off", "on": "wants required or off"} {
-		err := CheckSandbox(says)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", says, err)
-		}
 	}
 }

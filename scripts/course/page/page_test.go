@@ -5,7 +5,6 @@ package page
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -314,41 +313,6 @@ func TestSeedsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestGradebook(t *testing.T) {
-	t.Parallel()
-	c := &Class{
-		Labs: []Lab{{Name: "01-icecream"}, {Name: "02-reconciler"}},
-		Students: []Student{
-			{Name: "zoe", Total: 33.333333, Works: []Work{{Lab: "02-reconciler", Points: 80, Final: 66.666, Late: 2, Manual: -3, Attempt: 2, Outcome: "graded"}}},
-			{Name: `=HYPERLINK("https://evil.example")`, Works: []Work{{Lab: "01-icecream", Outcome: "error", Attempt: 1}}},
-			{Name: `Ada "the first", countess`, Total: 100},
-		},
-	}
-	var out bytes.Buffer
-	if err := Gradebook(&out, c); err != nil {
-		t.Fatal(err)
-	}
-	lines, err := csv.NewReader(&out).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, line := range lines[1:] {
-		got = append(got, strings.Join(line, "|"))
-	}
-	want := []string{
-		`'=HYPERLINK("https://evil.example")|0|||0|0|1|error|0|||||missing`,
-		`Ada "the first", countess|100|0|||||missing|0|||||missing`,
-		`zoe|33.33|0|||||missing|66.67|80|2|-3|2|graded`,
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the gradebook is\n%s\nand must be\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	if head := strings.Join(lines[0], "|"); !strings.HasPrefix(head, "student|total|01-icecream final|01-icecream points|01-icecream late") {
-		t.Errorf("the head is %s", head)
-	}
-}
-
 func TestLinksStayBelowThePage(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
@@ -405,9 +369,6 @@ func TestErrorsSayWhat(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
 	if err := Write(writer{broken}, &Class{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "writing the page of the class") {
-		t.Errorf("the error is %v", err)
-	}
-	if err := Gradebook(writer{broken}, &Class{}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "writing the gradebook") {
 		t.Errorf("the error is %v", err)
 	}
 	c := sample(t, 10)
