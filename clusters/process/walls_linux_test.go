@@ -80,27 +80,27 @@ var attempts = map[string]func(args ...string) error{
 		port, _ := strconv.Atoi(args[0])
 		return unix.Sendto(socket, []byte("hello"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 	},
-	"multipath": func(args ...string) error {
+	"multipath": func(...string) error {
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
 		return err
 	},
-	"datagram": func(args ...string) error {
+	"datagram": func(...string) error {
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 		return err
 	},
-	"raw": func(args ...string) error {
+	"raw": func(...string) error {
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 		return err
 	},
-	"packet": func(args ...string) error {
+	"packet": func(...string) error {
 		_, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
 		return err
 	},
-	"vsock": func(args ...string) error {
+	"vsock": func(...string) error {
 		_, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
 		return err
 	},
-	"io_uring": func(args ...string) error {
+	"io_uring": func(...string) error {
 		var parameters [120]byte
 		_, _, failed := syscall.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&parameters)), 0)
 		if failed != 0 {
@@ -226,6 +226,7 @@ func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (sai
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
 		c := newCell(t, scope)
 		_, err := c.try(t, c.walls, "nothing")
 		must(t, err)
@@ -328,6 +329,7 @@ func TestWalls(t *testing.T) {
 func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
 		c := newCell(t, scope)
 		for _, what := range [][]string{
 			{"read", c.secret},
@@ -357,6 +359,7 @@ func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 func TestAWalledProgramStopsAndWrites(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
 		c := newCell(t, scope)
 		read, write := io.Pipe()
 		p, err := scope.Start(Spec{

@@ -103,6 +103,7 @@ var wanted = map[string]string{
 	"folder":      "a folder",
 	"int":         "a whole number",
 	"int64":       "a whole number",
+	"sandbox":     "auto, required or off",
 	"string":      "a text",
 	"stringSlice": "names with commas between them",
 	"uint32":      "a whole number from 0 to 4294967295",

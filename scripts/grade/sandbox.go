@@ -44,7 +44,7 @@ func (s *Sandbox) Set(name string) error {
 func (s *Sandbox) String() string { return cmp.Or(string(*s), "auto") }
 
 // Type is what help calls the value.
-func (*Sandbox) Type() string { return "mode" }
+func (*Sandbox) Type() string { return "sandbox" }
 
 // requiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. A private
 // root hides what else there is; files keeps it from reading it.

@@ -34,7 +34,7 @@ func TestClassSaysWhatIsWrong(t *testing.T) {
 		{"no such folder", []string{"--lab", "2", filepath.Join(root, "nowhere")}, "there is no folder and no roster"},
 		{"rules that are wrong", []string{"--lab", "2", "--rules", bad, submissions}, "deadlin"},
 		{"rules that are missing", []string{"--lab", "2", "--rules", bad + "l", submissions}, "class.yamll"},
-		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "it is auto, required or off"},
+		{"an unknown sandbox", []string{"--lab", "2", "--sandbox", "maybe", submissions}, "--sandbox wants auto, required or off"},
 		{"results among submissions", []string{"--lab", "2", "--out", filepath.Join(submissions, "out"), submissions}, "among the submissions"},
 		{"an empty folder", []string{"--lab", "2", submissions}, "there is no submission in"},
 	} {
