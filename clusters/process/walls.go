@@ -19,6 +19,8 @@ type Walls struct {
 	OwnNetwork bool
 	// Calls is a filter of system calls for this architecture, as the bytes of its instructions (seccomp(2)). Default: none.
 	Calls []byte
+
+	without []Wall // for tests of what each wall holds
 }
 
 // Wall is one of the walls around a program.

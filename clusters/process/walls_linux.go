@@ -21,6 +21,9 @@ var systemFiles = []string{
 	"/etc/services", "/etc/ssl", "/etc/timezone", "/sys/fs/cgroup",
 }
 
+// builtWalls are allWalls as a supervisor knows them.
+var builtWalls = []supervisor.Built{supervisor.PrivateRoot, supervisor.Files, supervisor.Network, supervisor.Calls}
+
 // walls are those of a program, for its supervisor.
 func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 	root := filepath.Join(s.Dir, "root")
@@ -35,15 +38,22 @@ func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 		}
 		return cleaned
 	}
+	var without supervisor.Built
+	for i, wall := range builtWalls {
+		if slices.Contains(spec.Walls.without, allWalls[i]) {
+			without |= wall
+		}
+	}
 	return &supervisor.Walls{
-		Root: root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...), Write: clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
+		Without: without,
+		Root:    root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...), Write: clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
 		Connect: spec.Walls.Connect, OwnNetwork: spec.Walls.OwnNetwork, Calls: spec.Walls.Calls,
 	}, nil
 }
 
 // walls are those that a supervisor has built.
 func (c *supervision) walls() (walls []Wall) {
-	for i, wall := range []supervisor.Built{supervisor.PrivateRoot, supervisor.Files, supervisor.Network, supervisor.Calls} {
+	for i, wall := range builtWalls {
 		if c.built&wall != 0 {
 			walls = append(walls, allWalls[i])
 		}

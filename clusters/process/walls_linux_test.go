@@ -21,6 +21,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/node/container"
 )
 
 // A prisoner tries what its first argument names, with what the others name, and ends with an error if it can't.
@@ -199,7 +201,9 @@ func newCell(t *testing.T, scope *Scope) *cell {
 		t.Cleanup(func() { _ = (*listener).Close() })
 	}
 	t.Cleanup(func() { _ = unixSocket.Close() })
-	c.walls = &Walls{Read: []string{c.given}, Connect: []int{port(c.open)}}
+	calls, err := container.DefaultFilter()
+	must(t, err)
+	c.walls = &Walls{Read: []string{c.given}, Connect: []int{port(c.open)}, Calls: calls}
 	return c
 }
 
@@ -221,6 +225,59 @@ func (c *cell) try(t *testing.T, walls *Walls, what string, args ...string) (sai
 	defer cancel()
 	err = p.Wait(ctx)
 	return output.String(), err
+}
+
+// attempt is something that a wall holds. Without a name, it is not one of the walls alone that does.
+type attempt struct {
+	wall Wall
+	what []string
+}
+
+// forbidden are attempts that must fail.
+func (c *cell) forbidden() []attempt {
+	self, unixPort := strconv.Itoa(os.Getpid()), strconv.Itoa(port(c.closed))
+	return []attempt{
+		{FilesWall, []string{"read", c.secret}},
+		{FilesWall, []string{"list", c.folder}},
+		{FilesWall, []string{"write", c.secret}},
+		{FilesWall, []string{"append", c.secret}},
+		{FilesWall, []string{"truncate", c.secret}},
+		{FilesWall, []string{"create", c.folder}},
+		{FilesWall, []string{"remove", c.secret}},
+		{FilesWall, []string{"rename", c.secret}},
+		{FilesWall, []string{"link", c.secret, filepath.Join(c.home, "link")}},
+		{FilesWall, []string{"append", c.given}},
+		{FilesWall, []string{"truncate", c.given}},
+		{FilesWall, []string{"remove", c.given}},
+		{FilesWall, []string{"create", "/usr"}},
+		{FilesWall, []string{"create", "/"}},
+		{FilesWall, []string{"read", "/etc/shadow"}},
+		{FilesWall, []string{"list", c.scope.Dir}},
+		{FilesWall, []string{"mount", c.home}},
+		{FilesWall, []string{"remount"}},
+		{FilesWall, []string{"unmount"}},
+		{FilesWall, []string{"read", "/proc/" + self + "/environ"}},
+		{FilesWall, []string{"list", "/proc/1/root" + c.folder}},
+		{FilesWall, []string{"trace", "1"}},
+		{FilesWall, []string{"trace", self}},
+		{FilesWall, []string{"signal", self}},
+		{PrivateRoot, []string{"see", c.secret}},
+		{PrivateRoot, []string{"chmod", c.secret}},
+		{PrivateRoot, []string{"see", c.scope.Dir + "/root"}},
+		{PrivateRoot, []string{"see", "/proc/" + self}},
+		{NetworkWall, []string{"connect", c.closed.Addr().String()}},
+		{NetworkWall, []string{"connect to a socket", c.socket}},
+		{NetworkWall, []string{"fast open", unixPort}},
+		{NetworkWall, []string{"multipath"}},
+		{NetworkWall, []string{"datagram"}},
+		{NetworkWall, []string{"raw"}},
+		{NetworkWall, []string{"packet"}},
+		{NetworkWall, []string{"vsock"}},
+		{NetworkWall, []string{"io_uring"}},
+		{CallsWall, []string{"keys"}}, {CallsWall, []string{"user namespace"}}, {CallsWall, []string{"load program"}},
+		{"", []string{"capabilities"}},
+		{"", []string{"setuid program"}},
+	}
 }
 
 func TestWalls(t *testing.T) {
@@ -263,52 +320,7 @@ func TestWalls(t *testing.T) {
 			}
 		}
 
-		type attempt struct {
-			wall Wall
-			what []string
-		}
-		self, unixPort := strconv.Itoa(os.Getpid()), strconv.Itoa(port(c.closed))
-		for _, forbidden := range []attempt{
-			{FilesWall, []string{"read", c.secret}},
-			{FilesWall, []string{"list", c.folder}},
-			{FilesWall, []string{"write", c.secret}},
-			{FilesWall, []string{"append", c.secret}},
-			{FilesWall, []string{"truncate", c.secret}},
-			{FilesWall, []string{"create", c.folder}},
-			{FilesWall, []string{"remove", c.secret}},
-			{FilesWall, []string{"rename", c.secret}},
-			{FilesWall, []string{"link", c.secret, filepath.Join(c.home, "link")}},
-			{FilesWall, []string{"append", c.given}},
-			{FilesWall, []string{"truncate", c.given}},
-			{FilesWall, []string{"remove", c.given}},
-			{FilesWall, []string{"create", "/usr"}},
-			{FilesWall, []string{"create", "/"}},
-			{FilesWall, []string{"read", "/etc/shadow"}},
-			{FilesWall, []string{"list", scope.Dir}},
-			{FilesWall, []string{"mount", c.home}},
-			{FilesWall, []string{"remount"}},
-			{FilesWall, []string{"unmount"}},
-			{FilesWall, []string{"read", "/proc/" + self + "/environ"}},
-			{FilesWall, []string{"list", "/proc/1/root" + c.folder}},
-			{FilesWall, []string{"trace", "1"}},
-			{FilesWall, []string{"trace", self}},
-			{FilesWall, []string{"signal", self}},
-			{PrivateRoot, []string{"see", c.secret}},
-			{PrivateRoot, []string{"chmod", c.secret}},
-			{PrivateRoot, []string{"see", scope.Dir + "/owner"}},
-			{PrivateRoot, []string{"see", "/proc/" + self}},
-			{NetworkWall, []string{"connect", c.closed.Addr().String()}},
-			{NetworkWall, []string{"connect to a socket", c.socket}},
-			{NetworkWall, []string{"fast open", unixPort}},
-			{NetworkWall, []string{"multipath"}},
-			{NetworkWall, []string{"datagram"}},
-			{NetworkWall, []string{"raw"}},
-			{NetworkWall, []string{"packet"}},
-			{NetworkWall, []string{"vsock"}},
-			{NetworkWall, []string{"io_uring"}},
-			{"", []string{"capabilities"}},
-			{"", []string{"setuid program"}},
-		} {
+		for _, forbidden := range c.forbidden() {
 			if forbidden.wall != "" && !has(forbidden.wall) {
 				continue
 			}
@@ -323,6 +335,41 @@ func TestWalls(t *testing.T) {
 			t.Errorf("what it may read is %q (%v)", content, err)
 		}
 	})
+}
+
+// Each wall is needed: if it alone is missing, something succeeds that it holds. The private root also hides files that may not be read, so
+// what the wall for files holds shows without it.
+func TestEachWallIsNeeded(t *testing.T) {
+	t.Parallel()
+	for _, wall := range allWalls {
+		t.Run(string(wall), func(t *testing.T) {
+			t.Parallel()
+			scope := newScope(t, Options{withoutNamespaces: wall != PrivateRoot})
+			c := newCell(t, scope)
+			_, err := c.try(t, c.walls, "nothing")
+			must(t, err)
+			if !slices.Contains(scope.Walls(), wall) {
+				t.Skip("this machine can't build it")
+			}
+			c.walls.without = []Wall{wall}
+			var succeeded []string
+			for _, forbidden := range c.forbidden() {
+				ofMachine := len(forbidden.what) > 1 && (forbidden.what[1] == "/usr" || forbidden.what[1] == "/")
+				if forbidden.wall == wall && !ofMachine {
+					if _, err := c.try(t, c.walls, forbidden.what[0], forbidden.what[1:]...); err == nil {
+						succeeded = append(succeeded, strings.Join(forbidden.what, " "))
+					}
+				}
+			}
+			if len(succeeded) == 0 {
+				t.Error("nothing that it holds succeeds without it")
+			}
+			t.Logf("without it: %s", strings.Join(succeeded, "; "))
+			if slices.Contains(scope.Walls(), wall) {
+				t.Error("the scope claims a wall that was left out")
+			}
+		})
+	}
 }
 
 // What walls hold is no matter of course: without them each of these succeeds, so that a test of them can fail.

@@ -205,7 +205,7 @@ func setNice(nice int) {
 // itself there by its number, and nobody else. A container may forbid that; /proc/self is right in any case. The capability that this takes
 // is not passed on.
 func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
-	if walls != nil && privateRoot(walls) == nil {
+	if walls != nil && walls.Without&PrivateRoot == 0 && privateRoot(walls) == nil {
 		built = PrivateRoot
 	} else {
 		_ = syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")

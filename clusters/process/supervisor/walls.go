@@ -17,6 +17,8 @@ type Walls struct {
 	OwnNetwork, NewNetwork bool
 	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). Empty: there is none.
 	Calls []byte
+	// Without are walls that are not built, for tests of what each wall holds.
+	Without Built
 }
 
 // Built is a set of walls.
@@ -58,6 +60,9 @@ func (w *Walls) text() string {
 	if w.NewNetwork {
 		add('n', "")
 	}
+	if w.Without != 0 {
+		add('-', strconv.Itoa(int(w.Without)))
+	}
 	add('s', string(w.Calls))
 	return string(lines)
 }
@@ -90,6 +95,9 @@ func readWalls(text string) *Walls {
 			w.OwnNetwork = true
 		case 'n':
 			w.NewNetwork = true
+		case '-':
+			without, _ := strconv.Atoi(value)
+			w.Without = Built(without)
 		case 's':
 			w.Calls = []byte(value)
 		}

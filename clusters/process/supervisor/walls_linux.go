@@ -47,6 +47,7 @@ func landlockABI() int {
 // ruleset makes the rules of walls, as far as the kernel knows them, and says which walls they are.
 func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 	attributes := struct{ files, network, scoped uint64 }{files: landlockFirst}
+	network := !w.OwnNetwork && w.Without&Network == 0
 	size := unsafe.Sizeof(attributes.files)
 	abi := landlockABI()
 	switch { // each version knows all that the one before it knew
@@ -57,7 +58,7 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 		attributes.files |= landlockDevices
 		fallthrough
 	case abi >= 4:
-		if !w.OwnNetwork {
+		if network {
 			attributes.network, size = landlockConnect, max(size, 2*unsafe.Sizeof(attributes.files))
 			built |= Network
 		}
@@ -70,20 +71,17 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 	case abi == 0:
 		return -1, 0, syscall.EOPNOTSUPP
 	}
+	if w.Without&Files != 0 {
+		attributes.files = 0
+	}
 	made, _, failed := syscall.RawSyscall(sysLandlockCreateRuleset, uintptr(unsafe.Pointer(&attributes)), size, 0)
 	if failed != 0 {
 		return -1, 0, failed
 	}
 	rules := int(made)
-	for _, path := range w.Read {
-		err = errors.Join(err, allowFiles(rules, path, landlockReadOnly&attributes.files))
-	}
-	// The descriptors of a program are links there. What a process of the same user shows there, Landlock guards by itself.
-	for _, path := range append([]string{"/proc"}, devices...) {
-		err = errors.Join(err, allowFiles(rules, path, (landlockRead|landlockWrite|landlockList|landlockTruncate)&attributes.files))
-	}
-	for _, path := range w.Write {
-		err = errors.Join(err, allowFiles(rules, path, attributes.files&^landlockDevices))
+	if w.Without&Files == 0 {
+		built |= Files
+		err = w.allowFiles(rules, attributes.files)
 	}
 	if built&Network != 0 {
 		for _, port := range w.Connect {
@@ -93,11 +91,26 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 	if err != nil {
 		return -1, 0, errors.Join(err, syscall.Close(rules))
 	}
-	return rules, built | Files, nil
+	return rules, built, nil
 }
 
-// allowFiles allows what is below a folder, or a file. One that does not exist is left out.
-func allowFiles(rules int, path string, allowed uint64) error {
+// allowFiles allows all that the program may read or write, as far as the rules have a say in it.
+func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
+	for _, path := range w.Read {
+		err = errors.Join(err, allowBelow(rules, path, landlockReadOnly&handled))
+	}
+	// The descriptors of a program are links there. What a process of the same user shows there, Landlock guards by itself.
+	for _, path := range append([]string{"/proc"}, devices...) {
+		err = errors.Join(err, allowBelow(rules, path, (landlockRead|landlockWrite|landlockList|landlockTruncate)&handled))
+	}
+	for _, path := range w.Write {
+		err = errors.Join(err, allowBelow(rules, path, handled&^landlockDevices))
+	}
+	return err
+}
+
+// allowBelow allows what is below a folder, or a file. One that does not exist is left out.
+func allowBelow(rules int, path string, allowed uint64) error {
 	place, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
 	if err == syscall.ENOENT {
 		return nil
@@ -144,10 +157,10 @@ func (w *Walls) shutIn() (built Built) {
 		}
 		_ = syscall.Close(rules)
 	}
-	if !w.OwnNetwork && limitSockets() != nil {
+	if !w.OwnNetwork && w.Without&Network == 0 && limitSockets() != nil {
 		built &^= Network // there are other sockets than those of TCP
 	}
-	if len(w.Calls) > 0 && loadFilter(w.filter()) == nil {
+	if len(w.Calls) > 0 && w.Without&Calls == 0 && loadFilter(w.filter()) == nil {
 		built |= Calls
 	}
 	return built

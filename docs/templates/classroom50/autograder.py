@@ -80,7 +80,7 @@ def grade(lab: str) -> int:
     folder = os.fsdecode(found.stdout.removesuffix(b"\n")) if found.returncode == 0 else FOLDER
     if found.returncode == 0:
         # 0 and 1 are verdicts. With any other exit code the run has failed or was killed, and a report that is there is not that of the run.
-        graded = subprocess.run([lab, "grade", LAB, "--dir", folder, "--fetch"], check=False)
+        graded = subprocess.run([lab, "grade", LAB, "--dir", folder, "--fetch", "--sandbox=required"], check=False)
         if graded.returncode not in (0, 1):
             graded.check_returncode()
     report = json.loads(subprocess.check_output([lab, "report", LAB, "--dir", folder, "--format", "json"]))
