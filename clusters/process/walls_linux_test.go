@@ -274,7 +274,9 @@ func (c *cell) forbidden() []attempt {
 		{NetworkWall, []string{"packet"}},
 		{NetworkWall, []string{"vsock"}},
 		{NetworkWall, []string{"io_uring"}},
-		{CallsWall, []string{"keys"}}, {CallsWall, []string{"user namespace"}}, {CallsWall, []string{"load program"}},
+		{CallsWall, []string{"keys"}},
+		{CallsWall, []string{"user namespace"}},
+		{CallsWall, []string{"load program"}},
 		{"", []string{"capabilities"}},
 		{"", []string{"setuid program"}},
 	}
