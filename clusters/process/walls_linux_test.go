@@ -53,6 +53,13 @@ var attempts = map[string]func(args ...string) error{
 		}
 		return file.Close()
 	},
+	"set": func(args ...string) error { // what it is already
+		value, err := os.ReadFile(args[0])
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(args[0], value, 0)
+	},
 	"truncate": func(args ...string) error { return os.Truncate(args[0], 0) },
 	"create":   func(args ...string) error { return os.WriteFile(filepath.Join(args[0], "new"), nil, 0o600) },
 	"remove":   func(args ...string) error { return os.Remove(args[0]) },
@@ -258,6 +265,8 @@ func (c *cell) forbidden() []attempt {
 		{FilesWall, []string{"unmount"}},
 		{FilesWall, []string{"read", "/proc/" + self + "/environ"}},
 		{FilesWall, []string{"list", "/proc/1/root" + c.folder}},
+		{FilesWall, []string{"set", "/proc/sys/kernel/core_pattern"}},
+		{FilesWall, []string{"append", "/proc/1/oom_score_adj"}},
 		{FilesWall, []string{"trace", "1"}},
 		{FilesWall, []string{"trace", self}},
 		{FilesWall, []string{"signal", self}},
@@ -306,6 +315,7 @@ func TestWalls(t *testing.T) {
 			{"read", "/etc/passwd"},
 			{"read", "/proc/self/status"},
 			{"write", "/dev/null"},
+			{"append", "/proc/self/fd/1"},
 			{"write", own},
 			{"chmod", own},
 			{"rename", own},

@@ -50,7 +50,7 @@ func furnish(walls *Walls) error {
 	if err := os.Mkdir(proc, 0o755); err != nil {
 		return err
 	}
-	if err := syscall.Mount("proc", proc, "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""); err != nil {
+	if err := mountProc(proc, true); err != nil {
 		return err
 	}
 	for _, device := range devices {
@@ -73,6 +73,16 @@ func furnish(walls *Walls) error {
 		}
 	}
 	return nil
+}
+
+// mountProc mounts a /proc of this PID namespace. What is walled may not write there: to the kernel, root in a user namespace is root, who
+// may set all that is below /proc/sys, as core_pattern(5), which names a program that the machine's root runs.
+func mountProc(at string, readOnly bool) error {
+	flags := uintptr(syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC)
+	if readOnly {
+		flags |= syscall.MS_RDONLY
+	}
+	return syscall.Mount("proc", at, "proc", flags, "")
 }
 
 // bring mounts a file or a folder under its own name below the root, or makes the same link there. One that does not exist is left out.

@@ -208,7 +208,7 @@ func (s *supervisor) prepareNamespace(walls *Walls) (built Built) {
 	if walls != nil && walls.Without&PrivateRoot == 0 && privateRoot(walls) == nil {
 		built = PrivateRoot
 	} else {
-		_ = syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+		_ = mountProc("/proc", walls != nil)
 	}
 	if walls != nil && walls.NewNetwork && openNetwork() == nil {
 		built |= Network

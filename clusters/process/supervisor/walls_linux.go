@@ -99,9 +99,11 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 	for _, path := range w.Read {
 		err = errors.Join(err, allowBelow(rules, path, landlockReadOnly&handled))
 	}
-	// The descriptors of a program are links there. What a process of the same user shows there, Landlock guards by itself.
-	for _, path := range append([]string{"/proc"}, devices...) {
-		err = errors.Join(err, allowBelow(rules, path, (landlockRead|landlockWrite|landlockList|landlockTruncate)&handled))
+	// What a process of the same user shows there, Landlock guards by itself. Nothing may be written: root could change the machine by
+	// /proc/sys, without any capability. The descriptors of a program are links there, for which the rules of what they lead to count.
+	err = errors.Join(err, allowBelow(rules, "/proc", (landlockRead|landlockList)&handled))
+	for _, path := range devices {
+		err = errors.Join(err, allowBelow(rules, path, (landlockRead|landlockWrite|landlockTruncate)&handled))
 	}
 	for _, path := range w.Write {
 		err = errors.Join(err, allowBelow(rules, path, handled&^landlockDevices))
