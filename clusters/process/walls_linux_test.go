@@ -272,6 +272,7 @@ func (c *cell) forbidden() []attempt {
 		{FilesWall, []string{"signal", self}},
 		{PrivateRoot, []string{"see", c.secret}},
 		{PrivateRoot, []string{"chmod", c.secret}},
+		{PrivateRoot, []string{"keep mode", "/dev/null"}},
 		{PrivateRoot, []string{"see", c.scope.Dir + "/root"}},
 		{PrivateRoot, []string{"see", "/proc/" + self}},
 		{NetworkWall, []string{"connect", c.closed.Addr().String()}},

@@ -33,7 +33,7 @@ func privateRoot(walls *Walls) error {
 	}
 	err := furnish(walls)
 	if err == nil {
-		err = setReadOnly(walls.Root, false)
+		err = setReadOnly(walls.Root, attrNoDevices, 0)
 	}
 	if err == nil {
 		err = enter(walls.Root)
@@ -57,12 +57,16 @@ func furnish(walls *Walls) error {
 		if err := bring(walls.Root, device); err != nil {
 			return err
 		}
+		// It can be written to all the same, but its mode stays.
+		if err := setReadOnly(walls.Root+device, 0, 0); err != nil && !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
 	}
 	for _, path := range walls.Read {
 		if err := bring(walls.Root, path); err != nil {
 			return err
 		}
-		if err := setReadOnly(walls.Root+path, true); err != nil && !errors.Is(err, syscall.ENOENT) {
+		if err := setReadOnly(walls.Root+path, attrNoDevices, atRecursive); err != nil && !errors.Is(err, syscall.ENOENT) {
 			return err
 		}
 	}
@@ -133,9 +137,9 @@ func folderOf(path string) string {
 	return "/"
 }
 
-// setReadOnly makes a mount read-only, with all mounts below it if recursive says so. It adds to what holds already: a user
-// namespace may take nothing away.
-func setReadOnly(path string, recursive bool) error {
+// setReadOnly makes a mount read-only and gives it more attributes, with all mounts below it if the flags say so. It adds to what holds
+// already: a user namespace may take nothing away.
+func setReadOnly(path string, more uint64, flags uintptr) error {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 {
 		return err
 	}
@@ -143,11 +147,7 @@ func setReadOnly(path string, recursive bool) error {
 	if err != nil {
 		return err
 	}
-	attributes := struct{ set, clear, propagation, namespace uint64 }{set: attrReadOnly | attrNoSuid | attrNoDevices}
-	var flags uintptr
-	if recursive {
-		flags = atRecursive
-	}
+	attributes := struct{ set, clear, propagation, namespace uint64 }{set: attrReadOnly | attrNoSuid | more}
 	const workingFolder = ^uintptr(99) // AT_FDCWD, -100: the path is absolute
 	if _, _, failed := syscall.RawSyscall6(sysMountSetattr, workingFolder, uintptr(unsafe.Pointer(name)), flags,
 		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0); failed != 0 {
