@@ -53,6 +53,11 @@ var attempts = map[string]func(args ...string) error{
 		}
 		return file.Close()
 	},
+	"read a descriptor": func(args ...string) error {
+		descriptor, _ := strconv.Atoi(args[0])
+		_, err := unix.Pread(descriptor, make([]byte, 1), 0)
+		return err
+	},
 	"set": func(args ...string) error { // what it is already
 		value, err := os.ReadFile(args[0])
 		if err != nil {
@@ -383,6 +388,26 @@ func TestEachWallIsNeeded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A shell or make may have left us descriptors that are not closed when a program starts.
+func TestAContainedProgramInheritsNoDescriptors(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		c := newCell(t, scope)
+		file, err := os.Open(c.secret)
+		must(t, err)
+		defer file.Close()
+		inherited, err := unix.Dup(int(file.Fd()))
+		must(t, err)
+		defer unix.Close(inherited)
+		for _, walls := range []*Walls{c.walls, nil} {
+			if said, err := c.try(t, walls, "read a descriptor", strconv.Itoa(inherited)); err == nil {
+				t.Errorf("it can read descriptor %d (walled: %t) %s", inherited, walls != nil, said)
+			}
+		}
+	})
 }
 
 // What walls hold is no matter of course: without them each of these succeeds, so that a test of them can fail.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -163,7 +164,7 @@ func (s *supervisor) tell(message Message, rights []byte) {
 }
 
 func (s *supervisor) start(program Program, descriptor *int) (number int, built Built, err error) {
-	syscall.CloseOnExec(s.owner)
+	closeOnExecFrom(s.owner)
 	files := make([]uintptr, program.Files)
 	for i := range files {
 		files[i] = uintptr(i)
@@ -191,6 +192,22 @@ func (s *supervisor) start(program Program, descriptor *int) (number int, built 
 		by = launcher
 	}
 	return startByLauncher(by, program, attributes)
+}
+
+// closeOnExecFrom keeps a descriptor, and all with higher numbers, from what this process becomes or starts. Go closes its own in any case, but
+// we may have inherited others: those of make's job server, or one that a shell opened.
+func closeOnExecFrom(first int) {
+	const sysCloseRange, closeRangeCloseOnExec, last = 436, 1 << 2, 1<<32 - 1 // the number is the same on all architectures that Go knows
+	if _, _, failed := syscall.RawSyscall(sysCloseRange, uintptr(first), last, closeRangeCloseOnExec); failed == 0 {
+		return
+	}
+	// Before Linux 5.11.
+	open, _ := os.ReadDir("/proc/self/fd")
+	for _, entry := range open {
+		if descriptor, err := strconv.Atoi(entry.Name()); err == nil && descriptor >= first {
+			syscall.CloseOnExec(descriptor)
+		}
+	}
 }
 
 // setNice sets the niceness of this thread, and so of what it starts. A reaper's own first thread keeps its niceness: it has
