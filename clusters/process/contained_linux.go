@@ -50,6 +50,9 @@ func (s *Scope) startContained(spec Spec) (*exec.Cmd, *supervision, error) {
 		}
 		// Root has all capabilities outside of a user namespace, and could take walls down by them.
 		slices.Reverse(namespaces)
+		for _, attributes := range namespaces {
+			attributes.Cloneflags |= syscall.CLONE_NEWIPC // shared memory, semaphores and queues of the user (sysvipc(7))
+		}
 		if spec.Walls.OwnNetwork {
 			namespaces[0].Cloneflags |= syscall.CLONE_NEWNET
 			if os.Getuid() != 0 {

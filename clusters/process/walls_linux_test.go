@@ -94,6 +94,22 @@ var attempts = map[string]func(args ...string) error{
 		port, _ := strconv.Atoi(args[0])
 		return unix.Sendto(socket, []byte("hello"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 	},
+	"send by a pair": func(args ...string) error {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Sendto(pair[0], []byte("hello"), 0, &unix.SockaddrUnix{Name: args[0]})
+	},
+	"pair": func(...string) error {
+		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		return err
+	},
+	"attach shared memory": func(args ...string) error {
+		id, _ := strconv.Atoi(args[0])
+		_, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
+		return err
+	},
 	"multipath": func(...string) error {
 		_, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
 		return err
@@ -190,6 +206,8 @@ type cell struct {
 	scope                               *Scope
 	walls                               *Walls
 	home, given, secret, folder, socket string
+	datagrams                           string // a Unix socket
+	memory                              int    // shared
 	open, closed                        net.Listener
 }
 
@@ -207,6 +225,15 @@ func newCell(t *testing.T, scope *Scope) *cell {
 	}
 	unixSocket, err := net.Listen("unix", c.socket)
 	must(t, err)
+	c.datagrams = filepath.Join(c.folder, "datagrams")
+	datagrams, err := net.ListenPacket("unixgram", c.datagrams)
+	must(t, err)
+	c.memory, err = unix.SysvShmGet(unix.IPC_PRIVATE, 1, 0o600)
+	must(t, err)
+	t.Cleanup(func() {
+		_, err := unix.SysvShmCtl(c.memory, unix.IPC_RMID, nil)
+		must(t, errors.Join(err, datagrams.Close()))
+	})
 	for _, listener := range []*net.Listener{&c.open, &c.closed} {
 		*listener, err = net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
@@ -280,8 +307,10 @@ func (c *cell) forbidden() []attempt {
 		{PrivateRoot, []string{"keep mode", "/dev/null"}},
 		{PrivateRoot, []string{"see", c.scope.Dir + "/root"}},
 		{PrivateRoot, []string{"see", "/proc/" + self}},
+		{PrivateRoot, []string{"attach shared memory", strconv.Itoa(c.memory)}},
 		{NetworkWall, []string{"connect", c.closed.Addr().String()}},
 		{NetworkWall, []string{"connect to a socket", c.socket}},
+		{NetworkWall, []string{"send by a pair", c.datagrams}},
 		{NetworkWall, []string{"fast open", unixPort}},
 		{NetworkWall, []string{"multipath"}},
 		{NetworkWall, []string{"datagram"}},
@@ -331,6 +360,7 @@ func TestWalls(t *testing.T) {
 			{"execute", "/bin/sh", "-c", "exit 0"},
 			{"connect", c.open.Addr().String()},
 			{"listen"},
+			{"pair"},
 			{"addresses"},
 		} {
 			if said, err := c.try(t, c.walls, allowed[0], allowed[1:]...); err != nil {

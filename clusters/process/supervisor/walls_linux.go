@@ -217,6 +217,7 @@ func limitSockets() error {
 		{code: equal, k: native, no: "allow"}, // keepLimits ends the program
 		{code: load, k: number},
 		{code: equal, k: syscall.SYS_SOCKET, yes: "socket"},
+		{code: equal, k: syscall.SYS_SOCKETPAIR, yes: "pair"},
 		{code: equal, k: ioUringSetup, yes: "missing"},
 		{code: equal, k: syscall.SYS_SENDMSG, yes: "flags third"},
 		{code: equal, k: syscall.SYS_SENDTO, yes: "flags fourth"},
@@ -232,6 +233,12 @@ func limitSockets() error {
 		{code: load, k: third},
 		{code: equal, k: 0, yes: "allow"},
 		{code: equal, k: syscall.IPPROTO_TCP, yes: "allow", no: "no protocol"},
+
+		// A pair of datagram sockets can send to any other Unix socket for datagrams. One of streams stays connected.
+		{label: "pair", code: load, k: second},
+		{code: and, k: typeMask},
+		{code: equal, k: syscall.SOCK_STREAM, yes: "allow"},
+		{code: equal, k: syscall.SOCK_SEQPACKET, yes: "allow", no: "refuse"},
 
 		{label: "flags third", code: load, k: third},
 		{code: isSet, k: fastOpen, yes: "refuse", no: "allow"},
