@@ -17,8 +17,10 @@ import (
 var systemFiles = []string{
 	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr",
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-	"/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki", "/etc/protocols", "/etc/resolv.conf",
-	"/etc/services", "/etc/ssl", "/etc/timezone", "/sys/fs/cgroup",
+	"/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/protocols", "/etc/resolv.conf",
+	"/etc/services", "/etc/timezone", "/sys/fs/cgroup",
+	// Beside the certificates there are folders of keys.
+	"/etc/pki/ca-trust/extracted", "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
 }
 
 // builtWalls are allWalls as a supervisor knows them.

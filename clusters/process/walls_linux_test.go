@@ -291,6 +291,8 @@ func (c *cell) forbidden() []attempt {
 		{FilesWall, []string{"create", "/usr"}},
 		{FilesWall, []string{"create", "/"}},
 		{FilesWall, []string{"read", "/etc/shadow"}},
+		{FilesWall, []string{"list", "/etc/ssl/private"}},
+		{FilesWall, []string{"list", "/etc/pki/tls/private"}},
 		{FilesWall, []string{"list", c.scope.Dir}},
 		{FilesWall, []string{"mount", c.home}},
 		{FilesWall, []string{"remount"}},
