@@ -33,6 +33,8 @@ const (
 	landlockOfFiles  = landlockExecute | landlockWrite | landlockRead | landlockTruncate // what a rule of a file may name
 	landlockReadOnly = landlockExecute | landlockRead | landlockList
 	openPath         = 0x200000 // O_PATH
+
+	truncateABI = 3 // Linux 6.2
 )
 
 // landlockABI is the version of Landlock's interface; 0: the kernel has none, or does not use it.
@@ -63,7 +65,7 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 			built |= Network
 		}
 		fallthrough
-	case abi >= 3:
+	case abi >= truncateABI:
 		attributes.files |= landlockTruncate
 		fallthrough
 	case abi >= 2:
@@ -80,7 +82,9 @@ func (w *Walls) ruleset() (descriptor int, built Built, err error) {
 	}
 	rules := int(made)
 	if w.Without&Files == 0 {
-		built |= Files
+		if abi >= truncateABI { // before, any file of the user can be emptied
+			built |= Files
+		}
 		err = w.allowFiles(rules, attributes.files)
 	}
 	if built&Network != 0 {
