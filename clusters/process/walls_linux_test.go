@@ -442,6 +442,28 @@ func TestAContainedProgramInheritsNoDescriptors(t *testing.T) {
 	})
 }
 
+// A file that cannot be named is as good as one that does not exist: the walls stand without it.
+func TestWallsStandWithFilesThatCannotBeNamed(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		c := newCell(t, scope)
+		_, err := c.try(t, c.walls, "nothing")
+		must(t, err)
+		want := scope.Walls()
+		loop := filepath.Join(t.TempDir(), "loop")
+		must(t, os.Symlink(loop, loop))
+		c.walls.Read = append(c.walls.Read, filepath.Join(c.given, "below a file"), loop, filepath.Join(loop, "below"))
+		for _, what := range []string{"nothing", "read"} {
+			_, err := c.try(t, c.walls, what, c.given)
+			must(t, err)
+		}
+		if got := scope.Walls(); !slices.Equal(got, want) {
+			t.Errorf("the walls are %q, want %q", got, want)
+		}
+	})
+}
+
 // What walls hold is no matter of course: without them each of these succeeds, so that a test of them can fail.
 func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 	t.Parallel()

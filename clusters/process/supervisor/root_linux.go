@@ -66,7 +66,7 @@ func furnish(walls *Walls) error {
 		if err := bring(walls.Root, path); err != nil {
 			return err
 		}
-		if err := setReadOnly(walls.Root+path, attrNoDevices, atRecursive); err != nil && !errors.Is(err, syscall.ENOENT) {
+		if err := setReadOnly(walls.Root+path, attrNoDevices, atRecursive); err != nil && !cannotBeNamed(err) {
 			return err
 		}
 	}
@@ -89,10 +89,15 @@ func mountProc(at string, readOnly bool) error {
 	return syscall.Mount("proc", at, "proc", flags, "")
 }
 
-// bring mounts a file or a folder under its own name below the root, or makes the same link there. One that does not exist is left out.
+// cannotBeNamed reports whether an error says that there is no such file, or none that our user can get to. All walls would be missing for it.
+func cannotBeNamed(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EACCES)
+}
+
+// bring mounts a file or a folder under its own name below the root, or makes the same link there. One that cannot be named is left out.
 func bring(root, path string) error {
 	info, err := os.Lstat(path)
-	if errors.Is(err, syscall.ENOENT) {
+	if cannotBeNamed(err) {
 		return nil
 	}
 	if err != nil {

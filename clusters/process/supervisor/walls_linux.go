@@ -115,10 +115,10 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 	return err
 }
 
-// allowBelow allows what is below a folder, or a file. One that does not exist is left out.
+// allowBelow allows what is below a folder, or a file. One that cannot be named is left out.
 func allowBelow(rules int, path string, allowed uint64) error {
 	place, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
-	if err == syscall.ENOENT {
+	if cannotBeNamed(err) {
 		return nil
 	}
 	if err != nil {
