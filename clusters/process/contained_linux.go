@@ -144,6 +144,9 @@ func (c *supervision) awaitStart(path string) error {
 		return &fs.PathError{Op: "fork/exec", Path: path, Err: syscall.Errno(message.Value)}
 	case message.Kind == supervisor.Started:
 		c.built = supervisor.Built(message.Value)
+	case message.Kind == supervisor.Unwalled:
+		c.built = supervisor.Built(message.Value)
+		return fmt.Errorf("shutting it in: this machine can't build the walls %q", c.walls())
 	case message.Kind == supervisor.NotShutIn:
 		return fmt.Errorf("keeping it from ending its supervisor, by Landlock (at most 16 sandboxes in each other) "+
 			"and seccomp: %w", syscall.Errno(message.Value))

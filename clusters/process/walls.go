@@ -14,6 +14,8 @@ type Walls struct {
 	Read, Write []string
 	// Connect are the TCP ports to which it may connect, of whatever address. It may listen at any port.
 	Connect []int
+	// Require are walls without which the program is not started. Default: it is started with those that there are.
+	Require []Wall
 	// OwnNetwork gives it a network of its own in place of that of the machine: it connects to what it has started itself, in whatever way, and to
 	// nothing else. Without namespaces there is no such wall.
 	OwnNetwork bool

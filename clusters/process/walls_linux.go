@@ -40,15 +40,17 @@ func (s *Scope) walls(spec Spec) (*supervisor.Walls, error) {
 		}
 		return cleaned
 	}
-	var without supervisor.Built
-	for i, wall := range builtWalls {
-		if slices.Contains(spec.Walls.without, allWalls[i]) {
-			without |= wall
+	set := func(walls []Wall) (set supervisor.Built) {
+		for i, wall := range builtWalls {
+			if slices.Contains(walls, allWalls[i]) {
+				set |= wall
+			}
 		}
+		return set
 	}
 	return &supervisor.Walls{
-		Without: without,
-		Root:    root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...), Write: clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
+		Require: set(spec.Walls.Require), Without: set(spec.Walls.without),
+		Root: root, Read: clean(append(slices.Concat(systemFiles, spec.Walls.Read), spec.Path)...), Write: clean(append(slices.Clip(spec.Walls.Write), spec.Dir)...),
 		Connect: spec.Walls.Connect, OwnNetwork: spec.Walls.OwnNetwork, Calls: spec.Walls.Calls,
 	}, nil
 }

@@ -442,6 +442,31 @@ func TestAContainedProgramInheritsNoDescriptors(t *testing.T) {
 	})
 }
 
+// A program is not started without a wall that it must have, whatever walls were there when the machine was tried.
+func TestWithoutARequiredWallAProgramIsNotStarted(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, scope *Scope) {
+		t.Helper()
+		c := newCell(t, scope)
+		_, err := c.try(t, c.walls, "nothing")
+		must(t, err)
+		c.walls.Require = scope.Walls()
+		_, err = c.try(t, c.walls, "nothing")
+		must(t, err)
+		for _, wall := range c.walls.Require {
+			walls := *c.walls
+			walls.without = []Wall{wall}
+			_, err := scope.Start(Spec{Path: "/bin/sh", Args: []string{"-c", "echo >" + c.home + "/begun"}, Dir: c.home, Contained: true, Walls: &walls})
+			if err == nil || !strings.Contains(err.Error(), strconv.Quote(string(wall))) {
+				t.Errorf("without the wall %q: %v", wall, err)
+			}
+		}
+		if exists(filepath.Join(c.home, "begun")) {
+			t.Error("it was started")
+		}
+	})
+}
+
 // A file that cannot be named is as good as one that does not exist: the walls stand without it.
 func TestWallsStandWithFilesThatCannotBeNamed(t *testing.T) {
 	t.Parallel()

@@ -85,7 +85,12 @@ func launch(mode Mode, program Program) {
 		err = limitsErr
 	}
 	if program.Walls != nil {
-		_, _ = syscall.Write(program.Files, Message{Walled, uint32(program.Walls.shutIn())}.encode())
+		built := program.Walls.shutIn()
+		_, _ = syscall.Write(program.Files, Message{Walled, uint32(built)}.encode())
+		if missing := program.Walls.Require &^ (built | program.Walls.Standing); missing != 0 {
+			_, _ = syscall.Write(program.Files, Message{Unwalled, uint32(missing)}.encode())
+			return
+		}
 	}
 	if err == nil || mode == openLauncher {
 		kind, err = Failed, syscall.Exec(program.Path, program.Args, syscall.Environ())

@@ -69,7 +69,7 @@ func called(args []string) (mode Mode, program Program, ok bool) {
 type Message struct {
 	Kind Kind
 	// Value is the error's number for Failed and NotShutIn, for Ended what wait(2) says of the program, and for Started and Walled
-	// the walls, a Built.
+	// the walls, a Built, and for Unwalled those that are missing.
 	Value uint32
 }
 
@@ -83,6 +83,8 @@ const (
 	Failed
 	// Ended says that the program has ended.
 	Ended
+	// Unwalled says that the program was not started, since walls are missing that it must have.
+	Unwalled
 	// NotShutIn says that the program was not started, since it could end its supervisor. On kernels that can't prevent
 	// that, it is started.
 	NotShutIn

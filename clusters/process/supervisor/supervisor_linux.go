@@ -175,6 +175,7 @@ func (s *supervisor) start(program Program, descriptor *int) (number int, built 
 	if s.mode == Namespace {
 		root := s.prepareNamespace(program.Walls)
 		if program.Walls != nil {
+			program.Walls.Standing = root
 			number, built, err = startByLauncher(openLauncher, program, attributes)
 			return number, built | root, err
 		}

@@ -17,6 +17,8 @@ type Walls struct {
 	OwnNetwork, NewNetwork bool
 	// Calls is a filter of system calls: the bytes of an array of struct sock_filter (seccomp(2)). Empty: there is none.
 	Calls []byte
+	// Require are walls without which the program is not started, and Standing those that the supervisor has built before the launcher.
+	Require, Standing Built
 	// Without are walls that are not built, for tests of what each wall holds.
 	Without Built
 }
@@ -60,6 +62,12 @@ func (w *Walls) text() string {
 	if w.NewNetwork {
 		add('n', "")
 	}
+	if w.Require != 0 {
+		add('!', strconv.Itoa(int(w.Require)))
+	}
+	if w.Standing != 0 {
+		add('+', strconv.Itoa(int(w.Standing)))
+	}
 	if w.Without != 0 {
 		add('-', strconv.Itoa(int(w.Without)))
 	}
@@ -98,6 +106,12 @@ func readWalls(text string) *Walls {
 		case '-':
 			without, _ := strconv.Atoi(value)
 			w.Without = Built(without)
+		case '!':
+			required, _ := strconv.Atoi(value)
+			w.Require = Built(required)
+		case '+':
+			standing, _ := strconv.Atoi(value)
+			w.Standing = Built(standing)
 		case 's':
 			w.Calls = []byte(value)
 		}
