@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,6 +83,13 @@ func contain(t *testing.T, scope *Scope, script string) (p *Process, output *buf
 // mapped by: the syscall package opens them without close-on-exec.
 func TestAContainedProgramFindsWhatOthersFind(t *testing.T) {
 	t.Parallel()
+	inherited, err := os.ReadDir("/proc/self/fd") // others inherit what our shell has left to us
+	must(t, err)
+	for _, entry := range inherited {
+		if descriptor, err := strconv.Atoi(entry.Name()); err == nil && descriptor > 2 {
+			syscall.CloseOnExec(descriptor)
+		}
+	}
 	const look = `pwd; echo "$0" "$@"; env | sort; id -u; id -g; umask; nice; ulimit -n; ulimit -c
 for fd in /proc/$$/fd/*; do case $(readlink $fd) in *id_map) ;; *) echo $fd | sed s,.*/,, ;; esac; done
 [ $(ps -o pgid= -p $$) = $$ ] && echo leads its group

@@ -423,8 +423,7 @@ func TestEachWallIsNeeded(t *testing.T) {
 }
 
 // A shell or make may have left us descriptors that are not closed when a program starts.
-func TestAContainedProgramInheritsNoDescriptors(t *testing.T) {
-	t.Parallel()
+func TestNoInheritedDescriptor(t *testing.T) { // alone: whatever is started meanwhile would inherit it, too
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
 		c := newCell(t, scope)
@@ -443,7 +442,7 @@ func TestAContainedProgramInheritsNoDescriptors(t *testing.T) {
 }
 
 // A program is not started without a wall that it must have, whatever walls were there when the machine was tried.
-func TestWithoutARequiredWallAProgramIsNotStarted(t *testing.T) {
+func TestARequiredWall(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
@@ -468,7 +467,7 @@ func TestWithoutARequiredWallAProgramIsNotStarted(t *testing.T) {
 }
 
 // A file that cannot be named is as good as one that does not exist: the walls stand without it.
-func TestWallsStandWithFilesThatCannotBeNamed(t *testing.T) {
+func TestFilesWithoutNames(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {
 		t.Helper()
