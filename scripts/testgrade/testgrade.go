@@ -272,6 +272,10 @@ func (g *grading) mutants(solution *submission.Submission) (changes []change, er
 // onOurs runs the tests on our operator. There they must pass, since what fails there fails on every mutant.
 func (g *grading) onOurs(ctx context.Context) error {
 	g.Say("your tests on our operator", 0, 0)
+	// Tests may write into the folders of their packages, and what they leave there must not come into the mutants: by it, a test would know them.
+	if err := copyTree(g.base.Dir, g.untouched()); err != nil {
+		return err
+	}
 	ours, err := g.all(ctx, g.base, g.tested, func(folder string, took time.Duration) { g.took[folder] = took })
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &submission.Problem{
@@ -296,6 +300,9 @@ func (g *grading) onOurs(ctx context.Context) error {
 	}
 	return nil
 }
+
+// untouched is a copy of base in which no test was run.
+func (g *grading) untouched() string { return filepath.Join(g.scope.Dir, "untouched") }
 
 // onOwn runs the tests on the student's operator.
 func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err error) {
@@ -443,7 +450,7 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 	dir := filepath.Join(g.scope.Dir, "mutant-"+strconv.Itoa(number))
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	module := filepath.Join(dir, "module")
-	if err := copyTree(g.base.Dir, module); err != nil {
+	if err := copyTree(g.untouched(), module); err != nil {
 		return "", "", err
 	}
 	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {
