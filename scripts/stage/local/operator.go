@@ -10,9 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -113,10 +111,10 @@ func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, er
 
 func (o *operator) start(log io.Writer, flags ...string) (*process.Process, error) {
 	home := o.Home()
-	if err := errors.Join(os.MkdirAll(filepath.Join(home, ".kube"), 0o700), os.MkdirAll(o.Exchange(), 0o700)); err != nil {
-		return nil, fmt.Errorf("making the operator's home: %w", err)
+	if err := os.MkdirAll(o.Exchange(), 0o700); err != nil {
+		return nil, fmt.Errorf("making the operator's folder for exchange: %w", err)
 	}
-	if err := os.Symlink(o.kubeconfig, filepath.Join(home, ".kube", "config")); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := o.furnish(".kube", func(folder *os.Root) error { return folder.Symlink(o.kubeconfig, "config") }); err != nil {
 		return nil, fmt.Errorf("linking the operator's kubeconfig: %w", err)
 	}
 	arguments := o.Arguments()

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,15 +100,34 @@ func (o *operator) certify() error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(o.Home(), filepath.FromSlash(submission.CertificateFolder))
-	if err := errors.Join(
-		os.MkdirAll(dir, 0o700),
-		os.WriteFile(filepath.Join(dir, "tls.key"), pair.Key, 0o600),
-		os.WriteFile(filepath.Join(dir, "tls.crt"), pair.Certificate, 0o600),
-	); err != nil {
+	if err := o.furnish(submission.CertificateFolder, func(folder *os.Root) error {
+		return errors.Join(folder.WriteFile("tls.key", pair.Key, 0o600), folder.WriteFile("tls.crt", pair.Certificate, 0o600))
+	}); err != nil {
 		return fmt.Errorf("writing the serving certificate of the webhooks: %w", err)
 	}
 	return nil
+}
+
+// furnish makes a folder in the operator's home and what is in it, in place of what the program has left there: it may have been a link to a
+// file of the user, or a pipe that nobody reads.
+func (o *operator) furnish(folder string, fill func(*os.Root) error) error {
+	if err := os.MkdirAll(o.Home(), 0o700); err != nil {
+		return err
+	}
+	home, err := os.OpenRoot(o.Home())
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	first, _, _ := strings.Cut(folder, "/")
+	if err := errors.Join(home.RemoveAll(first), home.MkdirAll(filepath.FromSlash(folder), 0o700)); err != nil {
+		return err
+	}
+	inside, err := home.OpenRoot(filepath.FromSlash(folder))
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(inside), inside.Close())
 }
 
 // hostsOf are the names by which the API server knows Services of the operator's namespace.
