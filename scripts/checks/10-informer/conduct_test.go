@@ -194,7 +194,7 @@ func resync() types.Feature {
 			v.write(v.foreign + lineOf(ada, v.drawKey()) + "\n" + `command="/bin/sh" ` + lineOf(ada, v.keys[ada]) + "\n" +
 				lineOf("ghost", v.drawKey()) + "\n")
 			v.holdsWithin("somebody has changed the line of "+ada+", put an option before another one, removed that of "+grace+" and added one of nobody", resyncPatience)
-			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o666))
+			v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, 0o666) }))
 			v.hasMode("somebody has made the file writable for all, and a resync repairs it", resyncPatience)
 			v.removeAll()
 			v.holds("all AuthorizedKeys were deleted")
@@ -351,14 +351,16 @@ func retries() types.Feature {
 			v.holds("all AuthorizedKeys were deleted")
 			// With an empty queue: what is left in it of the other step would write the file as well.
 			v.restart(never, func() {
-				v.OK(v.t, "removing the file", os.RemoveAll(v.node.path()))
+				v.OK(v.t, "removing the file", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
 				// A folder with something in it can't be replaced by a file, not even by root.
-				v.OK(v.t, "making a folder of that name", os.MkdirAll(filepath.Join(v.node.path(), "in-the-way"), 0o700))
+				v.OK(v.t, "making a folder of that name", v.node.within(func(folder *os.Root) error {
+					return folder.MkdirAll(filepath.Join(fileName, "in-the-way"), 0o700)
+				}))
 			})
 			ada := v.add("ada")
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
 			v.Settle(v.ctx, v.t)
-			v.OK(v.t, "removing the folder", os.RemoveAll(v.node.path()))
+			v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
 			v.holdsWithin("for a moment the file could not be written, since there was a folder of that name", scenarioPatience)
 		}))).Feature()
 }

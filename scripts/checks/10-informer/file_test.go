@@ -164,13 +164,13 @@ func mode() types.Feature {
 			v.add("ada")
 			v.holds("an AuthorizedKey was created")
 			v.hasMode("the controller made the file", filePatience)
-			v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), 0o600))
+			v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, 0o600) }))
 			grace := v.add("grace")
 			v.holds("an AuthorizedKey was created")
 			v.hasMode("somebody made the file with mode 0600, and the controller has written it since", filePatience)
 			for n, i := range v.random.Perm(len(modeBits)) {
 				wrong := fileMode ^ modeBits[i]
-				v.OK(v.t, "changing the mode", os.Chmod(v.node.path(), wrong))
+				v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, wrong) }))
 				// A reason to look at the file, in which nothing but its mode is wrong.
 				v.set(grace, fmt.Sprintf("%s grace@laptop-%d", v.keys[grace], n))
 				v.hasMode(fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong), filePatience)
@@ -264,7 +264,7 @@ func atomic() types.Feature {
 					return "there is " + filepath.Base(draft), v.node.end(draft) != 0
 				})
 				failed := v.node.end(draft).Has(fsnotify.Remove)
-				v.OK(v.t, "removing the folder", os.RemoveAll(v.node.path()))
+				v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
 				v.Idle(v.ctx, v.t)
 				v.foreign = ""
 				v.write(v.foreign)

@@ -184,8 +184,9 @@ func (n *node) unblock() {
 
 // putInTheWay is quick, since the operator is about to rename the draft. If that was quicker, the folder is not made.
 func (n *node) putInTheWay(draft string) {
-	_ = os.Remove(n.path())
-	_ = os.Mkdir(n.path(), 0o700)
+	_ = n.within(func(folder *os.Root) error {
+		return errors.Join(folder.Remove(fileName), folder.Mkdir(fileName, 0o700))
+	})
 	n.blocked <- draft
 	n.blocked = nil
 }
@@ -340,16 +341,32 @@ func (n *node) explained(err error) error {
 	return fmt.Errorf("%s is %s: it must be a regular file of at most %d MB", fileName, what, fileLimit>>20)
 }
 
+// within does something in the folder of the file. The operator may write there, and beside it: no link of its leads us elsewhere.
+func (n *node) within(do func(folder *os.Root) error) error {
+	exchange, err := os.OpenRoot(filepath.Dir(n.folder))
+	if err != nil {
+		return err
+	}
+	defer exchange.Close()
+	folder, err := exchange.OpenRoot(filepath.Base(n.folder))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return do(folder)
+}
+
 // empty removes the file, and what attempts that failed have left beside it.
 func (n *node) empty() error {
-	entries, err := os.ReadDir(n.folder)
-	if err != nil {
-		return fmt.Errorf("reading the folder of the file: %w", err)
-	}
-	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(n.folder, entry.Name())); err != nil {
-			return fmt.Errorf("removing the file: %w", err)
+	err := n.within(func(folder *os.Root) error {
+		entries, err := fs.ReadDir(folder.FS(), ".")
+		for _, entry := range entries {
+			err = errors.Join(err, folder.RemoveAll(entry.Name()))
 		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("emptying the folder of the file: %w", err)
 	}
 	return nil
 }
@@ -585,9 +602,13 @@ const ownDraft = ".draft"
 // write replaces the file as a careful administrator does.
 func (v *visit) write(content string) {
 	v.t.Helper()
-	draft := v.node.path() + ownDraft
-	v.OK(v.t, "writing the file", os.WriteFile(draft, []byte(content), fileMode))
-	v.OK(v.t, "writing the file", os.Rename(draft, v.node.path()))
+	v.OK(v.t, "writing the file", v.node.within(func(folder *os.Root) error {
+		const draft = fileName + ownDraft
+		if err := errors.Join(folder.RemoveAll(draft), folder.WriteFile(draft, []byte(content), fileMode)); err != nil {
+			return err
+		}
+		return folder.Rename(draft, fileName)
+	}))
 }
 
 // content is what is in the file.
