@@ -229,6 +229,7 @@ func (r *run) open() (*submission.Workshop, error) {
 	return &submission.Workshop{
 		Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System,
 		Generated: cmp.Or(r.Generated, r.BuildCache), Walled: r.Sandbox != SandboxOff,
+		Strict: r.Sandbox == SandboxRequired,
 	}, nil
 }
 

@@ -46,10 +46,6 @@ func (s *Sandbox) String() string { return cmp.Or(string(*s), "auto") }
 // Type is what help calls the value.
 func (*Sandbox) Type() string { return "sandbox" }
 
-// requiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. A private
-// root hides what else there is; files keeps it from reading it.
-var requiredWalls = []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
-
 // MissingWallsError says which walls a machine can't build that SandboxRequired asks for.
 type MissingWallsError struct{ Walls []string }
 
@@ -72,7 +68,7 @@ func TrySandbox(ctx context.Context, scope *process.Scope) ([]process.Wall, erro
 	}
 	built := scope.Walls()
 	missing := &MissingWallsError{}
-	for _, wall := range requiredWalls {
+	for _, wall := range submission.RequiredWalls {
 		if !slices.Contains(built, wall) {
 			missing.Walls = append(missing.Walls, string(wall))
 		}

@@ -179,7 +179,7 @@ func gradeOwnTests(
 	began := time.Now()
 	view.StepStarted(ownTestsStep)
 	options := testgrade.Options{
-		Decide: true, Known: known, OnlyKnown: how.knownTests, Walled: how.sandbox != grade.SandboxOff,
+		Decide: true, Known: known, OnlyKnown: how.knownTests, Walled: how.sandbox != grade.SandboxOff, Strict: how.sandbox == grade.SandboxRequired,
 		Say: func(what string, done, total int) {
 			if total > 0 {
 				what = fmt.Sprintf("%s: %d of at most %d", what, done, total)

@@ -80,6 +80,8 @@ type Workshop struct {
 	System string
 	// Walled says that programs and scripts of the submission are shut in: they see and reach nothing but what their lab has for them.
 	Walled bool
+	// Strict says that nothing is started without a wall by which a submission could read or reach what is not its own.
+	Strict bool
 
 	// Launch is how the program is started outside of a Pod. Build finds it out.
 	Launch Launch
@@ -87,13 +89,21 @@ type Workshop struct {
 	generated []*unstructured.Unstructured // what controller-gen made
 }
 
+// RequiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. A private
+// root hides what else there is; files keeps it from reading it.
+var RequiredWalls = []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
+
 // Walls are those around a program of the submission that may read these files, besides the system's, and connect to these ports of this
 // machine; nil: it is not walled.
 func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
 	if !w.Walled {
 		return nil
 	}
-	return &process.Walls{Read: read, Connect: ports, Calls: systemCalls()}
+	walls := &process.Walls{Read: read, Connect: ports, Calls: systemCalls()}
+	if w.Strict {
+		walls.Require = RequiredWalls
+	}
+	return walls
 }
 
 // Program is the file of the built program.

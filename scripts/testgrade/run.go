@@ -74,7 +74,7 @@ func (g *grading) walls(p program) (*process.Walls, error) {
 		}
 		read = append(read, target)
 	}
-	walls := (&submission.Workshop{Walled: true}).Walls(read, nil)
+	walls := (&submission.Workshop{Walled: true, Strict: g.Strict}).Walls(read, nil)
 	walls.OwnNetwork = true
 	return walls, nil
 }

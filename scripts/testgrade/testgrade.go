@@ -53,6 +53,8 @@ type Options struct {
 	Assets string
 	// Walled says that test programs are shut in, each with a network of its own, as far as this machine can. Default: they may do what the user may.
 	Walled bool
+	// Strict says that no test program is started without these walls.
+	Strict bool
 	// Only are the names of mutants that there are to be, for tests of this package. Default: all.
 	Only []string
 	// Within is how long the mutants may take together. Those that have not begun by then are not tried. Default: DefaultWithin.

@@ -283,7 +283,7 @@ func (g *Grader) gradeTests(ctx context.Context, of *lab, job course.Job, result
 	view.StepStarted(ownTestsStep)
 	tests := testgrade.Run(ctx, testgrade.Options{
 		Lab: of.Lab, Dir: job.Dir, Solution: of.SolutionDir(of.Lab), Assets: of.assets, Parallel: 1, Decide: true,
-		Walled: g.Sandbox != grade.SandboxOff,
+		Walled: g.Sandbox != grade.SandboxOff, Strict: g.Sandbox == grade.SandboxRequired,
 	})
 	testgrade.Hide(tests, func(string) bool { return false })
 	view.StepDone(ownTestsStep, time.Since(began), "")
