@@ -68,7 +68,7 @@ func TrySandbox(ctx context.Context, scope *process.Scope) ([]process.Wall, erro
 	}
 	built := scope.Walls()
 	missing := &MissingWallsError{}
-	for _, wall := range submission.RequiredWalls {
+	for _, wall := range submission.RequiredWalls() {
 		if !slices.Contains(built, wall) {
 			missing.Walls = append(missing.Walls, string(wall))
 		}

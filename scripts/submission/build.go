@@ -89,9 +89,15 @@ type Workshop struct {
 	generated []*unstructured.Unstructured // what controller-gen made
 }
 
-// RequiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. A private
-// root hides what else there is; files keeps it from reading it.
-var RequiredWalls = []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
+// RequiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. Root owns the
+// files of the system, and only a private root keeps its programs from changing their modes.
+func RequiredWalls() []process.Wall {
+	walls := []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
+	if os.Geteuid() == 0 {
+		walls = append(walls, process.PrivateRoot)
+	}
+	return walls
+}
 
 // Walls are those around a program of the submission that may read these files, besides the system's, and connect to these ports of this
 // machine; nil: it is not walled.
@@ -101,7 +107,7 @@ func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
 	}
 	walls := &process.Walls{Read: read, Connect: ports, Calls: systemCalls()}
 	if w.Strict {
-		walls.Require = RequiredWalls
+		walls.Require = RequiredWalls()
 	}
 	return walls
 }

@@ -228,7 +228,7 @@ func limitSockets() error {
 		{code: equal, k: sendmmsg[runtime.GOARCH], yes: "flags fourth", no: "allow"},
 
 		{label: "socket", code: load, k: first},
-		{code: equal, k: syscall.AF_NETLINK, yes: "allow"},
+		{code: equal, k: syscall.AF_NETLINK, yes: "netlink"},
 		{code: equal, k: syscall.AF_INET, yes: "internet"},
 		{code: equal, k: syscall.AF_INET6, no: "refuse"},
 		{label: "internet", code: load, k: second},
@@ -237,6 +237,9 @@ func limitSockets() error {
 		{code: load, k: third},
 		{code: equal, k: 0, yes: "allow"},
 		{code: equal, k: syscall.IPPROTO_TCP, yes: "allow", no: "no protocol"},
+
+		{label: "netlink", code: load, k: third},
+		{code: equal, k: syscall.NETLINK_ROUTE, yes: "allow", no: "refuse"},
 
 		// A pair of datagram sockets can send to any other Unix socket for datagrams. One of streams stays connected.
 		{label: "pair", code: load, k: second},
