@@ -94,10 +94,8 @@ func run(ctx context.Context, scope *process.Scope, assets string, p program, wa
 	if !p.toFirst {
 		out.failed = func() {}
 	}
-	args := []string{"-test.v", "-test.timeout=" + p.limit.String()}
-	if p.toFirst {
-		args = append(args, "-test.failfast")
-	}
+	// The same for all: by its flags, a test could know a mutant.
+	args := []string{"-test.v", "-test.timeout=" + rightLimit.String()}
 	started := time.Now()
 	running, err := scope.Start(process.Spec{
 		Name: "the tests", Path: p.path, Args: args, Dir: p.dir, Env: submission.TestEnvironment(assets, home), Stdout: out, Stderr: out, Contained: true,
@@ -106,7 +104,7 @@ func run(ctx context.Context, scope *process.Scope, assets string, p program, wa
 	if err != nil {
 		return v, err
 	}
-	// The program ends itself at its limit, unless it does not want to.
+	// On a right operator the program ends itself at its limit, unless it does not want to.
 	limit := time.NewTimer(p.limit + graceAfterLimit)
 	defer limit.Stop()
 	select {

@@ -6,6 +6,7 @@ package testgrade
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -274,11 +275,8 @@ func (g *grading) mutants(solution *submission.Submission) (changes []change, er
 // onOurs runs the tests on our operator. There they must pass, since what fails there fails on every mutant.
 func (g *grading) onOurs(ctx context.Context) error {
 	g.Say("your tests on our operator", 0, 0)
-	// Tests may write into the folders of their packages, and what they leave there must not come into the mutants: by it, a test would know them.
-	if err := copyTree(g.base.Dir, g.untouched()); err != nil {
-		return err
-	}
-	ours, err := g.all(ctx, g.base, g.tested, func(folder string, took time.Duration) { g.took[folder] = took })
+	trial := g.newTrial()
+	programs, err := g.compile(ctx, g.base, g.tested, trial, true)
 	if problem, ok := errors.AsType[*submission.Problem](err); ok {
 		return &submission.Problem{
 			Reason: "your tests do not compile with our operator: they can use the types of the API, and what the lab's files declared before you " +
@@ -287,6 +285,16 @@ func (g *grading) onOurs(ctx context.Context) error {
 		}
 	}
 	if err != nil {
+		return err
+	}
+	if err := trial.lay(g.base.Dir); err != nil {
+		return err
+	}
+	if err := removeSources(trial.module()); err != nil {
+		return err
+	}
+	ours, err := g.runAll(ctx, trial.module(), g.tested, programs, func(folder string, took time.Duration) { g.took[folder] = took })
+	if err := errors.Join(err, os.RemoveAll(string(trial))); err != nil {
 		return err
 	}
 	g.report.Ours = ours
@@ -303,8 +311,30 @@ func (g *grading) onOurs(ctx context.Context) error {
 	return nil
 }
 
-// untouched is a copy of base in which no test was run.
-func (g *grading) untouched() string { return filepath.Join(g.scope.Dir, "untouched") }
+// trial is a folder with a copy of our solution in which tests run, and with the programs of these tests. A test must not find out whether the
+// solution was changed there: neither the names tell it, nor the flags, nor what earlier tests have left, nor sources.
+type trial string
+
+func (g *grading) newTrial() trial { return trial(filepath.Join(g.scope.Dir, rand.Text())) }
+
+func (t trial) module() string { return filepath.Join(string(t), "module") }
+
+func (t trial) lay(from string) error { return copyTree(from, t.module()) }
+
+// compile compiles the tests of packages of a module into a folder; edit is as in Workshop.CompileTests.
+func (g *grading) compile(ctx context.Context, module *submission.Submission, packages []testedPackage, to trial, edit bool) (programs []string, err error) {
+	if err := os.MkdirAll(string(to), 0o700); err != nil {
+		return nil, err
+	}
+	for i, p := range packages {
+		program := filepath.Join(string(to), strconv.Itoa(i)+".test")
+		if err := g.workshop(module).CompileTests(ctx, p.folder, program, edit); err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
+	}
+	return programs, nil
+}
 
 // onOwn runs the tests on the student's operator.
 func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err error) {
@@ -313,22 +343,26 @@ func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err er
 	for _, t := range g.tested {
 		packages = append(packages, testedPackage{folder: t.runs, runs: t.runs})
 	}
-	g.report.Own, err = g.all(ctx, own, packages, func(string, time.Duration) {})
-	return err
+	trial := g.newTrial()
+	programs, err := g.compile(ctx, own, packages, trial, false)
+	if err != nil {
+		return err
+	}
+	g.report.Own, err = g.runAll(ctx, own.Dir, packages, programs, func(string, time.Duration) {})
+	return errors.Join(err, os.RemoveAll(string(trial)))
 }
 
-// all runs the tests of packages, each to its end. A right operator has no tests that fail for want of an API server: that is tried again.
-func (g *grading) all(ctx context.Context, module *submission.Submission, packages []testedPackage, took func(folder string, took time.Duration)) (*report.TestRun, error) {
+// runAll runs the tests of packages in a module, each to its end. A right operator has no tests that fail for want of an API server: that is
+// tried again.
+func (g *grading) runAll(
+	ctx context.Context, module string, packages []testedPackage, programs []string, took func(folder string, took time.Duration),
+) (*report.TestRun, error) {
 	all := &report.TestRun{Passed: true}
 	for i, p := range packages {
-		file := filepath.Join(g.scope.Dir, filepath.Base(module.Dir)+"-"+strconv.Itoa(i)+".test")
-		if err := g.workshop(module).CompileTests(ctx, p.folder, file, module == g.base); err != nil {
-			return nil, err
-		}
 		var v verdict
 		for attempt := range 2 {
 			var err error
-			v, err = g.runWalled(ctx, program{path: file, module: module.Dir, dir: filepath.Join(module.Dir, filepath.FromSlash(p.runs)), limit: rightLimit})
+			v, err = g.runWalled(ctx, program{path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(p.runs)), limit: rightLimit})
 			if err != nil {
 				return nil, err
 			}
@@ -345,9 +379,6 @@ func (g *grading) all(ctx context.Context, module *submission.Submission, packag
 				all.Failed = append(all.Failed, v.by)
 			}
 			all.Output = append(all.Output, v.Output...)
-		}
-		if err := os.Remove(file); err != nil {
-			return nil, err
 		}
 	}
 	return all, nil
@@ -449,33 +480,28 @@ func (g *grading) try(ctx context.Context, number int, c change) (fate report.Mu
 		return report.MutantMissed, "no test runs the code that it changes", nil
 	}
 	slices.SortStableFunc(tests, func(a, b testedPackage) int { return cmp.Compare(g.took[a.folder], g.took[b.folder]) })
-	dir := filepath.Join(g.scope.Dir, "mutant-"+strconv.Itoa(number))
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	module := filepath.Join(dir, "module")
-	if err := copyTree(g.untouched(), module); err != nil {
+	trial := g.newTrial()
+	defer func() { err = errors.Join(err, os.RemoveAll(string(trial))) }()
+	module := trial.module()
+	if err := trial.lay(g.base.Dir); err != nil {
 		return "", "", err
 	}
 	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {
 		return "", "", err
 	}
-	programs := map[string]string{}
-	workshop := g.workshop(&submission.Submission{Dir: module})
-	for i, t := range tests {
-		programs[t.folder] = filepath.Join(dir, strconv.Itoa(i)+".test")
-		err := workshop.CompileTests(ctx, t.folder, programs[t.folder], false)
-		if problem, ok := errors.AsType[*submission.Problem](err); ok {
-			return report.MutantUntried, strings.ReplaceAll("the tests do not compile with it: "+problem.Error(), "\n", "; "), nil
-		}
-		if err != nil {
-			return "", "", err
-		}
+	programs, err := g.compile(ctx, &submission.Submission{Dir: module}, tests, trial, false)
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		return report.MutantUntried, strings.ReplaceAll("the tests do not compile with it: "+problem.Error(), "\n", "; "), nil
+	}
+	if err != nil {
+		return "", "", err
 	}
 	if err := removeSources(module); err != nil {
 		return "", "", err
 	}
-	for _, t := range tests {
+	for i, t := range tests {
 		p := program{
-			path: programs[t.folder], module: module, dir: filepath.Join(module, filepath.FromSlash(t.runs)),
+			path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(t.runs)),
 			limit: min(rightLimit, max(atLeast, slower*g.took[t.folder])), toFirst: true,
 		}
 		v, err := g.runWalled(ctx, p)

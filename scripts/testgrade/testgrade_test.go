@@ -118,6 +118,21 @@ func TestTestsThatFailOnARightOperatorFindNothing(t *testing.T) {
 	}{
 		{"it always fails", "func TestNever(t *testing.T) { t.Error(\"never\") }", "your tests fail on our operator, which is right (TestNever)", report.NotBuilt},
 		{"it skips itself", "func TestLater(t *testing.T) { t.Skip() }", "no test was run, and 1 skip themselves", report.NotBuilt},
+		// What it looks at is the same on our operator and on a mutant.
+		{"it fails where it takes our operator for a mutant", `import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func TestTells(t *testing.T) {
+	executable, _ := os.Executable()
+	sources, _ := filepath.Glob("*.go")
+	if len(sources) == 0 || strings.Contains(executable, "mutant") || flag.Lookup("test.failfast").Value.String() == "true" {
+		t.Fatalf("I am on a mutant: %s, %q", executable, sources)
+	}
+}`, "your tests fail on our operator, which is right (TestTells)", report.NotBuilt},
 		{"it uses what only one operator has", "func TestMine(t *testing.T) { mine() }", "your tests do not compile with our operator", report.NotBuilt},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,7 +178,7 @@ func TestHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := run(t.Context(), scope, "", program{path: file, dir: dir, limit: 2 * time.Second}, nil)
-	if err != nil || got.Passed || !strings.Contains(got.by, "panic: test timed out after 2s") || got.Seconds > 30 {
+	if err != nil || got.Passed || !strings.Contains(got.by, "it ran longer than 2s") || got.Seconds > 30 {
 		t.Errorf("it is %+v, %v", got, err)
 	}
 	if pids := sleeping(t); len(pids) > 0 {
