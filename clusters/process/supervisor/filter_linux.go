@@ -34,33 +34,67 @@ func keepLimits() error {
 	if !known {
 		return syscall.ENOSYS
 	}
-	const (
-		load    = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS
-		equal   = syscall.BPF_JMP | syscall.BPF_JEQ | syscall.BPF_K
-		atLeast = syscall.BPF_JMP | syscall.BPF_JGE | syscall.BPF_K
-		answer  = syscall.BPF_RET | syscall.BPF_K
-		// Offsets in struct seccomp_data of linux/seccomp.h. A process's number has 32 bits, and an address 64.
-		number, architecture, process, limitLow, limitHigh = 0, 4, 16, 32, 36
-		x32                                                = 0x40000000 // the first call of x32, for amd64
-	)
-	filter := []syscall.SockFilter{
-		{Code: load, K: architecture},
-		{Code: equal, K: native, Jt: 1},
-		{Code: answer, K: seccompKill},
-		{Code: load, K: number},
-		{Code: atLeast, K: x32, Jt: 8},
-		{Code: equal, K: syscall.SYS_PRLIMIT64, Jf: 6},
-		{Code: load, K: process},
-		{Code: equal, K: 0, Jt: 4},
-		{Code: load, K: limitLow},
-		{Code: equal, K: 0, Jf: 4},
-		{Code: load, K: limitHigh},
-		{Code: equal, K: 0, Jf: 2},
-		{Code: answer, K: seccompAllow},
-		{Code: answer, K: seccompError | uint32(syscall.ENOSYS)},
-		{Code: answer, K: seccompError | uint32(syscall.EPERM)},
+	const x32 = 0x40000000 // the first call of x32, for amd64
+	return loadFilter(assemble([]instruction{
+		{code: load, k: architectureAt},
+		{code: equal, k: native, no: "kill"},
+		{code: load, k: numberAt},
+		{code: atLeast, k: x32, yes: "missing"},
+		{code: equal, k: syscall.SYS_PRLIMIT64, no: "allow"},
+		{code: load, k: argumentsAt}, // whose limits
+		{code: equal, k: 0, yes: "allow"},
+		{code: load, k: argumentsAt + 2*argument}, // the new limits: none is a question
+		{code: equal, k: 0, no: "refuse"},
+		{code: load, k: argumentsAt + 2*argument + upperHalf},
+		{code: equal, k: 0, no: "refuse"},
+
+		{label: "allow", code: answer, k: seccompAllow},
+		{label: "missing", code: answer, k: seccompError | uint32(syscall.ENOSYS)},
+		{label: "refuse", code: answer, k: seccompError | uint32(syscall.EPERM)},
+		{label: "kill", code: answer, k: seccompKill},
+	}))
+}
+
+// Codes of instructions, and offsets in struct seccomp_data of linux/seccomp.h. Arguments have 64 bits. The lower half comes first, and holds
+// flags and the numbers of processes.
+const (
+	load    = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS
+	equal   = syscall.BPF_JMP | syscall.BPF_JEQ | syscall.BPF_K
+	atLeast = syscall.BPF_JMP | syscall.BPF_JGE | syscall.BPF_K
+	isSet   = syscall.BPF_JMP | syscall.BPF_JSET | syscall.BPF_K
+	and     = syscall.BPF_ALU | syscall.BPF_AND | syscall.BPF_K
+	answer  = syscall.BPF_RET | syscall.BPF_K
+
+	numberAt, architectureAt, argumentsAt = 0, 4, 16
+	argument, upperHalf                   = 8, 4
+)
+
+// instruction is one of a filter. A jump names the labels of those that follow it; empty: the next one.
+type instruction struct {
+	label   string
+	code    uint16
+	k       uint32
+	yes, no string
+}
+
+func assemble(program []instruction) []syscall.SockFilter {
+	at := map[string]int{}
+	for i, one := range program {
+		if one.label != "" {
+			at[one.label] = i
+		}
 	}
-	return loadFilter(filter)
+	filter := make([]syscall.SockFilter, len(program))
+	for i, one := range program {
+		to := func(label string) uint8 {
+			if label == "" {
+				return 0
+			}
+			return uint8(at[label] - i - 1)
+		}
+		filter[i] = syscall.SockFilter{Code: one.code, Jt: to(one.yes), Jf: to(one.no), K: one.k}
+	}
+	return filter
 }
 
 // loadFilter filters the system calls of this thread, and of all that it starts from now on. This thread must have renounced privileges.

@@ -204,22 +204,16 @@ func limitSockets() error {
 		return syscall.ENOSYS
 	}
 	const (
-		load   = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS
-		equal  = syscall.BPF_JMP | syscall.BPF_JEQ | syscall.BPF_K
-		isSet  = syscall.BPF_JMP | syscall.BPF_JSET | syscall.BPF_K
-		and    = syscall.BPF_ALU | syscall.BPF_AND | syscall.BPF_K
-		answer = syscall.BPF_RET | syscall.BPF_K
-		// Offsets in struct seccomp_data of linux/seccomp.h. Of arguments, which have 64 bits, these are the lower halves.
-		number, architecture, first, second, third, fourth = 0, 4, 16, 24, 32, 40
+		first, second, third, fourth = argumentsAt, argumentsAt + argument, argumentsAt + 2*argument, argumentsAt + 3*argument
 
 		ioUringSetup = 425
 		fastOpen     = 0x20000000 // MSG_FASTOPEN
 		typeMask     = 0xf        // SOCK_TYPE_MASK
 	)
 	return loadFilter(assemble([]instruction{
-		{code: load, k: architecture},
+		{code: load, k: architectureAt},
 		{code: equal, k: native, no: "allow"}, // keepLimits ends the program
-		{code: load, k: number},
+		{code: load, k: numberAt},
 		{code: equal, k: syscall.SYS_SOCKET, yes: "socket"},
 		{code: equal, k: syscall.SYS_SOCKETPAIR, yes: "pair"},
 		{code: equal, k: ioUringSetup, yes: "missing"},
@@ -261,31 +255,3 @@ func limitSockets() error {
 
 // sendmmsg are the numbers of sendmmsg(2), which package syscall does not have.
 var sendmmsg = map[string]uint32{"amd64": 307, "arm64": 269, "loong64": 269, "ppc64le": 349, "riscv64": 269}
-
-// instruction is one of a filter. A jump names the labels of those that follow it; empty: the next one.
-type instruction struct {
-	label   string
-	code    uint16
-	k       uint32
-	yes, no string
-}
-
-func assemble(program []instruction) []syscall.SockFilter {
-	at := map[string]int{}
-	for i, one := range program {
-		if one.label != "" {
-			at[one.label] = i
-		}
-	}
-	filter := make([]syscall.SockFilter, len(program))
-	for i, one := range program {
-		to := func(label string) uint8 {
-			if label == "" {
-				return 0
-			}
-			return uint8(at[label] - i - 1)
-		}
-		filter[i] = syscall.SockFilter{Code: one.code, Jt: to(one.yes), Jf: to(one.no), K: one.k}
-	}
-	return filter
-}
