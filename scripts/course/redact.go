@@ -4,9 +4,7 @@
 package course
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -62,27 +60,10 @@ func spellings(folder string) []string {
 
 // Redact is the report for its student: see page.Redact. The report itself stays as it is.
 func (d *Redactor) Redact(r *report.Report, lab *page.Lab) (*report.Report, error) {
-	content, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.UseNumber()
-	var document map[string]any
-	if err := decoder.Decode(&document); err != nil {
-		return nil, err
-	}
 	own := insideOf(r.Submission.Dir)
-	content, err = json.Marshal(eachText(document, func(text string) string { return d.outside(own(text)) }))
-	if err != nil {
-		return nil, err
-	}
-	var short report.Report
-	if err := json.Unmarshal(content, &short); err != nil {
-		return nil, err
-	}
-	short.Submission.Dir = hiddenDir
-	return page.Redact(&short, lab)
+	inside := *r
+	inside.Submission.Dir = hiddenDir
+	return page.Redact(&inside, lab, func(text string) string { return d.outside(own(text)) })
 }
 
 // Text is a text without folders of the machine.
@@ -132,21 +113,4 @@ func (d *Redactor) outside(text string) string {
 		}
 	}
 	return text
-}
-
-// eachText replaces every text in a document, apart from the names of fields.
-func eachText(value any, replace func(string) string) any {
-	switch v := value.(type) {
-	case string:
-		return replace(v)
-	case []any:
-		for i := range v {
-			v[i] = eachText(v[i], replace)
-		}
-	case map[string]any:
-		for name := range v {
-			v[name] = eachText(v[name], replace)
-		}
-	}
-	return value
 }

@@ -15,9 +15,10 @@ import (
 
 // Redact returns the report that a student may have, in whichever format: without the seed, with submission for the
 // path of the folder in which the work was graded, and with no word about checks that are hidden. Their points stay, so
-// that the points add up. Secrets are further texts that must not be shown, such as the paths of the run and
-// names of other students; empty ones are ignored. The report that it is given stays as it is.
-func Redact(r *report.Report, lab *Lab, secrets ...string) (*report.Report, error) {
+// that the points add up. hide changes every text before anything else does; nil: it stays. Secrets are further texts
+// that must not be shown, such as names of other students; empty ones are ignored. The report that it is given stays as
+// it is.
+func Redact(r *report.Report, lab *Lab, hide func(string) string, secrets ...string) (*report.Report, error) {
 	content, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("copying the report of %s: %w", r.Lab, err)
@@ -34,14 +35,17 @@ func Redact(r *report.Report, lab *Lab, secrets ...string) (*report.Report, erro
 	}
 	// The longest first: one may be a part of another.
 	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) })
-	replace := func(text string) string { return text }
+	if hide == nil {
+		hide = func(text string) string { return text }
+	}
+	replace := hide
 	if len(words) > 0 {
 		pattern, err := regexp.Compile(strings.Join(words, "|"))
 		if err != nil {
 			return nil, fmt.Errorf("redacting the report of %s: %w", r.Lab, err)
 		}
 		replace = func(text string) string {
-			return pattern.ReplaceAllStringFunc(text, func(secret string) string {
+			return pattern.ReplaceAllStringFunc(hide(text), func(secret string) string {
 				if secret == r.Submission.Dir {
 					return "submission"
 				}

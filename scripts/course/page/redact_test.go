@@ -45,7 +45,7 @@ func TestRedactedReportsSayNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A student may be called as an outcome or a status is.
-		redacted, err := Redact(r, lab, "Bob", "passed", "graded", "", "/srv/class")
+		redacted, err := Redact(r, lab, nil, "Bob", "passed", "graded", "", "/srv/class")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestRedactedReportsSayNoSecret(t *testing.T) {
 func TestWholeWords(t *testing.T) {
 	t.Parallel()
 	r := &report.Report{Notices: []string{"Ann annoys Anna, Ann-Marie and x/Ann/y", "Jörg", "a.b axb"}}
-	redacted, err := Redact(r, &Lab{}, "Ann", "Jörg", "a.b")
+	redacted, err := Redact(r, &Lab{}, nil, "Ann", "Jörg", "a.b")
 	if err != nil {
 		t.Fatal(err)
 	}
