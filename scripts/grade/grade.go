@@ -172,7 +172,7 @@ func (r *run) grade(ctx context.Context) (err error) {
 	var links *connection
 	defer func() {
 		r.report.Environment.Containment = string(workshop.Scope.Containment())
-		r.noteWalls(workshop.Scope.Walls())
+		r.report.Environment.Walls = names(workshop.Scope.Walls())
 		err = errors.Join(err, r.tearDown(workshop, on, links))
 	}()
 	if r.Fetch {

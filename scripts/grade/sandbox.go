@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/submission"
 )
 
-// Sandbox says whether what a submission runs on this machine is shut in. What it runs in Pods is in containers in any case.
+// Sandbox says whether what a submission runs on this machine is shut in. Pods of it run in containers in any case.
 type Sandbox string
 
 const (
@@ -55,8 +55,8 @@ func (e *MissingWallsError) Error() string {
 		english.WordSeries(e.Walls, "and"))
 }
 
-// TrySandbox shuts in a program of the system, and says which walls it had. A *MissingWallsError says that others are missing.
-func TrySandbox(ctx context.Context, scope *process.Scope) ([]process.Wall, error) {
+// TrySandbox shuts in a program of the system, and names the walls that it had. A *MissingWallsError says that others are missing.
+func TrySandbox(ctx context.Context, scope *process.Scope) ([]string, error) {
 	tried, err := scope.Start(process.Spec{
 		Path: "/bin/sh", Args: []string{"-c", "exit 0"}, Env: []string{}, Contained: true, Walls: (&submission.Workshop{Walled: true}).Walls(nil, nil),
 	})
@@ -66,22 +66,16 @@ func TrySandbox(ctx context.Context, scope *process.Scope) ([]process.Wall, erro
 	if err := tried.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("trying the sandbox: %w", err)
 	}
-	built := scope.Walls()
-	missing := &MissingWallsError{}
-	for _, wall := range submission.RequiredWalls() {
-		if !slices.Contains(built, wall) {
-			missing.Walls = append(missing.Walls, string(wall))
-		}
-	}
-	if len(missing.Walls) > 0 {
-		return built, missing
+	built := names(scope.Walls())
+	if missing := slices.DeleteFunc(names(submission.RequiredWalls()), func(wall string) bool { return slices.Contains(built, wall) }); len(missing) > 0 {
+		return built, &MissingWallsError{missing}
 	}
 	return built, nil
 }
 
-// noteWalls takes the walls into the report that every program of the submission had on this machine.
-func (r *run) noteWalls(built []process.Wall) {
-	for _, wall := range built {
-		r.report.Environment.Walls = append(r.report.Environment.Walls, string(wall))
+func names(walls []process.Wall) (all []string) {
+	for _, wall := range walls {
+		all = append(all, string(wall))
 	}
+	return all
 }

@@ -60,10 +60,10 @@ func classCommand() *cobra.Command {
 		Long: "class grades what a class handed in, several submissions at a time, and writes a gradebook, a page for you, reports, and an archive\n" +
 			"with feedback for each student. Submissions are a folder of folders or archives (zip, tar, tar.gz; also the exports of Gradescope and\n" +
 			"Moodle), or a roster: a CSV file with the columns student and source, and if you like lab and commit.\n\n" +
-			"Each result is kept as soon as it is known. After Ctrl-C, a crash or a power failure, the same command goes on where it was. Run again\n" +
+			"Each result is kept as soon as it is known. After Ctrl-C, a crash or a power failure, the same command continues where it was. Run again\n" +
 			"later, it grades what is new or different, and what had no grade because of the machine.\n\n" +
-			"Submissions run as you. Grade on a machine that holds no secrets. The exit code is 0 only if nothing was left without a grade for a reason\n" +
-			"that is not the student's. docs/guides/classrooms.md goes from a roster to published grades.",
+			"Submissions run in a sandbox, and nothing is graded on a machine that can't build one. The exit code is 0 only if nothing was left without a\n" +
+			"grade for a reason that is not the student's. docs/guides/classrooms.md goes from a roster to published grades.",
 		Example: "  lab class --lab 2 ~/Downloads/submissions\n  lab class --lab 2,3 roster.csv --rules class.yaml\n" +
 			"  lab class --lab 2 ~/Downloads/submissions.csv --slots 6 --out ~/course/lab-2",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -143,7 +143,7 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 		Board: course.NewBoard(os.Stdout, terminal.Detect(os.Stdout, os.Getenv)),
 	})
 	if ctx.Err() != nil {
-		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To go on, run the same command again.\n", course.Decided(class.Results), len(jobs), short(r.out))
+		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To continue, run the same command again.\n", course.Decided(class.Results), len(jobs), short(r.out))
 		return cli.ErrSaid
 	}
 	if err != nil {
@@ -268,7 +268,7 @@ func (r *classRun) describe(class *course.Class, graders *grader.Grader) error {
 func (r *classRun) notice(class *course.Class, journal *course.Journal) {
 	if r.sandbox == grade.SandboxOff {
 		class.Notices = append(class.Notices, "There was no sandbox: a submission could read and change what you can.")
-		fmt.Println("There is no sandbox: submissions run as you. Go on only on a machine that holds no secrets.")
+		fmt.Println("There is no sandbox: submissions run as you. Continue only on a machine that holds no secrets.")
 	}
 	var students, labs []string
 	for _, s := range class.Submissions {

@@ -74,12 +74,9 @@ func New(ctx context.Context, options Options) (_ *Grader, err error) {
 		}
 	}()
 	if g.Sandbox != grade.SandboxOff {
-		walls, err := grade.TrySandbox(ctx, g.scope)
+		g.walls, err = grade.TrySandbox(ctx, g.scope)
 		if err != nil && (g.Sandbox == grade.SandboxRequired || !errors.As(err, new(*grade.MissingWallsError))) {
 			return nil, err
-		}
-		for _, wall := range walls {
-			g.walls = append(g.walls, string(wall))
 		}
 	}
 	for _, of := range options.Labs {
