@@ -488,7 +488,7 @@ func TestFilesWithoutNames(t *testing.T) {
 	})
 }
 
-// What walls hold is no matter of course: without them each of these succeeds, so that a test of them can fail.
+// Without walls each of these succeeds, so a test of them can fail.
 func TestWhatWallsHoldSucceedsWithoutThem(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, scope *Scope) {

@@ -20,7 +20,7 @@ import (
 const frameTime = 200 * time.Millisecond
 
 // Board shows how a class is graded: on a terminal a table with a line for each slot, elsewhere one line every ten
-// seconds. What it can't write is lost. All methods are safe for concurrent use, and a nil Board shows nothing.
+// seconds. It ignores errors of writing. All methods are safe for concurrent use, and a nil Board shows nothing.
 type Board struct {
 	out    io.Writer
 	screen terminal.Screen
@@ -36,7 +36,7 @@ type Board struct {
 	stop                 func()
 }
 
-// row is what goes on in a slot.
+// row is the run in a slot.
 type row struct {
 	who, lab string
 	began    time.Time
@@ -254,7 +254,7 @@ func cut(text string, width int) string {
 	return string(letters[:max(0, width-1)]) + "…"
 }
 
-// now is what goes on.
+// now names the steps and checks that run.
 func (r *row) now() string {
 	if len(r.doing) == 0 {
 		return r.note
@@ -268,7 +268,7 @@ func (b *Board) write(text string) {
 	}
 }
 
-// view is told how the run in a slot goes on.
+// view is the View that shows a run in a slot.
 func (b *Board) view(slot int, r run) View {
 	if b == nil {
 		return silent{}

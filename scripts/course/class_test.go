@@ -100,7 +100,7 @@ func TestTheGradebookSaysWhatEachStudentHas(t *testing.T) {
 	}
 }
 
-// An attempt without a verdict might have been the best one: nobody publishes a grade that may be too low.
+// An attempt without a verdict might have been the best one: a grade that may be too low is not published.
 func TestAGradeWaitsForTheOtherAttempts(t *testing.T) {
 	t.Parallel()
 	attempt := func(number, score int, outcome report.Outcome) Attempt {

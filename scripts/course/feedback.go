@@ -79,7 +79,7 @@ func writeFeedback(w io.Writer, all *page.Class, row *Row, seen redaction) error
 	return nil
 }
 
-// alone is a class in which there is nobody but one student.
+// alone is a class of one student.
 func alone(all *page.Class, student string) *page.Class {
 	own := &page.Class{Title: all.Title, Labs: all.Labs}
 	for _, s := range all.Students {

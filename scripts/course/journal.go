@@ -88,7 +88,7 @@ type Journal struct {
 	file  *os.File
 	seed  uint32
 	// final has the record of each key that is decided, last the last record of each, and works the last final record
-	// of each work, whoever graded it and from which seed.
+	// of each work, from any grader and any seed.
 	final, last map[Key]Record
 	works       map[work]Record
 	damaged     int
@@ -272,7 +272,7 @@ func (j *Journal) Last(k Key) (r Record, result *report.Report, ok bool, err err
 	return j.withReport(r, ok)
 }
 
-// Known is Final of the last run that decided something about a work, whatever graded it and from whatever seed.
+// Known is Final of the last run that decided something about a work, from any grader and any seed.
 func (j *Journal) Known(lab, digest string) (r Record, result *report.Report, ok bool, err error) {
 	j.mutex.Lock()
 	r, ok = j.works[work{lab, digest}]

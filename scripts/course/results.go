@@ -33,7 +33,7 @@ var reportFiles = []struct {
 	{report.JSONFile, formats.JSON},
 }
 
-// RemoveResults removes what an earlier run wrote into the folder of a class, so that nobody takes it for the results
+// RemoveResults removes what an earlier run wrote into the folder of a class, so that it is not taken for the results
 // of one that was interrupted. The journal stays.
 func RemoveResults(dir string) error {
 	for _, name := range []string{GradebookFile, PageFile, FeedbackDir, StudentsDir} {
@@ -133,7 +133,7 @@ func write(file string, content []byte) error {
 // temporaryPrefix begins the names of files that are being written.
 const temporaryPrefix = ".writing-"
 
-// replaceFile replaces a file as a whole: nobody reads half of it, whenever this process is killed.
+// replaceFile replaces a file as a whole: a reader never sees half of it, even if this process is killed.
 func replaceFile(file string, content []byte, sync func(*os.File) error) error {
 	temporary, err := os.CreateTemp(filepath.Dir(file), removal.Temporary(temporaryPrefix))
 	if err != nil {

@@ -39,7 +39,7 @@ type Grader interface {
 	Blank(job Job) *report.Report
 }
 
-// View is told how a run goes on. It is grade.View.
+// View receives the progress of a run. It is grade.View.
 type View interface {
 	StepStarted(name string)
 	StepProgress(name, note string)
@@ -61,7 +61,7 @@ type Options struct {
 	// OnlyChanged takes what the journal knows of a work, even if it was graded by another version of the grader or
 	// from another seed.
 	OnlyChanged bool
-	// Board is told how the runs go on. Default: nobody is.
+	// Board shows the progress of the runs. Default: it is not shown.
 	Board *Board
 }
 

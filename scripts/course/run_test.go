@@ -289,7 +289,7 @@ func TestOnlyWhatHasChangedIsGraded(t *testing.T) {
 	}
 }
 
-// A run that hangs is ended, and the class goes on.
+// A run that hangs is ended, and the class continues.
 func TestARunThatHangsIsEnded(t *testing.T) {
 	t.Parallel()
 	journal := openJournal(t, t.TempDir())

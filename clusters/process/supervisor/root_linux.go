@@ -70,7 +70,7 @@ func furnish(walls *Walls) error {
 			return err
 		}
 	}
-	// What may be written can be below what may only be read.
+	// A folder that may be written can be below one that may only be read.
 	for _, path := range walls.Write {
 		if err := bring(walls.Root, path); err != nil {
 			return err
@@ -79,7 +79,7 @@ func furnish(walls *Walls) error {
 	return nil
 }
 
-// mountProc mounts a /proc of this PID namespace. What is walled may not write there: to the kernel, root in a user namespace is root, who
+// mountProc mounts a /proc of this PID namespace. A walled program may not write there: to the kernel, root in a user namespace is root, who
 // may set all that is below /proc/sys, as core_pattern(5), which names a program that the machine's root runs.
 func mountProc(at string, readOnly bool) error {
 	flags := uintptr(syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC)

@@ -103,7 +103,7 @@ func (w *Walls) allowFiles(rules int, handled uint64) (err error) {
 	for _, path := range w.Read {
 		err = errors.Join(err, allowBelow(rules, path, landlockReadOnly&handled))
 	}
-	// What a process of the same user shows there, Landlock guards by itself. Nothing may be written: root could change the machine by
+	// Landlock by itself guards what other processes of the user show there. Nothing may be written: root could change the machine by
 	// /proc/sys, without any capability. The descriptors of a program are links there, for which the rules of what they lead to count.
 	err = errors.Join(err, allowBelow(rules, "/proc", (landlockRead|landlockList)&handled))
 	for _, path := range devices {

@@ -242,7 +242,7 @@ func TestSeveralLabsOfARepository(t *testing.T) {
 	})
 }
 
-// The environment of whoever grades does not steer git, and no password is shown.
+// Git ignores the environment of the user who grades, and shows no password.
 func TestWhatGitIsTold(t *testing.T) {
 	t.Setenv("GIT_DIR", "/nowhere")
 	t.Setenv("GIT_CONFIG_COUNT", "1")

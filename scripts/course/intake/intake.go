@@ -65,7 +65,7 @@ type Submission struct {
 	Dir string
 	// From is the archive, folder or URL@commit, for people.
 	From string
-	// Submitted is when it was handed in; zero if nobody knows.
+	// Submitted is when it was handed in; zero if it is unknown.
 	Submitted time.Time
 	// Digest is a SHA-256 over the names and contents of the module's files, without what is no work of the student, such as .git and bin:
 	// the same work has the same digest.
@@ -193,7 +193,7 @@ func Read(ctx context.Context, o Options) ([]Submission, error) {
 	return number(slices.Concat(found...)), nil
 }
 
-// number sorts submissions, and numbers the attempts. Those of which nobody knows the time keep their order, before the others.
+// number sorts submissions, and numbers the attempts. Those whose time is unknown keep their order, before the others.
 func number(all []Submission) []Submission {
 	slices.SortStableFunc(all, func(a, b Submission) int {
 		return cmp.Or(cmp.Compare(a.Student, b.Student), cmp.Compare(a.Lab, b.Lab), a.Submitted.Compare(b.Submitted))

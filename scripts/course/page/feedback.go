@@ -83,7 +83,7 @@ func Feedback(w io.Writer, c *Class, student string) error {
 				one.Skipped++
 			}
 		}
-		// A misconception that hidden checks have found would tell of them. Students know whether they have done
+		// A misconception that hidden checks have found would reveal them. Students know whether they have done
 		// nothing.
 		for _, m := range c.Misconceptions {
 			few := len(m.Sentences) <= fewSentences && !slices.Contains(m.Sentences, misconception.NothingDone)

@@ -92,7 +92,7 @@ func Locked(root, system string) (r Reference, ok bool, err error) {
 			continue
 		}
 		if r, err = Parse(words[1]); err == nil && r.SHA256 == "" {
-			err = fmt.Errorf("%q has no SHA-256, so nobody could say that it is the right one", words[1])
+			err = fmt.Errorf("%q has no SHA-256, so it can't be checked", words[1])
 		}
 		if err != nil {
 			return r, false, fmt.Errorf("%s:%d: %w", LockFile, number, err)

@@ -109,7 +109,7 @@ func (o *operator) certify() error {
 }
 
 // furnish makes a folder in the operator's home and what is in it, in place of what the program has left there: it may have been a link to a
-// file of the user, or a pipe that nobody reads.
+// file of the user, or a pipe without a reader.
 func (o *operator) furnish(folder string, fill func(*os.Root) error) error {
 	if err := os.MkdirAll(o.Home(), 0o700); err != nil {
 		return err
