@@ -114,20 +114,27 @@ func fileError(name string, limit int64, err error) error {
 }
 
 func regular(name string, info fs.FileInfo, limit int64) error {
-	what := "no regular file"
 	switch mode := info.Mode(); {
 	case mode.IsRegular() && info.Size() <= limit:
 		return nil
 	case mode.IsRegular():
-		what = tooLarge
-	case mode.IsDir():
-		what = "a folder"
-	case mode&fs.ModeNamedPipe != 0:
-		what = "a named pipe"
-	case mode&fs.ModeDevice != 0:
-		what = "a device"
-	case mode&fs.ModeSocket != 0:
-		what = "a socket"
+		return &FileError{name, tooLarge, limit}
+	default:
+		return &FileError{name, Kind(mode), limit}
 	}
-	return &FileError{name, what, limit}
+}
+
+// Kind says what a file is that is no regular one: "a named pipe".
+func Kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "no regular file"
 }

@@ -79,7 +79,7 @@ func digest(ctx context.Context, root, dir string, limits Limits) (string, error
 			frame(target)
 			return nil
 		case !kind.IsRegular():
-			return problemf("%s is %s: remove it", inModule, what(kind))
+			return problemf("%s is %s: remove it", inModule, limited.Kind(kind))
 		}
 		n, content, err := fileSum(root, name, min(limits.File, left))
 		if long, ok := errors.AsType[*limited.FileError](err); ok && long.TooLarge() {
@@ -123,17 +123,4 @@ func checkLink(root *os.Root, name, shown string) error {
 		return problemf("%s is a link that leads out of the submission: put the file itself there", shown)
 	}
 	return problemf("%s is a link that can't be followed: put the file itself there", shown)
-}
-
-// what names a kind of file that is neither a file, a folder nor a link.
-func what(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeNamedPipe != 0:
-		return "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	}
-	return "no regular file"
 }

@@ -184,7 +184,7 @@ func (u *unpacker) zip(from io.ReaderAt, size int64) error {
 			}
 			continue
 		case !mode.IsRegular() && mode&fs.ModeSymlink == 0:
-			return problemf("%s in the archive is %s: remove it", clean, what(mode))
+			return problemf("%s in the archive is %s: remove it", clean, limited.Kind(mode))
 		}
 		content, err := file.Open()
 		if err != nil {
@@ -260,7 +260,7 @@ func (u *unpacker) tar(from io.Reader) error {
 		case tar.TypeLink:
 			err = u.hardLink(clean, header.Linkname)
 		default:
-			err = problemf("%s in the archive is %s: remove it", clean, what(header.FileInfo().Mode()))
+			err = problemf("%s in the archive is %s: remove it", clean, limited.Kind(header.FileInfo().Mode()))
 		}
 		if err != nil {
 			return err

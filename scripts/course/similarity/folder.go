@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+
+	"lva.io/operators/scripts/limited"
 )
 
 // maxFiles is how many Go files of a folder are read. A lab has fewer than 100.
@@ -42,7 +44,7 @@ func Folder(name, dir string) (d Document, err error) {
 		case len(d.Files) == maxFiles || left == 0:
 			return fs.SkipAll
 		}
-		content, err := readFile(root, file, left)
+		content, err := readFile(dir, file, left)
 		if err != nil {
 			return nil //nolint:nilerr // nor has a file
 		}
@@ -56,19 +58,15 @@ func Folder(name, dir string) (d Document, err error) {
 	return d, nil
 }
 
-// readFile reads at most so many bytes of a file that is one: between two looks, it may have become something else.
-func readFile(root *os.Root, name string, most int64) (content []byte, err error) {
-	f, err := root.Open(name)
+// readFile reads at most so many bytes of a file, whose size does not matter.
+func readFile(dir, name string, most int64) ([]byte, error) {
+	file, err := limited.Open(dir, name, anySize)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", name)
-	}
-	return io.ReadAll(io.LimitReader(f, most))
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most))
 }
+
+// anySize is more than a file system has.
+const anySize = 1 << 60
