@@ -379,7 +379,8 @@ func TestAProgramEntersAContainer(t *testing.T) {
 	}
 	first := os.NewFile(uintptr(descriptor), "first")
 	defer first.Close()
-	enter := shell(t, `cat /there; cat /proc/1/comm`)
+	// The first process was still the shell when it was ready.
+	enter := shell(t, `cat /there; while [ "$(cat /proc/1/comm)" = sh ]; do :; done; cat /proc/1/comm`)
 	enter.Enter = true
 	if got := run(t, enter, container.Joined{Processes: first}); got.out != "inside\nsleep" {
 		t.Errorf("it said %q", got.out)
