@@ -65,27 +65,15 @@ var attempts = map[string]func(args ...string) error{
 		}
 		return os.WriteFile(args[0], value, 0)
 	},
-	"truncate": func(args ...string) error { return os.Truncate(args[0], 0) },
-	"create":   func(args ...string) error { return os.WriteFile(filepath.Join(args[0], "new"), nil, 0o600) },
-	"remove":   func(args ...string) error { return os.Remove(args[0]) },
-	"rename":   func(args ...string) error { return os.Rename(args[0], args[0]+".renamed") },
-	"link":     func(args ...string) error { return os.Link(args[0], args[1]) },
-	"chmod":    func(args ...string) error { return os.Chmod(args[0], 0o777) },
-	"execute":  func(args ...string) error { return exec.Command(args[0], args[1:]...).Run() },
-	"connect": func(args ...string) error {
-		connection, err := net.Dial("tcp", args[0])
-		if err != nil {
-			return err
-		}
-		return connection.Close()
-	},
-	"connect to a socket": func(args ...string) error {
-		connection, err := net.Dial("unix", args[0])
-		if err != nil {
-			return err
-		}
-		return connection.Close()
-	},
+	"truncate":            func(args ...string) error { return os.Truncate(args[0], 0) },
+	"create":              func(args ...string) error { return os.WriteFile(filepath.Join(args[0], "new"), nil, 0o600) },
+	"remove":              func(args ...string) error { return os.Remove(args[0]) },
+	"rename":              func(args ...string) error { return os.Rename(args[0], args[0]+".renamed") },
+	"link":                func(args ...string) error { return os.Link(args[0], args[1]) },
+	"chmod":               func(args ...string) error { return os.Chmod(args[0], 0o777) },
+	"execute":             func(args ...string) error { return exec.Command(args[0], args[1:]...).Run() },
+	"connect":             dial("tcp"),
+	"connect to a socket": dial("unix"),
 	"fast open": func(args ...string) error {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		if err != nil {
@@ -110,26 +98,11 @@ var attempts = map[string]func(args ...string) error{
 		_, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
 		return err
 	},
-	"multipath": func(...string) error {
-		_, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
-		return err
-	},
-	"datagram": func(...string) error {
-		_, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-		return err
-	},
-	"raw": func(...string) error {
-		_, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
-		return err
-	},
-	"packet": func(...string) error {
-		_, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
-		return err
-	},
-	"vsock": func(...string) error {
-		_, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
-		return err
-	},
+	"multipath": socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP),
+	"datagram":  socket(unix.AF_INET, unix.SOCK_DGRAM, 0),
+	"raw":       socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP),
+	"packet":    socket(unix.AF_PACKET, unix.SOCK_RAW, 0),
+	"vsock":     socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0),
 	"io_uring": func(...string) error {
 		var parameters [120]byte
 		_, _, failed := syscall.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&parameters)), 0)
@@ -199,6 +172,25 @@ var attempts = map[string]func(args ...string) error{
 		}
 		return err
 	},
+}
+
+// socket makes a socket.
+func socket(domain, kind, protocol int) func(...string) error {
+	return func(...string) error {
+		_, err := unix.Socket(domain, kind, protocol)
+		return err
+	}
+}
+
+// dial connects to the address that is named.
+func dial(network string) func(...string) error {
+	return func(args ...string) error {
+		connection, err := net.Dial(network, args[0])
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}
 }
 
 // cell is a place with what a prisoner may have, and what it may not.
