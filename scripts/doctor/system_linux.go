@@ -111,13 +111,17 @@ func controlGroups() Finding {
 	return good("they can be made: " + strings.TrimSpace(string(content)))
 }
 
-// landlock is the version of the kernel's interface (landlock(7)). Version 6 limits signals.
+// landlock is the version of the kernel's interface (landlock(7)). Version 4 limits connections, which the sandbox needs that `lab class`
+// requires (grade.TrySandbox, which would link Kubernetes' client), and version 6 limits signals.
 func landlock() Finding {
-	const createRulesetVersion, signals = 1, 6
+	const createRulesetVersion, connections, signals = 1, 4, 6
+	const sandbox = "`lab class` needs version 4, of Linux 6.7, for its sandbox. All labs can be graded without: docs/guides/grading.md"
 	number, _, failed := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, createRulesetVersion)
 	switch {
 	case failed != 0:
-		return note("submissions of strangers", "there is none", "All labs can be graded without: docs/reference/machines.md")
+		return note("submissions of strangers", "there is none", sandbox)
+	case number < connections:
+		return note("submissions of strangers", fmt.Sprintf("version %d", number), sandbox)
 	case number < signals:
 		return note("submissions of strangers", fmt.Sprintf("version %d", number), "Version 6, of Linux 6.12, keeps a submission from signalling others. All labs can be graded without.")
 	}
