@@ -111,7 +111,7 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 	if err := course.RemoveResults(r.out); err != nil {
 		return err
 	}
-	class := &course.Class{Title: cmp.Or(r.rules.Title, "Operator Labs"), Rules: r.rules}
+	class := &course.Class{Title: cmp.Or(r.rules.Title, titleOf(r.labs)), Rules: r.rules}
 	fmt.Printf("Reading %s.\n", source)
 	if class.Submissions, err = r.read(ctx); err != nil {
 		return err
@@ -150,6 +150,15 @@ func gradeClass(ctx context.Context, source string, flags *classFlags) (err erro
 		return err
 	}
 	return r.finish(class)
+}
+
+// titleOf is the title of a class for which class.yaml has none: "Labs 2 and 3".
+func titleOf(labs []*manifest.Lab) string {
+	var numbers []string
+	for _, lab := range labs {
+		numbers = append(numbers, strconv.Itoa(lab.Number))
+	}
+	return english.PluralWord(len(labs), "Lab", "") + " " + english.WordSeries(numbers, "and")
 }
 
 // check looks at what was typed.
