@@ -92,6 +92,9 @@ func gradeCommand() *cobra.Command {
 			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
 				return err
 			}
+			if !command.Flags().Changed("seed") { // a run that is repeated has the order of the first
+				how.first = chosen.toFix()
+			}
 			result, err := gradeOne(command.Context(), chosen, how)
 			if err != nil {
 				return &cli.CodeError{Err: err, Code: exitNoReport}

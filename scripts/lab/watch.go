@@ -153,17 +153,21 @@ func gradeUntilSaved(
 	}
 }
 
-// toFix is the ID of the check that the last verdict explained: a student who saves a file wants to know whether that one passes now. Empty: none
-// failed, or there is no verdict yet.
+// toFix is the ID of the check that the last verdict explained: a student who has changed a file wants to know whether that one passes now.
+// Empty: none failed, this run does not decide it, or there is no verdict yet.
 func (c *choice) toFix() string {
 	last, err := c.last(verdictDir, report.JSONFile)
 	if err != nil {
 		return "" // without an earlier verdict the checks run in the order of the list
 	}
-	if failed := last.Explained(); failed != nil {
-		return failed.ID
+	failed := last.Explained()
+	if failed == nil {
+		return ""
 	}
-	return ""
+	if _, err := c.Lab.Check(failed.ID); err != nil { // --step and --without-node leave checks out
+		return ""
+	}
+	return failed.ID
 }
 
 // blindError is why saves can't be seen any more.
