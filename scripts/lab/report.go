@@ -40,18 +40,9 @@ func reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			file := filepath.Join(chosen.Out, report.JSONFile)
-			last, err := chosen.last(report.JSONFile)
+			last, file, err := chosen.lastFor(format == formatTerminal)
 			if err != nil {
 				return err
-			}
-			if format == formatTerminal && (last.Outcome == report.Interrupted || last.Outcome == report.Unfinished) {
-				// For a person only: what is handed in must not have the grade of an earlier state.
-				if finished, err := chosen.last(verdictDir, report.JSONFile); err == nil {
-					fmt.Fprintf(os.Stderr, "The last run, of %s, did not end: this is the report of the last one that did, of %s.\n",
-						last.Started.Local().Format(momentFormat), finished.Started.Local().Format(momentFormat))
-					last, file = finished, filepath.Join(chosen.Out, verdictDir, report.JSONFile)
-				}
 			}
 			if format == formatTerminal && output == "" {
 				return terminal.Render(os.Stdout, last, chosen.screen(file))
@@ -73,6 +64,23 @@ func reportCommand() *cobra.Command {
 	command.Flags().StringVar(&visibility, "visibility", gradescope.Visibilities[0],
 		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
 	return command
+}
+
+// lastFor is the report of the last run, and its file. A person is shown that of the last run that ended instead, and is told so. What is
+// handed in must not have the grade of an earlier state.
+func (c *choice) lastFor(person bool) (*report.Report, string, error) {
+	last, err := c.last(report.JSONFile)
+	if err != nil {
+		return nil, "", err
+	}
+	if person && (last.Outcome == report.Interrupted || last.Outcome == report.Unfinished) {
+		if finished, err := c.last(verdictDir, report.JSONFile); err == nil {
+			fmt.Fprintf(os.Stderr, "The last run, of %s, did not end: this is the report of the last one that did, of %s.\n",
+				last.Started.Local().Format(momentFormat), finished.Started.Local().Format(momentFormat))
+			return finished, filepath.Join(c.Out, verdictDir, report.JSONFile), nil
+		}
+	}
+	return last, filepath.Join(c.Out, report.JSONFile), nil
 }
 
 // encode writes a report in one of the formats. What a terminal shows has no colours in a file.

@@ -121,3 +121,42 @@ func TestReportRefusesWithOneSentence(t *testing.T) {
 		}
 	}
 }
+
+// A replay of the last run or of a report asks nothing where nobody can answer.
+func TestReplay(t *testing.T) {
+	root := reported(t)
+	stored, err := report.Read(filepath.Join(here(t).Root, "scripts", "browser", "testdata", "real-failed.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored.Lab = "02-reconciler"
+	stored.Submission.Dir = filepath.Join(root, "labs", "02-reconciler")
+	if err := formats.Write(filepath.Join(root, "out", "02-reconciler"), *stored); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "out", "02-reconciler", report.JSONFile)
+	for _, test := range []struct {
+		name, wanted string
+		code         int
+		args         []string
+	}{
+		{"the check to fix first", "freezer-down (failed)", 0, []string{"2"}},
+		{"another check", "killed-between (passed)", 0, []string{"2", "--check", "killed-between"}},
+		{"a file", "freezer-down (failed)", 0, []string{file}},
+		{"no such check", `the report has no check "nonsense": it has finalizer-added,`, 1, []string{"2", "--check", "nonsense"}},
+		{"no such file", "there is no report missing.json", 1, []string{"missing.json"}},
+		{"no run", "there is no report", 1, []string{"3"}},
+		{"a file and a folder", "--dir, --main and --solution belong to the number of a lab", 1, []string{file, "--solution"}},
+		{"nothing", "replay needs one lab or one report", 1, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			printed := run(t, root, append([]string{"replay"}, test.args...)...)
+			if all := printed.stdout + printed.stderr; printed.code != test.code || !strings.Contains(all, test.wanted) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", printed.code, test.code, test.wanted, all)
+			}
+			if strings.Contains(printed.stdout, "What does the operator do next?") {
+				t.Errorf("it asks where there is no terminal:\n%s", printed.stdout)
+			}
+		})
+	}
+}

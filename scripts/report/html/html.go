@@ -21,17 +21,23 @@ import (
 	"sync"
 
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/replay"
 )
 
-// The page is made of three files, so that each can be read and edited as what it is.
+// The page is made of several files, so that each can be read and edited as what it is.
 var (
 	//go:embed page/page.html
 	pageHTML string
 	//go:embed page/page.css
 	pageStyle string
 	//go:embed page/page.js
-	pageScript string
+	timelineScript string
+	//go:embed page/replay.js
+	replayScript string
 )
+
+// pageScript draws the timeline, and replays checks.
+var pageScript = timelineScript + replayScript
 
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("page.html").Funcs(template.FuncMap{
@@ -74,11 +80,24 @@ type stripPart struct {
 	Check    *report.Check
 }
 
-// pageData is what the script draws the timeline from.
+// pageData is what the script draws the timeline and the replays from.
 type pageData struct {
 	Checks   []pageCheck       `json:"checks"`
 	Timeline []report.Moment   `json:"timeline"`
 	Faults   map[string]string `json:"faults"`
+	// Replays are the steps of the checks that can be replayed, by their indices in Checks.
+	Replays map[int][]pageStep `json:"replays"`
+	// Replay is the index of the check to replay first.
+	Replay int `json:"replay"`
+}
+
+// pageStep is a replay.Step.
+type pageStep struct {
+	Moments []int    `json:"moments,omitempty"`
+	At      float64  `json:"at"`
+	Seconds float64  `json:"seconds,omitempty"`
+	Request string   `json:"request,omitempty"`
+	Choices []string `json:"choices,omitempty"`
 }
 
 type pageCheck struct {
@@ -191,33 +210,26 @@ func strip(r *report.Report) []stripPart {
 }
 
 func data(r *report.Report) pageData {
-	d := pageData{Timeline: r.Timeline, Faults: map[string]string{}}
+	d := pageData{Timeline: r.Timeline, Faults: map[string]string{}, Replays: map[int][]pageStep{}}
+	if check, err := replay.Choose(r, ""); err == nil { // otherwise there is none
+		d.Replay = slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == check.ID })
+	}
+	for _, i := range replay.Replayable(r) {
+		for _, step := range replay.Steps(r, &r.Checks[i]) {
+			d.Replays[i] = append(d.Replays[i], pageStep(step))
+		}
+	}
 	for _, check := range r.Checks {
 		d.Checks = append(d.Checks, pageCheck{
 			ID: check.ID, Title: check.Title, Status: check.Status, At: check.At, Seconds: check.Seconds,
 		})
 	}
 	for _, moment := range r.Timeline {
-		if text := faultTexts[moment.Fault]; text != "" {
+		if text := replay.FaultText(moment.Fault); text != "" {
 			d.Faults[moment.Fault] = text
 		}
 	}
 	return d
-}
-
-// faultTexts say what a fault does, by the names of package faults.
-var faultTexts = map[string]string{
-	"conflict":          "It was answered with 409 and not done, as if somebody else had been faster.",
-	"too-many-requests": "It was answered with 429 and not done: too many requests, try again in a second.",
-	"server-error":      "It was answered with 500 and not done.",
-	"lost-answer":       "It was done, but the connection was cut before the answer arrived.",
-	"slow":              "It was done, but the answer came late.",
-	"stale":             "From here on the operator learned of changes late: its watch events were held back.",
-	"cut":               "After it, all watches of the operator were cut.",
-	"kill-before":       "The operator was killed before it was done.",
-	"kill-after":        "It was done, then the operator was killed before the answer arrived.",
-	"unavailable":       "It was answered with 503 and not done, as if the service were down.",
-	"no-answer":         "It was never answered, until the operator gave up.",
 }
 
 func pageSeconds(seconds float64) string {

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package replay shows a check of a graded run step by step, and asks the reader what the operator does next. It reads the timeline of a
+// report; the report's page shows the same steps.
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lva.io/operators/scripts/report"
+)
+
+// Nothing is the answer where the operator makes no request for a while.
+const Nothing = "nothing for a while"
+
+const (
+	// pause is the shortest time without a request that is a step of its own, in seconds.
+	pause = 0.3
+	// maxChoices are offered for a question.
+	maxChoices = 4
+	// maxRepeats is how often it is asked what follows the same request: more would bore.
+	maxRepeats = 2
+)
+
+// Step is one thing that happened during a check, or the same request several times in a row.
+type Step struct {
+	// Moments are the indices of its moments in the report's timeline. A pause has none.
+	Moments []int
+	// At is when it began, in seconds after the check, and Seconds how long a pause took.
+	At, Seconds float64
+	// Request is what the operator asked for, without the object's name: "patch icecreams"; Nothing for a pause. It is empty for what
+	// happened to the operator or to objects.
+	Request string
+	// Choices are the possible answers to what the operator does next, in alphabetical order, Request among them. Nil: it is shown without a question.
+	Choices []string
+}
+
+// Replayable are the indices of the checks of a report that have at least one question.
+func Replayable(r *report.Report) []int {
+	var all []int
+	for i := range r.Checks {
+		if slices.ContainsFunc(Steps(r, &r.Checks[i]), func(s Step) bool { return s.Choices != nil }) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// Choose finds the check to replay: the one with this ID, or, for an empty one, the check to fix first. If none failed, it is the one with
+// the most questions.
+func Choose(r *report.Report, id string) (*report.Check, error) {
+	replayable := Replayable(r)
+	if id != "" {
+		i := slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == id })
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("the report has no check %q: it has %s", id, names(r, nil))
+		case !slices.Contains(replayable, i):
+			return nil, fmt.Errorf("the check %s can't be replayed: the operator made no requests in it to choose from; choose from %s", id, cmp.Or(names(r, replayable), "another report"))
+		}
+		return &r.Checks[i], nil
+	}
+	if len(replayable) == 0 {
+		return nil, fmt.Errorf("no check of this report can be replayed: the operator made no requests in them to choose from")
+	}
+	if first := r.Explained(); first != nil && slices.ContainsFunc(replayable, func(i int) bool { return &r.Checks[i] == first }) {
+		return first, nil
+	}
+	questions := func(i int) (n int) {
+		for _, step := range Steps(r, &r.Checks[i]) {
+			if step.Choices != nil {
+				n++
+			}
+		}
+		return n
+	}
+	return &r.Checks[slices.MaxFunc(replayable, func(a, b int) int { return cmp.Compare(questions(a), questions(b)) })], nil
+}
+
+// names lists the checks with these indices; nil: all.
+func names(r *report.Report, indices []int) string {
+	var all []string
+	for i := range r.Checks {
+		if indices == nil || slices.Contains(indices, i) {
+			all = append(all, r.Checks[i].ID)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Steps are what happened during a check, in order.
+func Steps(r *report.Report, check *report.Check) []Step {
+	if check.At == 0 && check.Seconds == 0 {
+		return nil
+	}
+	var steps []Step
+	end := check.At // of the last request
+	for i, moment := range r.Timeline {
+		if moment.At < check.At || moment.At > check.At+check.Seconds || background(moment) {
+			continue
+		}
+		request := requestOf(moment)
+		if gap := moment.At - end; request != "" && gap >= pause && len(steps) > 0 {
+			steps = append(steps, Step{At: end - check.At, Seconds: gap, Request: Nothing})
+		}
+		if request != "" && !isWatch(request) {
+			end = max(end, moment.At+moment.Seconds)
+		}
+		if last := len(steps) - 1; last >= 0 && request != "" && steps[last].Request == request && alike(r.Timeline[steps[last].Moments[0]], moment) {
+			steps[last].Moments = append(steps[last].Moments, i)
+			continue
+		}
+		steps = append(steps, Step{Moments: []int{i}, At: moment.At - check.At, Request: request})
+	}
+	ask(steps, offered(r))
+	return steps
+}
+
+// alike reports whether two requests for the same ended the same way, without a fault.
+func alike(a, b report.Moment) bool { return a.Fault == "" && b.Fault == "" && a.Code == b.Code }
+
+// ask gives the steps their choices. What only fills the cache is not asked, and what follows the same request not too often.
+func ask(steps []Step, all []string) {
+	asked := map[[2]string]int{}
+	before := ""
+	for i := range steps {
+		step := &steps[i]
+		transition := [2]string{before, step.Request}
+		before = step.Request
+		if step.Request == "" || reads(step.Request) || asked[transition] == maxRepeats {
+			continue
+		}
+		asked[transition]++
+		step.Choices = choices(step.Request, all)
+	}
+}
+
+// choices are the answer and the most frequent others; nil if there is nothing to choose from.
+func choices(answer string, all []string) []string {
+	picked := []string{answer}
+	for _, other := range all {
+		if len(picked) < maxChoices && other != answer {
+			picked = append(picked, other)
+		}
+	}
+	if len(picked) < 3 {
+		return nil
+	}
+	slices.Sort(picked)
+	return picked
+}
+
+// offered are the requests of the whole run that are asked for, the most frequent first, and Nothing.
+func offered(r *report.Report) []string {
+	count := map[string]int{}
+	for _, moment := range r.Timeline {
+		if request := requestOf(moment); request != "" && !background(moment) && !reads(request) {
+			count[request]++
+		}
+	}
+	var all []string
+	for request := range count {
+		all = append(all, request)
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	return append([]string{Nothing}, all...)
+}
+
+// requestOf is what the operator asked for, without the object; empty for what is no request.
+func requestOf(moment report.Moment) string {
+	if moment.Service == report.ServiceOperator || moment.Service == report.ServiceObjects {
+		return ""
+	}
+	words := strings.Fields(moment.What)
+	return strings.Join(words[:min(2, len(words))], " ")
+}
+
+// background is what an operator requests for its own sake: discovery, its lease, and how it is.
+func background(moment report.Moment) bool {
+	return requestOf(moment) != "" && backgroundRequest.MatchString(moment.What)
+}
+
+var backgroundRequest = regexp.MustCompile(`^\S+ (/|leases\b|subjectaccessreviews\b|tokenreviews\b)`)
+
+// reads reports whether a request only fills the cache.
+func reads(request string) bool { return isWatch(request) || strings.HasPrefix(request, "list ") }
+
+func isWatch(request string) bool { return strings.HasPrefix(request, "watch ") }
+
+// opaque are names that no reader can remember: UIDs and hashes.
+var opaque = regexp.MustCompile(`\b([0-9a-f]{6})[0-9a-f]{2}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b([0-9a-f]{6})[0-9a-f]{10,}\b`)
+
+// Shortened is a text whose UIDs and hashes are cut.
+func Shortened(text string) string { return opaque.ReplaceAllString(text, "$1$3…") }
