@@ -353,6 +353,15 @@ func (r *Report) FullMarks() bool {
 	return r.Outcome == Graded && len(r.Checks) > 0 && passed && r.MaxScore > 0 && r.Score == r.MaxScore && r.Undecided == 0
 }
 
+// Partial says why the score is no grade although the run has come to its end: "--without-node has left out checks worth 25 points". It is empty if nothing
+// was left out.
+func (r *Report) Partial() string {
+	if r.Undecided == 0 {
+		return ""
+	}
+	return fmt.Sprintf("--without-node has left out checks worth %d points", r.Undecided)
+}
+
 // Complete is true of full marks with all of the extension, if there is one.
 func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == len(r.Checks) }
 

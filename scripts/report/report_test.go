@@ -641,6 +641,33 @@ func TestPointsThatThisMachineCanDecide(t *testing.T) {
 	}
 }
 
+// A partial verdict looks like a grade nowhere: formats that publish one refuse it, and the others say what it is.
+func TestAPartialVerdictIsNoGrade(t *testing.T) {
+	t.Parallel()
+	r := graded(nil)
+	r.Undecided = 25
+	for _, format := range []formats.Format{formats.Classroom50, formats.Gradescope} {
+		data, err := formats.Encode(&r, format, formats.Options{})
+		const want = " publishes a grade, and the last run of lab 2 has none, since --without-node has left out checks worth 25 points: " +
+			"grade it without --without-node, on a machine that can run Pods"
+		if data != nil || err == nil || err.Error() != string(format)+want {
+			t.Errorf("%s: %q, %v", format, data, err)
+		}
+	}
+	for format, want := range map[formats.Format]string{
+		formats.JUnit:    `message="The verdict is partial and no grade: --without-node has left out checks worth 25 points" type="partial"`,
+		formats.HTML:     "<title>Partial, 100 of 100: ",
+		formats.Markdown: "100 of the 100 points that this machine can decide",
+	} {
+		if data := encode(t, r, format, formats.Options{}); !strings.Contains(string(data), want) {
+			t.Errorf("%s does not say %q:\n%s", format, want, data)
+		}
+	}
+	if data := encode(t, r, formats.JUnit, formats.Options{}); !strings.Contains(string(data), `errors="1"`) {
+		t.Errorf("JUnit counts no error:\n%s", data)
+	}
+}
+
 // extend adds the check of an extension to a report.
 func extend(r *report.Report, status report.Status) {
 	check := report.Check{ID: "migrated", Title: "What is stored is migrated", Extension: true, MaxPoints: 10, Status: status}

@@ -44,8 +44,16 @@ type Options struct {
 	Classroom50 classroom50.Options
 }
 
-// Encode writes a sanitized report in one of the formats.
+// publishes are the formats that give a score to another program, which takes it for the student's grade.
+var publishes = []Format{Gradescope, Classroom50}
+
+// Encode writes a sanitized report in one of the formats. Those that publish a grade refuse a partial verdict: its points are only those
+// that one machine could decide, so all of them would look like full marks.
 func Encode(r *report.Report, format Format, options Options) ([]byte, error) {
+	if r.Undecided > 0 && slices.Contains(publishes, format) {
+		return nil, fmt.Errorf("%s publishes a grade, and the last run of lab %s has none, since %s: grade it without --without-node, on a machine that can run Pods",
+			format, r.Number(), r.Partial())
+	}
 	safe := *r
 	safe.Sanitize()
 	var data bytes.Buffer

@@ -15,7 +15,7 @@ import (
 	"lva.io/operators/scripts/report"
 )
 
-// Write writes JUnit XML with one suite for each report and one test case for each check. A run that was not graded has
+// Write writes JUnit XML with one suite for each report and one test case for each check. A run that was not graded, or only in part, has
 // a test case with an error besides, so that it never looks like one that passed. Reports must be sanitized: report.Read
 // and formats.Write have done that.
 func Write(w io.Writer, reports ...*report.Report) error {
@@ -51,6 +51,9 @@ func testsuite(r *report.Report) junit.Testsuite {
 	} {
 		suite.AddProperty(property[0], property[1])
 	}
+	if r.Undecided > 0 {
+		suite.AddProperty("undecided", strconv.Itoa(r.Undecided))
+	}
 	for _, check := range r.Checks {
 		suite.AddTestcase(testcase(r, check))
 	}
@@ -60,6 +63,13 @@ func testsuite(r *report.Report) junit.Testsuite {
 			Classname: r.Lab,
 			Time:      seconds(r.Seconds),
 			Error:     &junit.Result{Type: string(r.Outcome), Message: r.Reason, Data: r.RunText()},
+		})
+	}
+	if r.Outcome == report.Graded && r.Undecided > 0 {
+		reason := "The verdict is partial and no grade: " + r.Partial()
+		suite.AddTestcase(junit.Testcase{
+			Name: report.RunTest, Classname: r.Lab, Time: seconds(r.Seconds),
+			Error: &junit.Result{Type: "partial", Message: reason, Data: reason},
 		})
 	}
 	if len(r.Notices) > 0 || len(r.Forbidden) > 0 {
