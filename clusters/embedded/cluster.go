@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/openfiles"
 	"lva.io/operators/clusters/process"
 )
 
@@ -211,7 +212,7 @@ func (c *Cluster) Failed() error {
 
 // launch starts programs of the control plane, the output of each in a log file of its name.
 func (c *Cluster) launch(program *multicall.Program, components ...component) error {
-	if err := enoughOpenFiles(); err != nil {
+	if err := openfiles.Enough(); err != nil {
 		return err
 	}
 	for _, component := range components {

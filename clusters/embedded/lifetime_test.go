@@ -22,6 +22,7 @@ import (
 
 	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/openfiles"
 )
 
 func TestClustersSideBySideDoNotMeet(t *testing.T) {
@@ -299,7 +300,7 @@ func TestAPortThatSomebodyElseTookIsNamed(t *testing.T) {
 func TestTooFewOpenFiles(t *testing.T) {
 	t.Parallel()
 	program := controlPlane(t)
-	for limit, starts := range map[int]bool{64: false, leastOpenFiles - 1: false, leastOpenFiles: true} {
+	for limit, starts := range map[int]bool{64: false, openfiles.Least - 1: false, openfiles.Least: true} {
 		t.Run(strconv.Itoa(limit), func(t *testing.T) {
 			t.Parallel()
 			owner := newActor(t, "owner", "/bin/sh", program, t.TempDir())
@@ -309,7 +310,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			named := strings.HasPrefix(said, fmt.Sprintf("error: starting a cluster: the system allows a program %d open files, and a cluster needs %d: raise ", limit, leastOpenFiles))
+			named := strings.HasPrefix(said, fmt.Sprintf("error: starting a cluster: the system allows a program %d open files, and a cluster needs %d: raise ", limit, openfiles.Least))
 			if named == starts || starts && !strings.HasPrefix(said, "{") {
 				t.Errorf("with %d open files it must start: %t, and says %s", limit, starts, said)
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"lva.io/operators/clusters/openfiles"
 	"lva.io/operators/scripts/manifest"
 )
 
@@ -82,6 +84,8 @@ func TestMachines(t *testing.T) {
 		{"no-git", `mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`, 1, []string{"git"}},
 		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
+		{"few-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least-1), 1, []string{"open files"}},
+		{"enough-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least), 0, []string{"open files"}},
 		{"colon", clone + `mkdir a:b && mv Makefile go.work a:b && cd a:b && exec "$0"`, 1, []string{"clone"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lva.io/operators/clusters/node/namespace"
+	"lva.io/operators/clusters/openfiles"
 )
 
 // ofSystem are the findings that only Linux has.
@@ -153,10 +154,11 @@ func openFiles() Finding {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return note(allLabs, err.Error(), "Look at ulimit -n.")
 	}
-	const needed = 1024
 	found := fmt.Sprintf("%d, and %d at most", limit.Cur, limit.Max)
-	if limit.Max < needed {
-		return bad(allLabs, found, "Raise the limit: ulimit -Hn 4096")
+	if err := openfiles.Enough(); err != nil {
+		// Only root may raise a hard limit. A * in this file does not mean root.
+		return bad(allLabs, found, fmt.Sprintf("A cluster needs %d. Let root run: printf '* - nofile 65536\\nroot - nofile 65536\\n' "+
+			">/etc/security/limits.d/operator-labs.conf, and log in again. A container has --ulimit nofile=65536.", openfiles.Least))
 	}
 	return good(found)
 }

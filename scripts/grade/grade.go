@@ -17,9 +17,9 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"lva.io/operators/clusters/embedded"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/openfiles"
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/manifest"
@@ -400,7 +400,7 @@ func asVerdict(err error, outcome report.Outcome) error {
 	if missing, ok := errors.AsType[*MissingWallsError](err); ok {
 		return &verdict{outcome: report.Error, reason: missing.Error()}
 	}
-	if few, ok := errors.AsType[*embedded.OpenFilesError](err); ok {
+	if few, ok := errors.AsType[*openfiles.Error](err); ok {
 		return &verdict{outcome: report.Error, reason: few.Error()}
 	}
 	return err

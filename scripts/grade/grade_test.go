@@ -20,6 +20,7 @@ import (
 	"lva.io/operators/clusters/filelock"
 	"lva.io/operators/clusters/longtest"
 	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/openfiles"
 	"lva.io/operators/scripts/report"
 	"lva.io/operators/scripts/stage/own"
 )
@@ -244,7 +245,7 @@ func TestErrorsOfOurs(t *testing.T) {
 		}, "^the grader itself failed: no port is free$"},
 		{"too few open files", func(o *Options) {
 			o.Start = own.Start(func(context.Context) (*embedded.Cluster, error) {
-				return nil, fmt.Errorf("starting a cluster: %w", &embedded.OpenFilesError{Limit: 64})
+				return nil, fmt.Errorf("starting a cluster: %w", &openfiles.Error{Limit: 64})
 			})
 		}, "^the system allows a program 64 open files, and a cluster needs [0-9]+: raise the hard limit .`ulimit -n "},
 		{"no controller-gen", func(o *Options) {

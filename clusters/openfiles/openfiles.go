@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package openfiles decides whether a program may have as many files open as a cluster needs. It changes no limit.
+package openfiles
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// Least is how many files each program of a cluster must be allowed to have open. Below that, etcd or the API server fails at some moment,
+// and their logs do not say why.
+const Least = 256
+
+// Error says that the limit of open files is too low for a cluster, and what to do.
+type Error struct {
+	// Limit is how many files a program may have open.
+	Limit uint64
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("the system allows a program %d open files, and a cluster needs %d: raise the hard limit (`ulimit -n 4096` as root, nofile in "+
+		"/etc/security/limits.conf, LimitNOFILE= of a systemd service, or --ulimit of a container), or use a shell in which nobody has lowered it",
+		e.Limit, Least)
+}
+
+// Enough returns an *Error where the limit of open files is too low for a cluster. Only the hard limit counts: programs in Go raise their own
+// limit as far as they may.
+func Enough() error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("reading the limit of open files: %w", err)
+	}
+	if limit.Max >= Least {
+		return nil
+	}
+	return &Error{Limit: limit.Max}
+}
