@@ -190,6 +190,38 @@ func TestTheLabsThatNeedPods(t *testing.T) {
 	}
 }
 
+// What is in no commit stays, and so does a file that has such line ends in git, too.
+func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	shell := func(script string) {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "sh", "-ec", script)
+		c.Dir = dir
+		c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+	}
+	shell(`git init -q && printf 'all:\n\ttrue\n' >Makefile && printf 'a\n' >'my lab.go' && printf 'b\r\n' >windows.txt && printf '\0\r\n' >picture
+		git add . && git -c user.name=a -c user.email=a@example.com commit -qm all
+		git config core.autocrlf true && rm Makefile 'my lab.go' && git checkout -q . && printf 'mine\r\n' >>'my lab.go'`)
+	found := lineEnds(dir)
+	_, command, is := strings.Cut(found.Remedy, "Run: ")
+	if found.State != Bad || !is {
+		t.Fatalf("it says %+v", found)
+	}
+	shell(command)
+	for name, want := range map[string]string{"Makefile": "all:\n\ttrue\n", "my lab.go": "a\nmine\n", "windows.txt": "b\r\n", "picture": "\x00\r\n"} {
+		if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
+			t.Errorf("%s is %q, %v", name, content, err)
+		}
+	}
+	if got := lineEnds(dir); got.State != Good {
+		t.Errorf("afterwards it says %+v", got)
+	}
+}
+
 func TestAGoThatIsTooOld(t *testing.T) {
 	t.Parallel()
 	newer := t.TempDir()

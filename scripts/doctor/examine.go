@@ -122,11 +122,16 @@ func disk(dir string) Finding {
 	return good(found)
 }
 
+// unixLineEnds corrects those files of a checkout that have other line ends than git's copies of them. Nothing is checked out again: that would
+// throw away a student's changes that are in no commit.
+const unixLineEnds = `git config core.autocrlf false && git ls-files -z --eol | ` +
+	`sed -zn 's/^i\/lf *w\/\(crlf\|mixed\)[^\t]*\t//p' | xargs -0r sed -i 's/\r$//'`
+
 // lineEnds looks whether git has given the files the line ends of Windows.
 func lineEnds(root string) Finding {
 	content, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err == nil && bytes.Contains(content, []byte("\r\n")) {
-		return bad(allLabs, "those of Windows (CRLF)", "Run: git config core.autocrlf false && git rm -rq --cached . && git reset -q --hard")
+		return bad(allLabs, "those of Windows (CRLF)", "This corrects them in place, and keeps your work. Run: "+unixLineEnds)
 	}
 	return good("those of Unix (LF)")
 }
