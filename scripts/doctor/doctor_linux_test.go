@@ -190,6 +190,38 @@ func TestTheLabsThatNeedPods(t *testing.T) {
 	}
 }
 
+// What go says is said, and is not taken for a missing go. Settings for other work count no more than in make.
+func TestAGoThatFails(t *testing.T) {
+	for _, test := range []struct {
+		name, variable, value string
+		state                 State
+		found                 string
+	}{
+		{"a wrong setting", "GOROOT", "/nowhere", Bad, "go fails: go: cannot find GOROOT directory: /nowhere"},
+		{"flags for other work", "GOFLAGS", "-no-such-flag=1", Good, "go1."},
+		{"another toolchain", "GOTOOLCHAIN", "go1.999.0", Good, "go1."},
+		{"none", "PATH", t.TempDir(), Bad, "there is none on PATH"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(test.variable, test.value)
+			if got := goFound("../.."); got.State != test.state || !strings.Contains(got.Found, test.found) {
+				t.Errorf("%+v, want %s: %s", got, test.state, test.found)
+			}
+		})
+	}
+	t.Run("a damaged one", func(t *testing.T) {
+		bin := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\necho 'go: cannot find GOROOT directory: /nowhere' >&2\necho more >&2\nexit 2\n"), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		want := filepath.Join(bin, "go") + " fails: go: cannot find GOROOT directory: /nowhere"
+		if got := goFound("../.."); got.State != Bad || got.Found != want || strings.Contains(got.Remedy, "PATH") {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	})
+}
+
 // What is in no commit stays, and so does a file that has such line ends in git, too.
 func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
 	t.Parallel()

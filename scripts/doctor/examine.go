@@ -48,13 +48,21 @@ func examine(root string) []Finding {
 	return all
 }
 
-// output is the first line of what a command prints.
+// neutral are the Makefile's settings of the go command: the doctor finds what make finds.
+var neutral = []string{"GOWORK=off", "GOFLAGS=-mod=readonly", "GOTOOLCHAIN=local", "GOOS=", "GOARCH=", "CGO_ENABLED=0"}
+
+// output is the first line of what a command prints. The error of a command that failed is the first line of what it says.
 func output(dir, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = dir
+	c.Dir, c.Env = dir, append(os.Environ(), neutral...)
 	out, err := c.Output()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		if said, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n"); said != "" {
+			err = errors.New(said)
+		}
+	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(line), err
 }
@@ -76,16 +84,25 @@ func goFound(root string) Finding {
 		return bad(allLabs, err.Error(), "Clone the repository again.")
 	}
 	wanted := version.FindStringSubmatch(strings.ReplaceAll(string(content), "go ", "go"))
-	have, err := output(root, "go", "env", "GOVERSION")
-	found := version.FindStringSubmatch(have)
-	if err != nil || wanted == nil || found == nil {
+	if wanted == nil {
+		return bad(allLabs, "go.work names no version of Go", "Clone the repository again.")
+	}
+	path, err := exec.LookPath("go")
+	if err != nil {
 		return bad(allLabs, "there is none on PATH", "Install it from go.dev/dl.")
+	}
+	have, err := output(root, path, "env", "GOVERSION")
+	if err != nil {
+		return bad(allLabs, path+" fails: "+err.Error(), "Correct what it names, in the environment or in the file of `go env GOENV`, or install it again from go.dev/dl.")
+	}
+	found := version.FindStringSubmatch(have)
+	if found == nil {
+		return bad(allLabs, fmt.Sprintf("%s says that its version is %q", path, have), "Install it from go.dev/dl.")
 	}
 	number := func(text string) int { n, _ := strconv.Atoi(text); return n } // the pattern has matched digits
 	if number(found[1]) < number(wanted[1]) || found[1] == wanted[1] && number(found[2]) < number(wanted[2]) {
 		return bad(allLabs, have, fmt.Sprintf("Go %s.%s or newer is needed: install it from go.dev/dl.", wanted[1], wanted[2]))
 	}
-	path, _ := exec.LookPath("go")
 	return good(have + " at " + path)
 }
 
