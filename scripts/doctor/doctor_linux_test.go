@@ -84,6 +84,7 @@ func TestMachines(t *testing.T) {
 		{"no-git", `mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`, 1, []string{"git"}},
 		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
+		{"no-watches", `echo 0 >/proc/sys/user/max_inotify_watches && exec "$0"`, 1, []string{"inotify's watches"}},
 		{"few-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least-1), 1, []string{"open files"}},
 		{"enough-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least), 0, []string{"open files"}},
 		{"colon", clone + `mkdir a:b && mv Makefile go.work a:b && cd a:b && exec "$0"`, 1, []string{"clone"}},
@@ -136,6 +137,19 @@ func TestHugePages(t *testing.T) {
 	}
 	if got := hugePages(filepath.Join(dir, "missing"), "/proc/cpuinfo"); got.State != Good {
 		t.Errorf("without a setting it says %+v", got)
+	}
+}
+
+func TestFewWatches(t *testing.T) {
+	t.Parallel()
+	setting := filepath.Join(t.TempDir(), "max_user_watches")
+	for limit, state := range map[string]State{"8191": Note, "8192": Good} {
+		if err := os.WriteFile(setting, []byte(limit+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := watches(setting); got.State != state || got.Found != limit+" for each user" {
+			t.Errorf("of %s it says %+v", limit, got)
+		}
 	}
 }
 
