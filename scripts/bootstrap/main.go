@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -37,7 +38,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	command := programs.Lab(root)
-	if len(args) > 0 && args[0] == "cluster" {
+	forInstructors := len(args) > 0 && args[0] == "cluster"
+	if forInstructors {
 		command = programs.Cluster(root)
 	}
 	if command.Fresh() {
@@ -46,6 +48,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := programs.TryPlace(root); err != nil {
 		return err
+	}
+	if !forInstructors { // their clusters run in Docker, and need no Kubernetes that is compiled here
+		if err := announce(os.Stderr, root); err != nil {
+			return err
+		}
 	}
 	all := []programs.Program{command}
 	var goals []string
@@ -65,6 +72,22 @@ func run(ctx context.Context, args []string) error {
 		all = append(all, needed...)
 	}
 	return programs.Ensure(ctx, root, os.Stderr, all...)
+}
+
+// announce says how much of the disk the first build takes, or is an error if there is clearly less: a disk that is full after ten minutes
+// stops other programs, too.
+func announce(out io.Writer, root string) error {
+	build, needed, err := programs.PlanFirstBuild(root)
+	switch {
+	case err != nil:
+		return err
+	case needed && build.Impossible():
+		return fmt.Errorf("%s: free some space, or clone onto another disk", build)
+	case needed:
+		text := build.String()
+		fmt.Fprintf(out, "%s.\n", strings.ToUpper(text[:1])+text[1:])
+	}
+	return nil
 }
 
 func touch(file string) error {

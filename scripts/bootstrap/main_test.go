@@ -12,6 +12,54 @@ import (
 	"testing"
 )
 
+// isBootstrap makes this test binary the command.
+const isBootstrap = "OPERATOR_LABS_TEST_IS_BOOTSTRAP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isBootstrap) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Before it compiles anything, it says what that takes of the disk. There is no source to compile here, so it fails in any case.
+func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const needs = "he first build takes up to 8 GB of disk with Go's caches, of which it gives 3 GB back, and this folder's disk has "
+	for _, test := range []struct{ name, prepare, command, first string }{
+		{"enough", "mount -t tmpfs -o size=20g none .", "lab", "T" + needs + "21.5 GB free.\n"},
+		{"Go's caches may be elsewhere", "mount -t tmpfs -o size=4g none .", "lab", "T" + needs + "4.3 GB free.\n"},
+		{"too little", "mount -t tmpfs -o size=2g none .", "lab", "t" + needs + "2.1 GB free: free some space, or clone onto another disk\n"},
+		{"all is built", "mkdir -p .cache/controlplane && touch .cache/controlplane/controlplane && mount -t tmpfs -o size=2g none .cache/bin", "lab", ""},
+		{"it arrives", "mount -t tmpfs -o size=2g none . && export OPERATOR_LABS_PROGRAMS=missing.tar", "lab", ""},
+		{"a cluster in Docker", "mount -t tmpfs -o size=2g none .", "cluster", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.MkdirAll(filepath.Join(dir, ".cache", "bin"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-ec",
+				test.prepare+` && cd "$PWD" && exec "$0" "$1"`, program, test.command)
+			c.Dir, c.Env = dir, append(os.Environ(), isBootstrap+"=1", "OPERATOR_LABS_PROGRAMS=none")
+			out, err := c.CombinedOutput()
+			said := string(out)
+			if strings.Contains(said, "unshare") && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
+				t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", said)
+			}
+			if err == nil || !strings.HasPrefix(said, test.first) || strings.Contains(said, needs) != strings.Contains(test.first, needs) {
+				t.Errorf("it says %q (%v), want %q", said, err, test.first)
+			}
+		})
+	}
+}
+
 // Debian's own Go may be years old, and is what somebody who starts has installed first.
 func TestMakeSaysWhichGoItNeeds(t *testing.T) {
 	t.Parallel()

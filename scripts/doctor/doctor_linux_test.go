@@ -84,6 +84,8 @@ func TestMachines(t *testing.T) {
 		{"no-git", `mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`, 1, []string{"git"}},
 		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
 		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
+		{"clone-on-2-gb", clonedOn("2g"), 1, []string{"clone's disk"}},
+		{"clone-on-5-gb", clonedOn("5g"), 0, []string{"clone's disk"}},
 		{"no-watches", `echo 0 >/proc/sys/user/max_inotify_watches && exec "$0"`, 1, []string{"inotify's watches"}},
 		{"few-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least-1), 1, []string{"open files"}},
 		{"enough-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least), 0, []string{"open files"}},
@@ -164,6 +166,11 @@ func TestProgramsReadTheFindings(t *testing.T) {
 	if !slices.Contains(all, want) {
 		t.Errorf("the findings are %+v, want %+v among them", all, want)
 	}
+}
+
+// clonedOn has the command run in a checkout on a disk of this size, in memory.
+func clonedOn(size string) string {
+	return fmt.Sprintf(`mount -t tmpfs -o size=%s none "$1" && cp Makefile go.work "$1" && cd "$1" && exec "$0"`, size)
 }
 
 // clone makes something in the empty folder that looks like a checkout.

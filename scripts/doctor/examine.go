@@ -37,7 +37,7 @@ func examine(root string) []Finding {
 	add("git", tool("git"))
 	add("processors", good(fmt.Sprintf("%d %s on %s", runtime.NumCPU(), runtime.GOARCH, runtime.GOOS)))
 	add("clone", place(root))
-	add("clone's disk", disk(root))
+	add("clone's disk", cloneDisk(root))
 	add("line ends", lineEnds(root))
 	add("TMPDIR", temporary())
 	add("TMPDIR's disk", disk(os.TempDir()))
@@ -115,11 +115,25 @@ func place(root string) Finding {
 	return good(root)
 }
 
-// spaceForBuild is what the first build takes, in bytes, and spaceForRuns what a run does.
-const (
-	spaceForBuild = 8e9
-	spaceForRuns  = 1e9
-)
+// spaceForRuns is what a run takes, in bytes.
+const spaceForRuns = 1e9
+
+// cloneDisk decides as the bootstrap does whether the first build can begin.
+func cloneDisk(root string) Finding {
+	build, needed, err := programs.PlanFirstBuild(root)
+	if err != nil || !needed {
+		return disk(root)
+	}
+	found, text := fmt.Sprintf("%.1f GB free", build.Free/1e9), build.String()
+	text = strings.ToUpper(text[:1]) + text[1:]
+	switch {
+	case build.Impossible():
+		return bad(allLabs, found, text+": free some space, or clone onto another disk.")
+	case build.Tight():
+		return note(allLabs, found, text+". That suffices if Go's caches are on another disk, or were filled by another clone.")
+	}
+	return good(found)
+}
 
 func disk(dir string) Finding {
 	var system syscall.Statfs_t
@@ -128,12 +142,7 @@ func disk(dir string) Finding {
 	}
 	free := float64(system.Bavail) * float64(system.Bsize)
 	found := fmt.Sprintf("%.1f GB free", free/1e9)
-	_, err := os.Stat(filepath.Join(dir, ".cache", "controlplane", "controlplane"))
-	built := err == nil || dir == os.TempDir()
-	switch {
-	case !built && free < spaceForBuild:
-		return bad(allLabs, found, "The first build takes 8 GB, with Go's caches, of which it gives 3 GB back: free some space.")
-	case free < spaceForRuns:
+	if free < spaceForRuns {
 		return bad(allLabs, found, "A run takes up to 1 GB: free some space, or set TMPDIR to a folder on another disk.")
 	}
 	return good(found)
