@@ -23,7 +23,7 @@ var exhaustions = []struct {
 }{
 	{
 		regexp.MustCompile(`(?i)(?:inotify|fsnotify|watcher).*too many open files`), noInotify,
-		"this user has no instance of inotify left, which the operator needs to watch files: end other programs that watch files, or let root run: sysctl -w fs.inotify.max_user_instances=1024",
+		"this user has fewer instances of inotify left than the operator needs to watch files: end other programs that watch files, or let root run: sysctl -w fs.inotify.max_user_instances=1024",
 	},
 	{
 		regexp.MustCompile(`(?i)no space left on device`), func() bool { return diskIsFull(os.TempDir()) },
@@ -31,7 +31,7 @@ var exhaustions = []struct {
 	},
 	{
 		regexp.MustCompile(`runtime: failed to create new OS thread|pthread_create failed|fork/exec .*: resource temporarily unavailable`), noProcess,
-		"this user can start no more processes or threads: end other programs, or raise the limit (ulimit -u, or pids.max of the control group)",
+		"this user can start fewer processes or threads than the operator needs: end other programs, or raise the limit (ulimit -u, or pids.max of the control group)",
 	},
 }
 
@@ -43,11 +43,42 @@ func diskIsFull(dir string) bool {
 	return syscall.Statfs(dir, &system) == nil && system.Bavail*uint64(system.Bsize) < diskFull //nolint:gosec // sizes are not negative
 }
 
-// noProcess reports whether no process can be started.
+// An operator takes several of a thing, and gives back all of them when it ends. That one of them can be had again says nothing, so as many are
+// tried as an operator takes:
+const (
+	// inotifyNeeded are two times two instances of inotify: an operator watches the certificates of its webhooks and of its metrics, and a student's
+	// own operator may watch a file or two more.
+	inotifyNeeded = 4
+	// processesNeeded are about as many processes as a program of Go has threads when it begins to work; the limits count both alike.
+	processesNeeded = 8
+)
+
+// runsOut takes as many of something as are needed, all at once, and gives them back. It reports whether that failed with an error that says that
+// there is no more. Other errors say nothing of it.
+func runsOut(needed int, none error, take func() (giveBack func(), err error)) bool {
+	for range needed {
+		giveBack, err := take()
+		if err != nil {
+			return errors.Is(err, none)
+		}
+		defer giveBack()
+	}
+	return false
+}
+
+// noProcess reports whether fewer processes can be started than an operator needs.
 func noProcess() bool {
-	c := exec.Command("/bin/true") //nolint:noctx // it does nothing
-	err := c.Run()
-	return errors.Is(err, syscall.EAGAIN)
+	return runsOut(processesNeeded, syscall.EAGAIN, func() (func(), error) {
+		c := exec.Command("/bin/cat") //nolint:noctx // it reads what we close
+		input, err := c.StdinPipe()
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Start(); err != nil {
+			return nil, err
+		}
+		return func() { _ = errors.Join(input.Close(), c.Wait()) }, nil
+	})
 }
 
 // exhausted is the verdict on an operator that has ended because this machine had no more of something; nil: it has not. kills is how many

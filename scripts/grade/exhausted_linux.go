@@ -4,7 +4,6 @@
 package grade
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,14 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noInotify reports whether this user can make no instance of inotify.
+// noInotify reports whether this user can make fewer instances of inotify than an operator needs.
 func noInotify() bool {
-	descriptor, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
-		return errors.Is(err, unix.EMFILE)
-	}
-	unix.Close(descriptor)
-	return false
+	return runsOut(inotifyNeeded, unix.EMFILE, func() (func(), error) {
+		descriptor, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+		return func() { unix.Close(descriptor) }, err
+	})
 }
 
 // outOfMemoryKills is how many processes the kernel has killed since its start because there was no memory left; -1: it does not say.

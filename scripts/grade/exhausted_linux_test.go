@@ -5,9 +5,11 @@ package grade
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"lva.io/operators/scripts/report"
@@ -39,10 +41,15 @@ func TestWhatAMachineHasNoMoreOf(t *testing.T) {
 	const (
 		inotify = `E0101 main.go:12] "unable to start" err="failed to create fsnotify watcher: too many open files"`
 		disk    = `write /tmp/x: no space left on device`
+		fewer   = "this user has fewer instances of inotify left than the operator needs"
 		nothing = "nothing is exhausted"
 	)
 	for _, test := range []struct{ what, said, prepare, want string }{
-		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, "this user has no instance of inotify left"},
+		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
+		// The operator had one, and gave it back when it ended for want of a second one.
+		{"inotify but for one", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
+		{"inotify but for too few", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer},
+		{"enough of inotify", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
 		{"it only says so of inotify", inotify, `exec "$0"`, nothing},
 		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
 		{"it only says so of the disk", disk, `exec "$0"`, nothing},
@@ -61,6 +68,72 @@ func TestWhatAMachineHasNoMoreOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAsManyAreTriedAsAnOperatorNeeds(t *testing.T) {
+	t.Parallel()
+	none := errors.New("there is no more")
+	for _, test := range []struct {
+		left   int
+		ending error
+		want   bool
+	}{{0, none, true}, {3, none, true}, {4, none, false}, {0, errors.New("another"), false}, {3, fmt.Errorf("starting: %w", none), true}} {
+		taken, most := 0, 0
+		got := runsOut(4, none, func() (func(), error) {
+			if taken == test.left {
+				return nil, test.ending
+			}
+			taken++
+			most = max(most, taken)
+			return func() { taken-- }, nil
+		})
+		if got != test.want || taken != 0 || most != min(4, test.left) {
+			t.Errorf("with %d left, runsOut = %t, %d at once, %d were not given back", test.left, got, most, taken)
+		}
+	}
+}
+
+// The limit counts processes and threads of a user, and not root's, so this is another user with as many as this program has itself, and a few more.
+func TestProcessesRunOut(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be a user who has no other processes")
+	}
+	const user = 47110
+	// By its descriptor, since the other user may not enter the folder.
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	said := func(number, limit int) string {
+		c := exec.CommandContext(t.Context(), "prlimit", fmt.Sprintf("--nproc=%d", limit), "/proc/self/fd/3")
+		c.Dir, c.ExtraFiles = "/", []*os.File{program}
+		c.Env = []string{"GOMAXPROCS=1", exhaustedVariable + "=runtime: failed to create new OS thread", "PATH=" + os.Getenv("PATH")}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user + number), Gid: user}}
+		out, _ := c.CombinedOutput()
+		return string(out)
+	}
+	// Each limit has its own user, whose earlier program may still be ending.
+	if got := said(0, 200); got != "nothing is exhausted" {
+		t.Errorf("with enough processes it says %s", got)
+	}
+	// Below some limit this program itself can't run. Above it, some processes can be had, and not as many as an operator needs.
+	for limit := 3; limit < 60; limit++ {
+		if strings.HasPrefix(said(limit, limit), "runtime: ") {
+			continue
+		}
+		const some = processesNeeded / 2
+		if got := said(100+limit, limit+some); !strings.HasPrefix(got, "this user can start fewer processes or threads than the operator needs") {
+			t.Errorf("with %d processes, and %d of them left, it says %s", limit+some, some, got)
+		}
+		return
+	}
+	t.Error("it ran with no limit")
 }
 
 func TestAnOperatorThatTheKernelKilledForLackOfMemory(t *testing.T) {
