@@ -51,13 +51,15 @@ type supply struct{ ran, waited time.Duration }
 func watchMachine() *machine {
 	m := &machine{end: make(chan struct{}), ended: make(chan struct{})}
 	// The time before the goroutine first runs counts, too.
-	go m.watch(time.Now(), ownUsage())
+	go m.watch(time.Now(), ownUsage(), suspended)
 	return m
 }
 
-// watch watches from a moment on, at which the usage was this.
-func (m *machine) watch(began time.Time, before protocol.Usage) {
+// watch watches from a moment on, at which the usage was this. suspended is for how long the machine was suspended since it booted: the clock by
+// which timers run stands still then, and creation timestamps, leases and tokens go on.
+func (m *machine) watch(began time.Time, before protocol.Usage, suspended func() time.Duration) {
 	defer close(m.ended)
+	slept := suspended()
 	// No ticker: that would drop the ticks for which it is late.
 	for last, read := began, began; ; {
 		over := false
@@ -66,9 +68,10 @@ func (m *machine) watch(began time.Time, before protocol.Usage) {
 			over = true
 		case <-time.After(stallTick):
 		}
-		now := time.Now()
+		now, sleeps := time.Now(), suspended()
 		m.mutex.Lock()
-		m.longest, last = max(m.longest, now.Sub(last)-stallTick), now
+		m.longest = max(m.longest, now.Sub(last)-stallTick+sleeps-slept)
+		last, slept = now, sleeps
 		m.mutex.Unlock()
 		if over {
 			return

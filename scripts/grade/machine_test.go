@@ -70,6 +70,29 @@ func TestAStoppedProcessKnowsForHowLong(t *testing.T) {
 	}
 }
 
+// A laptop that was closed is not late by the clock of its timers.
+func TestASuspendedMachineHasStopped(t *testing.T) {
+	t.Parallel()
+	const before, night = time.Hour, 8 * time.Hour // what it slept before the run does not count
+	for _, sleeps := range []time.Duration{0, night} {
+		m := &machine{end: make(chan struct{}), ended: make(chan struct{})}
+		asked, woken := 0, make(chan struct{})
+		go m.watch(time.Now(), protocol.Usage{}, func() time.Duration {
+			if asked++; asked < 3 {
+				return before
+			}
+			if asked == 3 {
+				close(woken)
+			}
+			return before + sleeps
+		})
+		<-woken
+		if stall := m.stop(); stall < sleeps || stall > sleeps+stallTolerated {
+			t.Errorf("it has slept for %s in the middle of the run, and the longest stall is %s", sleeps, stall)
+		}
+	}
+}
+
 func TestWhatAStallPutsInDoubt(t *testing.T) {
 	t.Parallel()
 	ours := errors.New("the disk is full")

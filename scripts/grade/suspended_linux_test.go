@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"testing"
+	"time"
+)
+
+// Nobody suspends the machine in a test: what the two clocks differ by stays the same, and is no date.
+func TestTheClocksOfAMachineThatRuns(t *testing.T) {
+	t.Parallel()
+	before := suspended()
+	<-time.After(50 * time.Millisecond) // in which the clocks must go alike
+	const years = 10 * 365 * 24 * time.Hour
+	if after := suspended(); before < 0 || before > years || (after-before).Abs() >= stallTolerated {
+		t.Errorf("it was suspended for %s, and 50 ms later for %s", before, after)
+	}
+}
