@@ -20,15 +20,22 @@ import (
 	"time"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"lva.io/operators/scripts/limited"
 )
 
 // readInterval is how often the log is read. The server writes a request before it answers it, so what a client has
 // seen is there at the next read.
 const readInterval = 10 * time.Millisecond
 
+// logLimit is how long a log may become, in bytes: a run of minutes that floods the API server writes some 100 MB, and all of its events are in
+// memory.
+const logLimit = 1 << 30
+
 // Log is a growing audit log. All methods are safe for concurrent use.
 type Log struct {
-	file *os.File
+	file    *os.File
+	content io.Reader // of the file, and no more than a limit allows
 
 	mutex   sync.Mutex
 	rest    []byte // the beginning of a line whose end is not written yet
@@ -42,13 +49,15 @@ type Log struct {
 	ctx  context.Context
 }
 
-// Open opens a log, and reads it until the context ends.
-func Open(ctx context.Context, path string) (*Log, error) {
+// Open opens a log, and reads it until the context ends. A log of more than 1 GiB is an error of Err.
+func Open(ctx context.Context, path string) (*Log, error) { return open(ctx, path, logLimit) }
+
+func open(ctx context.Context, path string, limit int64) (*Log, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	l := &Log{file: file, accounts: accounts{makers: map[string][]string{}}, changed: make(chan struct{}), ctx: ctx}
+	l := &Log{file: file, content: limited.Reader(file, limit), accounts: accounts{makers: map[string][]string{}}, changed: make(chan struct{}), ctx: ctx}
 	go l.follow(ctx)
 	return l, nil
 }
@@ -113,22 +122,19 @@ func (l *Log) read() {
 	if l.err != nil {
 		return
 	}
-	more, err := io.ReadAll(l.file)
-	if err != nil {
-		// Closed: the run is over.
-		if !errors.Is(err, os.ErrClosed) {
-			l.err = fmt.Errorf("reading the audit log: %w", err)
-		}
-		return
+	more, err := io.ReadAll(l.content)
+	if errors.Is(err, os.ErrClosed) || err == nil && len(more) == 0 {
+		return // closed: the run is over
 	}
-	if len(more) == 0 {
-		return
-	}
-	// Also for a line that can't be read: who waits must learn of the error.
+	// Also for what can't be read: who waits must learn of the error.
 	defer func() {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}()
+	if err != nil {
+		l.err = fmt.Errorf("reading the audit log: %w", err)
+		return
+	}
 	lines := bytes.Split(append(l.rest, more...), []byte("\n"))
 	l.rest = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lva.io/operators/scripts/limited"
 )
 
 const student = "system:serviceaccount:operator-system:controller-manager"
@@ -62,6 +64,36 @@ func names(events []Event) []string {
 }
 
 func everything(Event) bool { return true }
+
+// A log without end must not fill the memory, and who waits for it to grow learns of that.
+func TestALogIsLimited(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	one := line(time.Now(), student, "get", "cone")
+	log, err := open(t.Context(), file.Name(), int64(2*len(one)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &growing{t, file}
+	g.write(one + one)
+	if got := log.Now(); got != 2 || log.Err() != nil {
+		t.Fatalf("what the limit allows has %d events, %v", got, log.Err())
+	}
+	changed := log.Changed()
+	g.write(one)
+	select {
+	case <-changed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody learns that the log is too long")
+	}
+	if _, long := errors.AsType[*limited.LongError](log.Err()); !long || log.Now() != 2 {
+		t.Errorf("the error is %v, with %d events", log.Err(), log.Now())
+	}
+}
 
 func TestHalfALineWaitsForItsEnd(t *testing.T) {
 	t.Parallel()
