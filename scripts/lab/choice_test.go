@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/checkout"
 	"lva.io/operators/scripts/manifest"
 )
@@ -90,5 +91,26 @@ func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
 	}
 	if with := (&clusterFlags{}).withNode(&manifest.Lab{Operator: true}); with {
 		t.Error("a lab that says nothing gets a node")
+	}
+}
+
+func TestTheNoticeOfASubmissionWithoutNamespaces(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		foreign bool
+		kept    process.Containment
+		notice  bool
+	}{
+		{true, process.Namespaces, false},
+		{true, process.Supervised, true},
+		{true, process.Grouped, true},
+		{true, "", false}, // it does not build, or runs as a Pod
+		{false, process.Supervised, false},
+		{false, process.Grouped, false},
+	} {
+		notice := (&choice{foreign: test.foreign}).uncontained(string(test.kept))
+		if is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade what strangers bring"); is != test.notice || !is && notice != "" {
+			t.Errorf("of another's submission: %t, contained by %q: %q", test.foreign, test.kept, notice)
+		}
 	}
 }

@@ -214,9 +214,8 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		return nil, err
 	}
 	result := grade.Run(ctx, options)
-	if kept := result.Environment.Containment; c.foreign && kept != "" && kept != string(process.Namespaces) {
-		result.Notices = append(result.Notices, "This machine gave the submission no namespaces of its own, so what it has started might have "+
-			"outlived the run. Grade what strangers bring on a machine with user namespaces.")
+	if notice := c.uncontained(result.Environment.Containment); notice != "" {
+		result.Notices = append(result.Notices, notice)
 	}
 	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
 	live.Close()
@@ -236,6 +235,16 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 		}
 	}
 	return result, terminal.Verdict(os.Stdout, result, screen)
+}
+
+// uncontained is the notice of a run in which the submission of another person was contained by less than namespaces. kept is as in
+// report.Environment.Containment: a run that started nothing on this machine has none.
+func (c *choice) uncontained(kept string) string {
+	if !c.foreign || kept == "" || kept == string(process.Namespaces) {
+		return ""
+	}
+	return "This machine gave the submission no namespaces of its own, so what it has started might have outlived the run. " +
+		"Grade what strangers bring on a machine with user namespaces."
 }
 
 // begin replaces what the last run has written: whatever ends this one, nobody takes an old grade for the new one.

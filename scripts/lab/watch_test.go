@@ -13,7 +13,10 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -111,5 +114,32 @@ func next(t *testing.T, saves <-chan save) save {
 	case <-time.After(10 * time.Second):
 		t.Fatal("nothing is told")
 		return save{}
+	}
+}
+
+func TestAWatchBeginsWithWhatTheLastVerdictExplained(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ what, of, sample, want string }{
+		{"nothing was graded", "own", "", ""},
+		{"a check failed", "own", "graded-failed.json", "newest-goes"},
+		{"nothing failed", "own", "graded-full.json", ""},
+		{"it does not compile", "own", "not-built.json", ""},
+		{"another folder", "another", "graded-failed.json", ""},
+	} {
+		dir := t.TempDir()
+		c := &choice{Checkout: &checkout.Checkout{Root: dir}, Lab: &manifest.Lab{Number: 2}, Dir: filepath.Join(dir, "own"), Out: filepath.Join(dir, "out")}
+		if test.sample != "" {
+			stored, err := report.Read(filepath.Join("..", "report", "testdata", test.sample))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored.Submission.Dir = filepath.Join(dir, test.of)
+			if err := formats.Write(filepath.Join(c.Out, verdictDir), *stored); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := c.toFix(); got != test.want {
+			t.Errorf("%s: it begins with %q, want %q", test.what, got, test.want)
+		}
 	}
 }
