@@ -50,10 +50,10 @@ def harness() -> pathlib.Path:
 
 
 def allow_namespaces() -> None:
-    """Lets ordinary users make namespaces, for the labs that run Pods. Ubuntu forbids that since 24.04."""
+    """Lets ordinary users make namespaces, for the labs that run Pods: Ubuntu forbids that since 24.04. Raises inotify's low limits, too."""
     if os.environ.get("RUNNER_ENVIRONMENT") == "github-hosted" and shutil.which("sudo"):
-        settings = "kernel.apparmor_restrict_unprivileged_userns=0", "fs.inotify.max_user_instances=1024"
-        run("sudo", "-n", "sysctl", "-q", "-e", "-w", *settings, check=False)
+        inotify = "fs.inotify.max_user_instances=1024", "fs.inotify.max_user_watches=524288"
+        run("sudo", "-n", "sysctl", "-q", "-e", "-w", "kernel.apparmor_restrict_unprivileged_userns=0", *inotify, check=False)
 
 
 def main() -> int:

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +114,98 @@ func TestTheFileOfAFailedRunIsNoResult(t *testing.T) {
 		}
 	})
 }
+
+// solutionEnds makes the job's command end so when it grades the course's own solution.
+func (j job) solutionEnds(t *testing.T, code int) {
+	t.Helper()
+	program := filepath.Join(j.root, ".cache", "bin", "lab")
+	const ends = "*--solution* ]]; then exit "
+	script := read(t, program)
+	if strings.Count(script, ends+"0") != 1 {
+		t.Fatalf("the command is %s", script)
+	}
+	if err := os.WriteFile(program, []byte(strings.Replace(script, ends+"0", fmt.Sprintf("%s%d", ends, code), 1)), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+}
+
+// A machine on which the course's own solution fails grades nobody.
+func TestWhereTheSolutionFailsNobodyIsGraded(t *testing.T) {
+	t.Parallel()
+	t.Run("Classroom 50", func(t *testing.T) {
+		t.Parallel()
+		python, err := exec.LookPath("python3")
+		if err != nil {
+			t.Skip("there is no python3, in which Classroom 50 wants its autograders")
+		}
+		for _, code := range []int{0, 1, 2} {
+			j := newJob(t, "exit 1", ".") // it leaves no report, so there is no result in any case
+			j.solutionEnds(t, code)
+			output, err := classroom50(t, python, j.dir)
+			_, graded := os.Lstat(filepath.Join(j.dir, "graded"))
+			_, result := os.Lstat(filepath.Join(j.submission, "result.json"))
+			refused := strings.Contains(output, "Lab 1 is not graded: the course's own solution has not had full marks on this machine.\n")
+			if err == nil || refused != (code != 0) || errors.Is(graded, fs.ErrNotExist) != (code != 0) || !errors.Is(result, fs.ErrNotExist) {
+				t.Errorf("the solution ended with %d, the script with %v; the submission: %v, its result: %v\n%s", code, err, graded, result, output)
+			}
+		}
+	})
+	t.Run("Gradescope", func(t *testing.T) {
+		t.Parallel()
+		for _, code := range []int{0, 1, 2} {
+			j := newJob(t, "exit 1")
+			j.solutionEnds(t, code)
+			source := filepath.Join(j.dir, "autograder", "source")
+			if err := errors.Join(os.MkdirAll(source, 0o755), os.Rename(j.root, filepath.Join(source, "operator-labs"))); err != nil {
+				t.Fatal(err)
+			}
+			output, err := gradescope(t, j.dir, "setup.sh")
+			refused := strings.Contains(output, "Lab 1 can't be graded in this container: the course's own solution has not had full marks, for the reason above.\n")
+			if (err == nil) != (code == 0) || refused != (code != 0) {
+				t.Errorf("the solution ended with %d, and the script with %v\n%s", code, err, output)
+			}
+		}
+	})
+}
+
+// The runners of GitHub forbid namespaces, and their limits of inotify are low. On a machine of the course's own nothing is changed.
+func TestTheTemplatesPrepareGitHubsRunners(t *testing.T) {
+	t.Parallel()
+	settings := []string{"kernel.apparmor_restrict_unprivileged_userns=0", "fs.inotify.max_user_instances=1024", "fs.inotify.max_user_watches=524288"}
+	for _, file := range []string{gradeFile, "../../../.github/workflows/ci.yml", "../../../.github/workflows/prove.yml"} {
+		parsed, text := readWorkflow(t, file)
+		if !gradesOrTests.MatchString(text) {
+			t.Errorf("%s grades nothing", file)
+		}
+		for name, job := range parsed.Jobs {
+			allowed, grades := -1, -1
+			for i, s := range job.Steps {
+				if !slices.ContainsFunc(settings, func(setting string) bool { return !strings.Contains(s.Run, setting) }) && strings.Contains(s.Run, "sudo sysctl") {
+					allowed = i
+				}
+				if grades < 0 && gradesOrTests.MatchString(s.Run) {
+					grades = i
+				}
+			}
+			if grades >= 0 && (allowed < 0 || allowed > grades) {
+				t.Errorf("%s, job %s: step %d grades, and step %d prepares the machine (-1: none), with %s", file, name, grades, allowed, strings.Join(settings, " "))
+			}
+		}
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3, in which Classroom 50 wants its autograders")
+	}
+	for where, prepared := range map[string]bool{"github-hosted": true, "self-hosted": false} {
+		output, _ := classroom50(t, python, newJob(t, "exit 1", ".").dir, "RUNNER_ENVIRONMENT="+where) // it ends without a report
+		if want := "sudo -n sysctl -q -e -w " + strings.Join(settings, " ") + "\n"; strings.Contains(output, want) != prepared {
+			t.Errorf("on a runner that is %s it must say %q: %t, and it says\n%s", where, want, prepared, output)
+		}
+	}
+}
+
+// gradesOrTests are commands that run Pods.
+var gradesOrTests = regexp.MustCompile(`lab grade|make (test|prove)|\.ci/run`)
 
 // Exit codes 0 and 1 are verdicts, and the result is what the run wrote.
 func TestAVerdictIsAResult(t *testing.T) {
