@@ -102,6 +102,29 @@ func TestReportOfAnInterruptedRun(t *testing.T) {
 	}
 }
 
+func TestReportPublishesNoPartialVerdict(t *testing.T) {
+	root := reported(t)
+	for name, value := range map[string]string{
+		"CLASSROOM": "operators", "ASSIGNMENT": "lab-2", "OWNER": "alice", "SUBMISSION_TAG": "submit/1",
+		"COMMIT_URL": "https://git.example/c", "RELEASE_URL": "https://git.example/r",
+	} {
+		t.Setenv(name, value)
+	}
+	partial := full(filepath.Join(root, "labs", "02-reconciler"))
+	partial.Undecided = 25
+	if err := formats.Write(filepath.Join(root, "out", "02-reconciler"), partial); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"classroom50", "gradescope"} {
+		file := filepath.Join(t.TempDir(), "result.json")
+		got := run(t, root, "report", "2", "--format", format, "-o", file)
+		if _, err := os.Stat(file); err == nil || got.code != 1 || strings.Count(got.stderr, "\n") != 1 ||
+			!strings.Contains(got.stderr, format+" publishes a grade, and the last run of lab 2 has none, since --without-node has left out checks worth 25 points") {
+			t.Errorf("%s: exit code %d, %q, and the file: %v", format, got.code, got.stderr, err)
+		}
+	}
+}
+
 func TestReportRefusesWithOneSentence(t *testing.T) {
 	t.Parallel()
 	root := reported(t)
