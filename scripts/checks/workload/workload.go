@@ -6,6 +6,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -110,14 +111,16 @@ const (
 )
 
 // NoNode says why there is no grade where AwaitNode finds no node.
-const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: grade on a cluster with a node"
+const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: grade on a cluster with a node (" +
+	"`make doctor` says what this machine lacks for one)"
 
-// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run.
-func (o *Owners) AwaitNode(ctx context.Context) (bool, error) {
+// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run. So it is where the machine keeps a node
+// from becoming ready, as without any watch of inotify that is left: that is nothing that an operator does.
+func (o *Owners) AwaitNode(check context.Context) (bool, error) {
 	if o.node != "" || !o.nodeFollows {
 		return o.node != "", nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, nodeTimeout, fmt.Errorf("it is not after %s", nodeTimeout))
+	ctx, cancel := context.WithTimeoutCause(check, nodeTimeout, fmt.Errorf("it is not after %s", nodeTimeout))
 	defer cancel()
 	err := await.Until(ctx, nodePoll, "a node to be ready", func(ctx context.Context) (string, error) {
 		if err := o.findNode(ctx); err != nil || o.node != "" {
@@ -125,6 +128,9 @@ func (o *Owners) AwaitNode(ctx context.Context) (bool, error) {
 		}
 		return "none is", nil
 	})
+	if _, late := errors.AsType[*await.LateError](err); late && check.Err() == nil {
+		return false, nil
+	}
 	return err == nil, err
 }
 
