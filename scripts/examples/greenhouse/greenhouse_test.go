@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -62,8 +63,9 @@ func checkedOut(t *testing.T) *checkout.Checkout {
 	return here
 }
 
-// apiServer is a client of a real API server that serves greenhouses. No controller runs there.
-func apiServer(t *testing.T) client.Client {
+// apiServer is a real API server that serves greenhouses, and a client of it. Kubernetes' controllers run there, and
+// none of the toy's.
+func apiServer(t *testing.T) (*rest.Config, client.Client) {
 	t.Helper()
 	here := checkedOut(t)
 	if err := here.EnsureControlPlane(t.Context()); err != nil {
@@ -91,7 +93,7 @@ func apiServer(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return cluster.Config(), c
 }
 
 func newGreenhouse(name string, lowest, highest int32) *playv1.Greenhouse {
@@ -107,7 +109,7 @@ func requestFor(object client.Object) ctrl.Request {
 
 func TestOnARealAPIServer(t *testing.T) {
 	t.Parallel()
-	api := apiServer(t)
+	config, api := apiServer(t)
 	t.Run("the rule between two fields is enforced", func(t *testing.T) {
 		t.Parallel()
 		err := api.Create(t.Context(), newGreenhouse("upside-down", 30, 10))
@@ -122,6 +124,14 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Run("the heater is off before the greenhouse is gone", func(t *testing.T) {
 		t.Parallel()
 		heat(t, api)
+	})
+	t.Run("the camera is applied, and its condition reported", func(t *testing.T) {
+		t.Parallel()
+		film(t, api)
+	})
+	t.Run("the board clears what was deleted while nobody watched", func(t *testing.T) {
+		t.Parallel()
+		display(t, config, api)
 	})
 }
 
