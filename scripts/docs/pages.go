@@ -137,6 +137,27 @@ func Refresh(root, page string) ([]byte, error) {
 	return []byte(strings.Join(out, "\n")), errors.Join(problems...)
 }
 
+// WithoutMarkers returns a page without the markers of its code and tables. What is between them stays.
+func WithoutMarkers(page []byte) []byte {
+	var out []byte
+	fenced := ""
+	for line := range bytes.Lines(page) {
+		text := strings.TrimSpace(string(line))
+		if mark := fence.FindStringSubmatch(string(line)); mark != nil {
+			switch {
+			case fenced == "":
+				fenced = mark[1]
+			case strings.HasPrefix(mark[1], fenced) && text == mark[1]:
+				fenced = ""
+			}
+		}
+		if fenced != "" || !attempt.MatchString(text) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
 // generate makes what stands between two markers.
 func generate(root, page, kind, name, part string) ([]string, error) {
 	if kind == "table" {

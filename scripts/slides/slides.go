@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"lva.io/operators/scripts/command"
+	"lva.io/operators/scripts/docs"
 )
 
 // Format is what a deck is written as: the extension of its file.
@@ -130,7 +131,8 @@ func build(ctx context.Context, runner *command.Runner, source, out, browser str
 	return nil
 }
 
-// only copies the decks into a folder of their own: Marp takes all Markdown of a folder for decks, also the README.
+// only copies the decks into a folder of their own: Marp takes all Markdown of a folder for decks, also the README. The copies
+// are without the markers of code (see package docs), since Marp takes every comment that is no setting for a note.
 func only(decks []string, source, dir string) (string, error) {
 	input := filepath.Join(dir, "decks")
 	if err := os.Mkdir(input, 0o755); err != nil {
@@ -141,7 +143,7 @@ func only(decks []string, source, dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(filepath.Join(input, deck+".md"), content, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(input, deck+".md"), docs.WithoutMarkers(content), 0o644); err != nil {
 			return "", err
 		}
 	}

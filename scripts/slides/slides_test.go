@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"lva.io/operators/scripts/manifest"
 )
@@ -168,6 +169,69 @@ func TestChecksAreThoseOfTheLab(t *testing.T) {
 				if !slices.Contains(ids, id[1]) {
 					t.Errorf("%s names the check %s, which lab %d has not", name, id[1], lab.Number)
 				}
+			}
+		}
+	}
+}
+
+// marked is a block of code that a marker names.
+var (
+	slideBreak = regexp.MustCompile(`(?m)^---$`)
+	classes    = regexp.MustCompile(`<!-- _class: ([a-z ]+) -->`)
+	marked     = regexp.MustCompile("(?s)<!-- code: (\\S+) -->\n```[a-z]*\n(.*?)```\n<!-- /code -->")
+)
+
+// Lines of code in a file may be longer than a slide is wide. The limits follow from the sizes in theme.css. Package browser
+// measures the slides themselves.
+func TestCodeFromFilesFitsItsSlide(t *testing.T) {
+	limits := map[string]struct{ columns, lines int }{"": {76, 13}, "small": {92, 17}, "dense": {109, 21}}
+	shown := 0
+	for _, name := range decks(t) {
+		for _, slide := range slideBreak.Split(deck(t, name), -1) {
+			size := ""
+			if class := classes.FindStringSubmatch(slide); class != nil {
+				for one := range strings.FieldsSeq(class[1]) {
+					if _, is := limits[one]; is {
+						size = one
+					}
+				}
+			}
+			lines := 0
+			for _, code := range marked.FindAllStringSubmatch(slide, -1) {
+				shown++
+				for line := range strings.Lines(code[2]) {
+					lines++
+					line = strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")
+					if columns := utf8.RuneCountInString(line); columns > limits[size].columns {
+						t.Errorf("%s, %s: a line has %d columns, and the slide's %q class has %d: %s",
+							name, code[1], columns, size, limits[size].columns, line)
+					}
+				}
+				if lines > limits[size].lines {
+					t.Errorf("%s, %s: %d lines, and the slide's %q class has %d", name, code[1], lines, size, limits[size].lines)
+				}
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("no deck shows code from a file")
+	}
+}
+
+// To Marp a comment is a note of the speaker, so a marker must not reach it.
+func TestMarkersAreNoNotes(t *testing.T) {
+	input, err := only(decks(t), Source(root), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range decks(t) {
+		built := read(t, filepath.Join(input, name+".md"))
+		if regexp.MustCompile(`<!--\s*/?code`).MatchString(built) {
+			t.Errorf("%s is built with a marker in it", name)
+		}
+		for _, code := range marked.FindAllStringSubmatch(deck(t, name), -1) {
+			if !strings.Contains(built, code[2]) {
+				t.Errorf("%s is built without the code of %s", name, code[1])
 			}
 		}
 	}

@@ -29,8 +29,12 @@ func (r *ClimateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if !greenhouse.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // What is created for an object that is being deleted can keep it from ending.
 	}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: req.Name + "-climate"}}
-	// The function states what must be. CreateOrUpdate reads what is, and writes only if the two differ.
+	//lab:begin settings
+	settings := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: req.Name + "-climate"},
+	}
+	// The function states what must be. CreateOrUpdate reads what is, and writes only if the
+	// two differ.
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, settings, func() error {
 		settings.Data = map[string]string{
 			"min": strconv.Itoa(int(greenhouse.Spec.MinCelsius)),
@@ -41,6 +45,7 @@ func (r *ClimateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if err != nil { // The queue calls again, after a pause that grows.
 		return ctrl.Result{}, fmt.Errorf("keep the settings of %s: %w", req, err)
 	}
+	//lab:end
 	return ctrl.Result{}, nil
 }
 

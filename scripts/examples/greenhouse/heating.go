@@ -36,6 +36,7 @@ func (r *HeatingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// The patch carries the resourceVersion that was read: a finalizer that another controller adds meanwhile is not lost.
+	//lab:begin order
 	before := client.MergeFromWithOptions(greenhouse.DeepCopy(), client.MergeFromWithOptimisticLock{})
 
 	if !greenhouse.DeletionTimestamp.IsZero() {
@@ -54,4 +55,5 @@ func (r *HeatingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		}
 	}
 	return ctrl.Result{}, r.Heaters.TurnOn(ctx, greenhouse.UID, greenhouse.Spec.MinCelsius)
+	//lab:end
 }

@@ -26,7 +26,9 @@ var needs = map[string]int32{"cactus": 5, "lemon": 8, "orchid": 16}
 type Validator struct{}
 
 // ValidateCreate collects all that is wrong, so that the gardener has to come back only once.
-func (Validator) ValidateCreate(_ context.Context, greenhouse *playv1.Greenhouse) (admission.Warnings, error) {
+func (Validator) ValidateCreate(
+	_ context.Context, greenhouse *playv1.Greenhouse,
+) (admission.Warnings, error) {
 	var wrong field.ErrorList
 	for i, plant := range greenhouse.Spec.Plants {
 		if coldest, known := needs[plant]; known && greenhouse.Spec.MinCelsius < coldest {
@@ -37,7 +39,8 @@ func (Validator) ValidateCreate(_ context.Context, greenhouse *playv1.Greenhouse
 	if len(wrong) == 0 {
 		return nil, nil
 	}
-	return nil, apierrors.NewInvalid(playv1.GroupVersion.WithKind("Greenhouse").GroupKind(), greenhouse.Name, wrong)
+	return nil, apierrors.NewInvalid(
+		playv1.GroupVersion.WithKind("Greenhouse").GroupKind(), greenhouse.Name, wrong)
 }
 
 // SetupWebhookWithManager serves the Validator at the path that the marker names.

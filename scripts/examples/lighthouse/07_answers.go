@@ -5,7 +5,6 @@ package lighthouse
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,11 +38,12 @@ func Handler() http.Handler {
 	return mux
 }
 
-// answer writes one JSON document. The header comes first: clients choose their decoder by it.
+// answer writes one JSON document. The header comes first: clients choose their decoder
+// by it.
 func answer(w http.ResponseWriter, code int, document any) {
 	body, err := json.Marshal(document)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("encoding the answer: %v", err), http.StatusInternalServerError)
+		http.Error(w, "encoding the answer: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

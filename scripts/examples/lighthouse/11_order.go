@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-//lab:begin order
+//lab:begin notes
 
 // Note is what the operator remembers of one lighthouse: an attempt, or its result.
 type Note struct {
@@ -30,6 +30,8 @@ type Supplier interface {
 	Order(ctx context.Context, key types.UID) (orderID string, err error)
 }
 
+//lab:end
+
 // OrderLamp orders one lamp for a lighthouse. It may be called, interrupted and repeated at any point.
 func OrderLamp(ctx context.Context, notes Notes, supplier Supplier, owner types.UID) (string, error) {
 	note, err := notes.Load(ctx, owner)
@@ -39,6 +41,7 @@ func OrderLamp(ctx context.Context, notes Notes, supplier Supplier, owner types.
 	if note.OrderID != "" {
 		return note.OrderID, nil
 	}
+	//lab:begin order
 	if note.Key == "" {
 		note.Key = uuid.NewUUID()
 		if err := notes.Save(ctx, owner, note); err != nil { // 1. before the call
@@ -47,12 +50,13 @@ func OrderLamp(ctx context.Context, notes Notes, supplier Supplier, owner types.
 	}
 	id, err := supplier.Order(ctx, note.Key) // 2. with the key that is stored
 	if err != nil {
-		return "", fmt.Errorf("ordering a lamp for %s: %w", owner, err) // The next call repeats the same order.
+		// The next call repeats the same order.
+		return "", fmt.Errorf("ordering a lamp for %s: %w", owner, err)
 	}
-	if err := notes.Save(ctx, owner, Note{OrderID: id}); err != nil { // 3. the result replaces the key
+	// 3. the result replaces the key
+	if err := notes.Save(ctx, owner, Note{OrderID: id}); err != nil {
 		return "", fmt.Errorf("saving the order of %s: %w", owner, err)
 	}
+	//lab:end
 	return id, nil
 }
-
-//lab:end

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package docs
+
+import (
+	"strings"
+	"testing"
+)
+
+// A marker within a block of code is a text that is shown, and other comments are not ours.
+func TestAPageWithoutMarkersKeepsEverythingElse(t *testing.T) {
+	t.Parallel()
+	const page = `<!-- _class: small -->
+%<!-- code: a.go#x -->
+~~~go
+x := 1
+~~~
+%<!-- /code -->
+<!--
+3 min. A note.
+-->
+~~~~text
+~~~
+<!-- code: a.go#shown -->
+~~~~
+%<!-- table: labs -->
+| a | b |
+%  <!-- /table -->
+`
+	var all, want strings.Builder
+	for line := range strings.Lines(page) {
+		marker, is := strings.CutPrefix(line, "%")
+		all.WriteString(marker)
+		if !is {
+			want.WriteString(line)
+		}
+	}
+	if got := string(WithoutMarkers([]byte(all.String()))); got != want.String() {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want.String())
+	}
+}
