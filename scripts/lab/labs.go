@@ -49,13 +49,15 @@ func listLabs(here *checkout.Checkout) error {
 	var unread []error
 	for i := range here.Labs.Labs {
 		lab := &here.Labs.Labs[i]
-		row, err := ownWork(here, lab).standing()
+		work := ownWork(here, lab)
+		row, err := work.standing()
 		if err != nil {
 			// Written by another version, or damaged: that is no reason to keep the others from sight.
 			unread = append(unread, err)
 			row = []string{lab.Name, lab.Title, "?", "?", fmt.Sprintf("make lab-%d", lab.Number)}
 		}
 		list.Row(row...)
+		list.Rows(work.milestones()...)
 	}
 	screen := terminal.Detect(os.Stdout, os.Getenv)
 	if !screen.Color {
@@ -103,6 +105,33 @@ func (c *choice) standing() (row []string, err error) {
 		score += fmt.Sprintf(", best %d", best.Score)
 	}
 	return []string{lab.Name, lab.Title, score, when, next}, nil
+}
+
+// milestones has a row for each part of a lab that is built in parts, with the points of the part in the last run. It has no
+// points if the run graded another part, and if there is no report that can be read; standing returns the error.
+func (c *choice) milestones() (rows [][]string) {
+	lab := c.Lab
+	points, most := map[string]int{}, map[string]int{}
+	if last, err := c.lastIfThere(verdictDir, report.JSONFile); err == nil && last != nil {
+		for _, graded := range last.Checks {
+			// A check of an older version of the course belongs to no part.
+			if check, err := lab.Check(graded.ID); err == nil {
+				points[check.Part] += graded.Points
+				most[check.Part] += graded.MaxPoints
+			}
+		}
+	}
+	for i, part := range lab.Parts() {
+		score, next := "–", fmt.Sprintf("make watch-%d PART=%s", lab.Number, part)
+		if most[part] > 0 {
+			score = fmt.Sprintf("%d of %d", points[part], most[part])
+			if points[part] == most[part] {
+				next = "done"
+			}
+		}
+		rows = append(rows, []string{fmt.Sprintf("  %d%c", lab.Number, 'a'+i), part, score, "", next})
+	}
+	return rows
 }
 
 // bestDir, in a lab's folder of reports, has the report with the highest score so far.

@@ -6,11 +6,16 @@ package main_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"lva.io/operators/scripts/grade"
 	main "lva.io/operators/scripts/lab"
+	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/formats"
 )
 
 // lineOf is what `lab labs` says of a lab.
@@ -65,6 +70,52 @@ func TestTheBestScoreStays(t *testing.T) {
 	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " –, best 100 ") || !strings.Contains(line, "never") {
 		t.Errorf("after a reset the table says %q", line)
 	}
+}
+
+// The points of a lab that is built in parts say which of them to go on with.
+func TestMilestonesHaveTheirPointsInTheLastRun(t *testing.T) {
+	t.Parallel()
+	root := bare(t)
+	llama, err := here(t).Labs.Lab("7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// says compares the table with the fields that the line of each milestone should have.
+	says := func(want ...string) {
+		t.Helper()
+		for _, fields := range want {
+			name, _, _ := strings.Cut(fields, " ")
+			if got := strings.Join(strings.Fields(lineOf(t, root, "  "+name+" ")), " "); got != fields {
+				t.Errorf("the table says %q, want %q", got, fields)
+			}
+		}
+	}
+	// graded keeps the report of a run in which all checks of a lab, or of a part of it, passed but for these.
+	graded := func(lab *manifest.Lab, failed ...string) {
+		t.Helper()
+		r := grade.Blank(grade.Options{Lab: lab, Dir: filepath.Join(root, "labs", lab.Name)}, time.Now())
+		for i := range r.Checks {
+			check := &r.Checks[i]
+			check.Status, check.Reason, check.Points = report.Passed, "", check.MaxPoints
+			if slices.Contains(failed, check.ID) {
+				check.Status, check.Points, check.Expected, check.Observed = report.Failed, 0, "right", "wrong"
+			}
+			r.Score += check.Points
+		}
+		if err := formats.Write(filepath.Join(root, "out", lab.Name, "verdict"), *r); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	says("7a read – make watch-7 PART=read", "7b write – make watch-7 PART=write", "7c trust – make watch-7 PART=trust")
+	graded(llama, "discovery", "available")
+	says("7a read 30 of 35 make watch-7 PART=read", "7b write 32 of 32 done", "7c trust 28 of 28 done")
+	write, err := llama.Limit("write")
+	if err != nil {
+		t.Fatal(err)
+	}
+	graded(write)
+	says("7a read – make watch-7 PART=read", "7b write 32 of 32 done", "7c trust – make watch-7 PART=trust")
 }
 
 // bestIn is the best score that a lab's folder of reports has kept.
