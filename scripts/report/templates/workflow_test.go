@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/docs"
 )
 
 // workflow is what these tests read of a workflow of GitHub Actions.
@@ -120,6 +123,55 @@ func TestTheJobThatPublishesTheSiteRunsNoCodeOfIt(t *testing.T) {
 	for _, s := range deploy.Steps {
 		if s.Run != "" || strings.HasPrefix(s.Uses, "actions/checkout@") {
 			t.Errorf("the job that publishes runs %s", s.Name)
+		}
+	}
+}
+
+// Operator Labs publishes its own site with the workflow that others copy.
+func TestThePagesWorkflowIsTheTemplate(t *testing.T) {
+	t.Parallel()
+	_, template := readWorkflow(t, pagesFile)
+	_, own := readWorkflow(t, "../../../.github/workflows/pages.yml")
+	if own != template {
+		t.Error("the workflow differs from its template: cp docs/templates/pages.yml .github/workflows/pages.yml")
+	}
+}
+
+// A change of a page that does not publish the site is not noticed for a long time.
+func TestEachPageOfTheSitePublishesIt(t *testing.T) {
+	t.Parallel()
+	var parsed struct {
+		On struct {
+			Push struct {
+				Branches, Paths []string
+			}
+		} `json:"true"` // To YAML 1.1, the key on is a boolean.
+	}
+	content, err := os.ReadFile(pagesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(content, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(parsed.On.Push.Branches, []string{"main"}) || !strings.Contains(string(content), "\n  workflow_dispatch:\n") {
+		t.Errorf("it runs on %+v, want pushes to main, and requests", parsed.On)
+	}
+	pages, err := docs.Pages("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if strings.HasPrefix(page, "solutions/") {
+			continue // It is the source of a lab's page.
+		}
+		if !slices.ContainsFunc(parsed.On.Push.Paths, func(pattern string) bool {
+			// A pattern of GitHub has ** for any folders, which path.Match does not know.
+			folder, below := strings.CutSuffix(pattern, "**")
+			matches, err := path.Match(pattern, page)
+			return err == nil && matches || below && strings.HasPrefix(page, folder)
+		}) {
+			t.Errorf("a push that changes %s does not publish the site", page)
 		}
 	}
 }
