@@ -195,9 +195,13 @@ func (c *confinement) secret(object *unstructured.Unstructured) error {
 }
 
 // powerful are the resources whose objects give access, by group; nil: all of the group's. A changed role or binding gives
-// rights, a changed Pod a volume with a token of its own, and a changed Secret is a token.
+// rights, a changed Pod a volume with a token of its own, and a changed Secret is a token. A provisioner's
+// PersistentVolume, changed into hostPath: /, gives a Pod the node's files by a claim that it may have, and a
+// StorageClass decides where the provisioner makes it. A kubelet's CertificateSigningRequest is approved whatever key
+// it was given on the way. A changed claim reaches no more than one that config/default brings.
 var powerful = map[string][]string{
-	rbacv1.GroupName: nil, "apps": nil, "batch": nil, "": {"pods", "replicationcontrollers", "podtemplates", "secrets", "serviceaccounts"},
+	rbacv1.GroupName: nil, "apps": nil, "batch": nil, "certificates.k8s.io": nil, "storage.k8s.io": nil,
+	"": {"persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "secrets", "serviceaccounts"},
 }
 
 // mutating finds what would change objects before they are stored that give access: it could write its own rights into
@@ -219,7 +223,8 @@ func (c *confinement) mutating(object *unstructured.Unstructured) error {
 			for _, resource := range resources {
 				if givesAccess(group, resource) {
 					return exceeds(object, "which changes objects of the API group %q (%s), and so may change who has which "+
-						"rights: name the groups and resources of your own kinds in its rules", group, resource)
+						"rights, or what Pods get of their nodes: name the groups and resources of your own kinds in its rules",
+						group, resource)
 				}
 			}
 		}

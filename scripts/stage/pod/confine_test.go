@@ -175,6 +175,28 @@ func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
 			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: ['*/*']}]}}}"), `of the API group "" (*/*)`, ""},
 		{"a policy about Deployments", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 			"spec: {matchConstraints: {resourceRules: [{apiGroups: [my.domain, apps], resources: [deployments]}]}}}"), `of the API group "apps" (deployments)`, ""},
+		{
+			"a policy about volumes", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumes]}]}}}"),
+			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (persistentvolumes), and so may change who has which rights, or what Pods get of their nodes`, "",
+		},
+		{
+			"a webhook about volumes' status", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+				"webhooks: [{name: a, rules: [{apiGroups: [''], resources: [persistentvolumes/status]}]}]}"),
+			`MutatingWebhookConfiguration mallory, which changes objects of the API group "" (persistentvolumes/status)`, "",
+		},
+		{
+			"a webhook about StorageClasses", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+				"webhooks: [{name: a, rules: [{apiGroups: [storage.k8s.io], resources: [storageclasses]}]}]}"),
+			`of the API group "storage.k8s.io" (storageclasses)`, "",
+		},
+		{
+			"a policy about requests for certificates", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests]}]}}}"),
+			`of the API group "certificates.k8s.io" (certificatesigningrequests)`, "",
+		},
+		{"a policy about claims", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumeclaims]}]}}}"), "", ""},
 		{"a policy about ConfigMaps", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
 			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [configmaps]}]}}}"), "", ""},
 		{"a webhook about its own kind", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
