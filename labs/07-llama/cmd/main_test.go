@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,25 +109,48 @@ func TestAServerThatEndsIsUnreadyFirst(t *testing.T) {
 	}
 }
 
-// The kubelet sends SIGTERM, and SIGKILL when the grace period of the Pod is over: all that the server does in between
-// must be done by then.
-func TestTheServerEndsWithinTheGracePeriodOfItsPod(t *testing.T) {
-	t.Parallel()
+// deployment is that of the manifests.
+func deployment(t *testing.T) (deployment appsv1.Deployment) {
+	t.Helper()
 	manifests, err := os.ReadFile("../config/manager/manager.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var deployment appsv1.Deployment
 	for documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096); deployment.Kind != "Deployment"; {
 		deployment = appsv1.Deployment{}
 		if err := documents.Decode(&deployment); err != nil {
 			t.Fatalf("find the Deployment: %v", err)
 		}
 	}
-	pod := deployment.Spec.Template.Spec
+	return deployment
+}
+
+// A program that does not know how much memory its Pod may have lets garbage be until the kernel ends it.
+func TestGoKnowsTheMemoryLimitOfItsPod(t *testing.T) {
+	t.Parallel()
+	container := deployment(t).Spec.Template.Spec.Containers[0]
+	limit := container.Resources.Limits.Memory().Value()
+	for _, variable := range container.Env {
+		if mebibytes, is := strings.CutSuffix(variable.Value, "MiB"); is && variable.Name == "GOMEMLIMIT" {
+			known, err := strconv.ParseInt(mebibytes, 10, 64)
+			if known <<= 20; err != nil || known < limit*8/10 || known > limit*95/100 {
+				t.Errorf("GOMEMLIMIT is %s, and the limit of the Pod %d bytes (%v)", variable.Value, limit, err)
+			}
+			return
+		}
+	}
+	t.Error("the Deployment sets no GOMEMLIMIT in MiB")
+}
+
+// The kubelet sends SIGTERM, and SIGKILL when the grace period of the Pod is over: all that the server does in between
+// must be done by then.
+func TestTheServerEndsWithinTheGracePeriodOfItsPod(t *testing.T) {
+	t.Parallel()
+	pod := deployment(t).Spec.Template.Spec
 	var delay time.Duration
 	for _, argument := range pod.Containers[0].Args {
 		if value, is := strings.CutPrefix(argument, "--shutdown-delay-duration="); is {
+			var err error
 			if delay, err = time.ParseDuration(value); err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,25 +16,40 @@ func (s *Server) get(w http.ResponseWriter, r *request) {
 }
 
 func (s *Server) list(w http.ResponseWriter, r *request) {
-	options, err := r.listOptions()
+	content, err := r.makeList()
+	if err == nil {
+		err = r.hold(len(content))
+	}
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	list, err := r.resource.Reader.List(r.Context(), r.namespace, options)
-	s.answer(w, r, http.StatusOK, list, err)
+	writeContent(w, http.StatusOK, content)
 }
 
-// answer writes an object in the form that the client wants, or the error.
+// answer writes an object in the form that the client wants, or the error. Only a read can be refused because of what the
+// answer takes: a write has happened, and has held the bytes of its body.
 func (s *Server) answer(w http.ResponseWriter, r *request, code int, object runtime.Object, err error) {
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	shaped, err := r.shape(object)
+	content, err := r.encode(object)
+	if err == nil && r.Method == http.MethodGet {
+		err = r.hold(len(content))
+	}
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, code, shaped)
+	writeContent(w, code, content)
+}
+
+// encode returns an object as JSON, in the form that the client wants.
+func (r *request) encode(object runtime.Object) ([]byte, error) {
+	shaped, err := r.shape(object)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(shaped)
 }

@@ -53,6 +53,8 @@ type request struct {
 	group           schema.GroupVersion
 	namespace, name string
 	form            form
+	server          *Server
+	held            int64 // bytes, see hold
 }
 
 func (r *request) groupResource() schema.GroupResource {
@@ -71,9 +73,10 @@ func nonResourceVerb(method string) string { return strings.ToLower(method) }
 func (s *Server) handle(resource Resource, verb string, answer func(http.ResponseWriter, *request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, original *http.Request) {
 		r := &request{
-			Request: original, resource: resource, group: s.group,
+			Request: original, resource: resource, group: s.group, server: s,
 			namespace: original.PathValue("namespace"), name: original.PathValue("name"),
 		}
+		defer r.release()
 		verb, answer := verb, answer
 		if verb == "list" && isWatch(r.URL.Query()) {
 			verb, answer = "watch", s.watch

@@ -46,7 +46,7 @@ func negotiate(accept string) (form, error) {
 	}}
 }
 
-// writeJSON answers with an object. Without the content type a client does not know what it reads.
+// writeJSON answers with an object.
 func writeJSON(w http.ResponseWriter, code int, object any) {
 	content, err := json.Marshal(object)
 	if err != nil {
@@ -54,6 +54,11 @@ func writeJSON(w http.ResponseWriter, code int, object any) {
 		http.Error(w, "the answer cannot be written", http.StatusInternalServerError)
 		return
 	}
+	writeContent(w, code, content)
+}
+
+// writeContent answers with JSON. Without the content type a client does not know what it reads.
+func writeContent(w http.ResponseWriter, code int, content []byte) {
 	if w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", "application/json")
 	}

@@ -35,10 +35,13 @@ type Server struct {
 	trust     Trust
 	watches   watchCounter
 	inFlight  chan struct{} // has an element for each request that is being answered and is no watch
-	draining  atomic.Bool
-	stopped   context.Context
-	stop      context.CancelFunc
-	handler   http.Handler
+	// bytesInFlight are those that the same requests hold, and lists has an element for each list that is being made.
+	bytesInFlight atomic.Int64
+	lists         map[string]chan struct{} // by the plural of the resource
+	draining      atomic.Bool
+	stopped       context.Context
+	stop          context.CancelFunc
+	handler       http.Handler
 }
 
 // Trust says who asks, and whether they may.
@@ -54,6 +57,7 @@ func New(group schema.GroupVersion, trust Trust, resources ...Resource) (*Server
 	s := &Server{
 		group: group, resources: resources, trust: trust,
 		watches: watchCounter{byUser: map[string]int{}}, inFlight: make(chan struct{}, maxInFlight),
+		lists: map[string]chan struct{}{},
 	}
 	s.stopped, s.stop = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
@@ -63,6 +67,7 @@ func New(group schema.GroupVersion, trust Trust, resources ...Resource) (*Server
 		return nil, fmt.Errorf("describe the API in OpenAPI: %w", err)
 	}
 	for _, resource := range resources {
+		s.lists[resource.Plural] = make(chan struct{}, maxLists)
 		s.addResource(mux, resource)
 	}
 	mux.HandleFunc("/", s.unknown)

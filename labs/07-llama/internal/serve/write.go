@@ -81,6 +81,9 @@ func (s *Server) patch(w http.ResponseWriter, r *request) {
 		if err != nil {
 			return nil, err
 		}
+		if err := r.hold(len(before)); err != nil { // a small patch may be of a large object
+			return nil, err
+		}
 		after, err := applyPatch(kind, before, body)
 		if err != nil {
 			return nil, err
@@ -223,6 +226,14 @@ func readBody(w http.ResponseWriter, r *request, types ...string) ([]byte, error
 	}
 	if !slices.Contains(types, kind) {
 		return nil, unsupportedMediaType(kind, types)
+	}
+	// What is announced is held before it comes: maxBody, if nothing is.
+	size := r.ContentLength
+	if size < 0 || size > maxBody {
+		size = maxBody
+	}
+	if err := r.hold(int(size)); err != nil {
+		return nil, err
 	}
 	// One byte a minute is an attack, too. A connection for which no deadline can be set has none.
 	connection := http.NewResponseController(w)

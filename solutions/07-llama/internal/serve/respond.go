@@ -53,7 +53,7 @@ func negotiate(accept string) (form, error) {
 	}}
 }
 
-// writeJSON answers with an object. Without the content type a client does not know what it reads.
+// writeJSON answers with an object.
 func writeJSON(w http.ResponseWriter, code int, object any) {
 	content, err := json.Marshal(object)
 	if err != nil {
@@ -61,6 +61,11 @@ func writeJSON(w http.ResponseWriter, code int, object any) {
 		http.Error(w, "the answer cannot be written", http.StatusInternalServerError)
 		return
 	}
+	writeContent(w, code, content)
+}
+
+// writeContent answers with JSON. Without the content type a client does not know what it reads.
+func writeContent(w http.ResponseWriter, code int, content []byte) {
 	if w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", "application/json")
 	}
