@@ -430,6 +430,7 @@ func imported() e2etypes.Feature {
 			}
 			return "it is still there", !there
 		})
+		v.foreignNamed()
 	})
 }
 

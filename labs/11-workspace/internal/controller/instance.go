@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	cloudv1alpha1 "lva.io/operators/labs/11-workspace/api/v1alpha1"
@@ -37,6 +38,9 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	if object.Spec.InstanceID != "" {
 		return instance, r.claim(ctx, object, instance)
 	}
+	if err := owned(object, instance); err != nil {
+		return nil, err
+	}
 	// TODO(lab): 6. Somebody may have ended the instance, by hand. The spec still wants one: renew the Workspace, then launch.
 	return instance, nil
 }
@@ -63,9 +67,20 @@ func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alph
 	return nil
 }
 
+// errForeign is why nothing is done with an instance that the Workspace names.
+var errForeign = errors.New("the cloud says that it is not ours: take instanceID out of the workspace, and ours is looked for")
+
+// owned makes sure that an instance was launched for the object. The Workspace does not prove that, since anyone who can edit Workspaces can
+// name another instance there. The cloud does: a tag keeps its value.
+func owned(object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error {
+	// TODO(lab): 5. Return errForeign unless the instance has our tag.
+	return nil
+}
+
 // end ends the instance of a CloudInstance that is being deleted.
 func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace) error {
 	// TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may have happened whose
-	// answer nobody got: finish it first. And do not terminate an imported instance that has somebody else's ownerTag.
+	// answer nobody got: finish it first. Terminate only what has our ownerTag in the cloud: look (owned), or
+	// for an import, tag it, which the cloud refuses if it belongs to another. That is no error: it is not ours to end.
 	return nil
 }

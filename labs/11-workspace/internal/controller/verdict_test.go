@@ -54,6 +54,7 @@ func TestEachErrorHasAReason(t *testing.T) {
 		{noCloud, "CloudUnavailable"},
 		{noAddress, "CloudUnavailable"},
 		{errTaken, "WorkspaceTaken"},
+		{errForeign, "BelongsToAnother"},
 		{errPaused, "Paused"},
 		{errStale, ""},
 		{apierrors.NewConflict(notes, "web", errors.New("it was changed")), ""},

@@ -22,7 +22,8 @@ var errTaken = errors.New("there is a workspace of this name that belongs to ano
 // workspace reads the Workspace of a CloudInstance past the cache: nil if there is none, errTaken if it is another's.
 func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
 	// TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If there
-	// is one that has not this object's UID in its label ownerTag, return errTaken.
+	// is one that has not this object's UID in its label ownerTag, return errTaken. Which instance is imported, only the spec says,
+	// since it can't change: put spec.instanceID into the Workspace that you return, if there is one.
 	return nil, nil
 }
 

@@ -12,9 +12,9 @@ import (
 const Ready = "Ready"
 
 // CloudInstanceSpec is what somebody wants: people write it, the operator reads it. An instance is launched from a type and an image, or
-// one that exists is imported by its ID. No object changes from one to the other: the operator would take an instance that belongs to another
-// object for one that it has launched itself, and end it. The rules of the fields do not prevent that, since the API server evaluates a rule
-// with oldSelf only for a field that is there before and after the update.
+// one that exists is imported by its ID. No object changes from one to the other: its Workspace would name an instance that may belong to
+// another object, and then it could not be deleted. The rules of the fields do not prevent that, since the API server evaluates a rule with
+// oldSelf only for a field that is there before and after the update.
 // +kubebuilder:validation:XValidation:rule="has(self.instanceID) != has(self.type) && has(self.type) == has(self.image)",message="either type and image, or instanceID of an instance that exists"
 // +kubebuilder:validation:XValidation:rule="has(self.instanceID) == has(oldSelf.instanceID)",message="an instance stays launched or imported: create another CloudInstance"
 type CloudInstanceSpec struct {

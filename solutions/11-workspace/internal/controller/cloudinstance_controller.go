@@ -199,7 +199,7 @@ func verdict(instance *cloud.Instance, problem error) (ready metav1.Condition, k
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, "Paused", "The operator leaves the cloud as it is, since "+problem.Error()
 	case errors.Is(problem, errTaken):
 		ready.Reason, ready.Message = "WorkspaceTaken", problem.Error()
-	case cloud.IsConflict(problem):
+	case cloud.IsConflict(problem), errors.Is(problem, errForeign):
 		ready.Reason, ready.Message = "BelongsToAnother", problem.Error()
 	case cloud.IsNotFound(problem):
 		ready.Reason, ready.Message = "NotFound", problem.Error()

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	cloudv1alpha1 "lva.io/operators/solutions/11-workspace/api/v1alpha1"
@@ -42,6 +43,9 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	}
 	if object.Spec.InstanceID != "" {
 		return instance, r.claim(ctx, object, instance)
+	}
+	if err := owned(object, instance); err != nil {
+		return nil, err
 	}
 	//lab:begin drift
 	if instance.State == cloud.Terminated {
@@ -120,6 +124,22 @@ func (r *CloudInstanceReconciler) claim(ctx context.Context, object *cloudv1alph
 	//lab:end
 }
 
+// errForeign is why nothing is done with an instance that the Workspace names.
+var errForeign = errors.New("the cloud says that it is not ours: take instanceID out of the workspace, and ours is looked for")
+
+// owned makes sure that an instance was launched for the object. The Workspace does not prove that, since anyone who can edit Workspaces can
+// name another instance there. The cloud does: a tag keeps its value.
+func owned(object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error {
+	//lab:begin owned
+	if instance.Tags[ownerTag] != string(object.UID) {
+		return fmt.Errorf("instance %s: %w", instance.ID, errForeign)
+	}
+	//lab:else
+	// // TODO(lab): 5. Return errForeign unless the instance has our tag.
+	//lab:end
+	return nil
+}
+
 // end ends the instance of a CloudInstance that is being deleted.
 func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace) error {
 	//lab:begin end
@@ -138,6 +158,14 @@ func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1
 		if err != nil {
 			return fmt.Errorf("make sure that instance %s is ours: %w", workspace.InstanceID, err)
 		}
+	} else {
+		instance, err := r.Cloud.Get(ctx, workspace.InstanceID)
+		if err != nil {
+			return fmt.Errorf("look at instance %s: %w", workspace.InstanceID, err)
+		}
+		if err := owned(object, instance); err != nil {
+			return err
+		}
 	}
 	if err := r.Cloud.Terminate(ctx, workspace.InstanceID); err != nil {
 		return fmt.Errorf("end instance %s: %w", workspace.InstanceID, err)
@@ -145,7 +173,8 @@ func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1
 	return nil
 	//lab:else
 	// // TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may have happened whose
-	// // answer nobody got: finish it first. And do not terminate an imported instance that has somebody else's ownerTag.
+	// // answer nobody got: finish it first. Terminate only what has our ownerTag in the cloud: look (owned), or
+	// // for an import, tag it, which the cloud refuses if it belongs to another. That is no error: it is not ours to end.
 	// return nil
 	//lab:end
 }

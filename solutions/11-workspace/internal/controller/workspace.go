@@ -35,10 +35,14 @@ func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1
 	case workspace.Labels[ownerTag] != string(object.UID): // not the owner reference: --cascade=orphan removes that
 		return nil, errTaken
 	}
+	if object.Spec.InstanceID != "" {
+		workspace.InstanceID = object.Spec.InstanceID // The spec of an import can't change. The Workspace can be edited.
+	}
 	return workspace, nil
 	//lab:else
 	// // TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If there
-	// // is one that has not this object's UID in its label ownerTag, return errTaken.
+	// // is one that has not this object's UID in its label ownerTag, return errTaken. Which instance is imported, only the spec says,
+	// // since it can't change: put spec.instanceID into the Workspace that you return, if there is one.
 	// return nil, nil
 	//lab:end
 }

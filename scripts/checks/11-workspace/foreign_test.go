@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workspace_test
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lva.io/operators/scripts/cloud"
+)
+
+// foreignNamed writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances. An operator may find its
+// own instance by its tag, and end that; or say in the status that it can't go on, until somebody corrects the Workspace.
+func (v visit) foreignNamed() {
+	v.t.Helper()
+	v.bootsAtOnce()
+	untagged, tagged, own := v.decoy(nil), v.decoy(map[string]string{ownerTag: "somebody-else"}), v.decoy(nil)
+	imports := v.create("snowbell", map[string]any{"instanceID": v.instances(own)[0].ID})
+	imports.image = own.image
+	v.ready("snowbell imports its instance", longPatience, imports, metav1.ConditionTrue)
+	forged := []struct{ victim, other order }{
+		{v.runs("silverbell"), untagged}, {v.runs("stewartia"), tagged}, {imports, untagged},
+	}
+	v.kill()
+	for _, f := range forged {
+		v.writeWorkspace(f.victim, v.instances(f.other)[0].ID)
+		v.delete(f.victim)
+	}
+	v.start()
+	for _, f := range forged {
+		expected := fmt.Sprintf("%s is deleted while its Workspace names an instance of somebody else, and its own ends before it goes, or Ready is False",
+			f.victim.name)
+		v.until(expected, longPatience, func() (string, bool) {
+			v.untouched(f.other)
+			return v.goneOrUnready(expected, f.victim)
+		})
+	}
+	for _, f := range forged {
+		v.writeWorkspace(f.victim, v.instances(f.victim)[0].ID)
+		corrected := f.victim.name + ", which is deleted, goes when its Workspace names its own instance again"
+		v.goes(corrected, longPatience, f.victim)
+		v.untouched(f.other)
+	}
+}
+
+// goneOrUnready reports whether an object that is deleted has gone, after its instance, or says that it can't.
+func (v visit) goneOrUnready(expected string, o order) (string, bool) {
+	v.t.Helper()
+	now, there := v.find(o) // first: what has gone by now must have ended before we ask the cloud
+	if !there {
+		if running := v.running(o); len(running) > 0 {
+			v.fail(expected, fmt.Sprintf("%s is gone, and %s still runs and costs money: %s", o.name, running[0].ID, v.bill(o)))
+		}
+		return "", true
+	}
+	c := conditionOf(now)
+	if c == nil {
+		return o.name + " has no condition Ready", false
+	}
+	return fmt.Sprintf("%s is still there, and Ready is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message), c.Status == metav1.ConditionFalse
+}
+
+// untouched fails an operator that has ended an instance of somebody else, or has given it a tag.
+func (v visit) untouched(other order) {
+	v.t.Helper()
+	const expected = "no instance of another owner is ended or changed, whatever a Workspace names"
+	now := v.instances(other)[0]
+	if now.State == cloud.Terminated {
+		v.fail(expected, fmt.Sprintf("%s, which was launched by somebody else and which a Workspace named, was ended", now.ID))
+	}
+	if is := now.Tags[ownerTag]; is != "" && is != "somebody-else" {
+		v.fail(expected, fmt.Sprintf("%s, which was launched by somebody else and which a Workspace named, was given the tag %s = %s",
+			now.ID, ownerTag, is))
+	}
+}
+
+// writeWorkspace writes an instance into the Workspace of an object, if there is one.
+func (v visit) writeWorkspace(o order, instanceID string) {
+	v.t.Helper()
+	patch := fmt.Appendf(nil, `{"instanceID":%q,"nonce":null}`, instanceID)
+	_, err := v.notes.Patch(v.ctx, o.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if !apierrors.IsNotFound(err) {
+		v.OK(v.t, "writing into the Workspace "+o.name, err)
+	}
+}
