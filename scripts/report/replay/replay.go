@@ -99,7 +99,7 @@ func Steps(r *report.Report, check *report.Check) []Step {
 		return nil
 	}
 	var steps []Step
-	end := check.At // of the last request
+	end := check.At // of what happened last
 	for i, moment := range r.Timeline {
 		if moment.At < check.At || moment.At > check.At+check.Seconds || background(moment) {
 			continue
@@ -108,7 +108,8 @@ func Steps(r *report.Report, check *report.Check) []Step {
 		if gap := moment.At - end; request != "" && gap >= pause && len(steps) > 0 {
 			steps = append(steps, Step{At: end - check.At, Seconds: gap, Request: Nothing})
 		}
-		if request != "" && !isWatch(request) {
+		end = max(end, moment.At)
+		if request != "" && !isWatch(request) { // a watch lasts while others are made
 			end = max(end, moment.At+moment.Seconds)
 		}
 		if last := len(steps) - 1; last >= 0 && request != "" && steps[last].Request == request && alike(r.Timeline[steps[last].Moments[0]], moment) {
