@@ -68,6 +68,9 @@ hint-%: $(LAB) ## Show the next hint for the first check that failed
 watch-%: $(LAB) ## Grade your lab again each time you save a file (lab 7 part by part; PART=read: only this part)
 	@$(LAB) watch $* $(if $(PART),--part $(PART)) $(FLAGS)
 
+replay-%: $(LAB) ## Replay a check of your last run: predict what your operator requests next (CHECK=ID: this check)
+	@$(LAB) replay $* $(if $(CHECK),--check $(CHECK)) $(FLAGS)
+
 torture-%: $(LAB) ## Crash your operator at each of its writes, and check that it recovers
 	@$(LAB) torture $* $(if $(CLUSTER),--cluster $(CLUSTER)) $(FLAGS)
 
@@ -131,6 +134,8 @@ revoke: $(INSTRUCTOR) ## Remove the accounts of the students of ROSTER=FILE
 ##@ The documents as a site
 
 docs: $(SITE_MODULES) ## Build it in out/site: pages with search, which any file server can show, below any path
+	@$(GO_IS_HERE)
+	@$(GO) run -C scripts -trimpath ./runs/pages ../docs/runs ../.cache/site/runs
 	@npm --prefix $(SITE) run --silent build
 
 docs-serve: docs ## Build it, and show it at http://localhost:4173 (PORT=); Ctrl-C ends that

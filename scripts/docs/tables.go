@@ -15,6 +15,9 @@ import (
 	"lva.io/operators/scripts/conformance"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/mutate"
+	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/report/replay"
+	"lva.io/operators/scripts/runs"
 )
 
 // tables are those that a page can have, by their names.
@@ -25,6 +28,7 @@ var tables = map[string]func(root, page string, list *manifest.Manifest) (*table
 	"labs":                labs,
 	"lectures":            lectures,
 	"mutants":             mutants,
+	"runs":                recordedRuns,
 }
 
 // makeTable returns the lines of a table for a page, given by its path from the root.
@@ -123,6 +127,32 @@ func mutants(root, _ string, list *manifest.Manifest) (*table, error) {
 			cells = append(cells, fmt.Sprint(n))
 		}
 		t.add(append(cells, f.Share(), f.TorturedShare())...)
+	}
+	return t, nil
+}
+
+// recordedRuns lists the runs that are shown on the site.
+func recordedRuns(root, page string, list *manifest.Manifest) (*table, error) {
+	t := newTable("lab", "run", "what was graded", "points", "replay first")
+	for i := range list.Labs {
+		all, err := runs.Of(root, &list.Labs[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range all {
+			recorded, err := run.Recorded(root)
+			if err != nil {
+				return nil, err
+			}
+			points, first := fmt.Sprintf("%d of %d", recorded.Score, recorded.MaxScore), ""
+			if recorded.Outcome != report.Graded {
+				points = string(recorded.Outcome)
+			}
+			if check, err := replay.Choose(recorded, ""); err == nil { // otherwise there is nothing to replay
+				first = "`" + check.ID + "`"
+			}
+			t.add(linkTo(page, run.Lab.Name, labPage(*run.Lab)), linkTo(page, run.Name, run.File()), run.Shown(), points, first)
+		}
 	}
 	return t, nil
 }

@@ -37,11 +37,11 @@ func root() *cobra.Command {
 		&cobra.Group{ID: groupMaintainers, Title: "For contributors:"},
 	)
 	command.AddCommand(
-		labsCommand(), newCommand(), gradeCommand(), findCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), tortureCommand(), testsCommand(),
+		labsCommand(), newCommand(), gradeCommand(), findCommand(), hintCommand(), readCommand(), watchCommand(), resetCommand(), reportCommand(), replayCommand(), tortureCommand(), testsCommand(),
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(), chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
 		classCommand(),
-		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), programsCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
+		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), recordCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), programsCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
 	)
 	return cli.Prepare(command)
 }

@@ -24,7 +24,7 @@ import (
 
 // quick are the checks that the small repository can go through within a test.
 var quick = []string{
-	"files", "labs-list", "mutants", "format", "prose", "shared-files", "go-version", "module-versions", "tidy",
+	"files", "labs-list", "mutants", "recordings", "format", "prose", "shared-files", "go-version", "module-versions", "tidy",
 	"generated", "pages", "skeletons", "lint",
 }
 

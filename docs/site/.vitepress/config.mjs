@@ -58,6 +58,7 @@ export default defineConfig({
     nav: [
       { text: 'Lectures', link: '/docs/lectures/01-extending-kubernetes', activeMatch: '^/docs/lectures/' },
       { text: 'Labs', link: '/labs/01-icecream/', activeMatch: '^/labs/' },
+      { text: 'Real runs', link: '/docs/runs/' },
       { text: 'All documents', link: '/docs/' },
     ],
     sidebar: sidebar(),

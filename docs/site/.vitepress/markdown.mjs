@@ -30,6 +30,8 @@ function target(source, link) {
   }
   const found = fs.statSync(path.join(root, to), { throwIfNoEntry: false })
   if (!found) throw new Error(`${source}: ${link} leads to ${to}, which is not there`)
+  // A recorded run has a page, which is no page of VitePress.
+  if (/^docs\/runs\/.*\.json$/.test(to)) return path.posix.relative(path.posix.dirname(address(source)), to).replace(/json$/, 'html')
   if (found.isDirectory()) return `${repository}/tree/${branch}/${to}`
   return `${repository}/blob/${branch}/${to}${line(to, anchor.slice(1))}`
 }
