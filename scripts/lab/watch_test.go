@@ -119,15 +119,18 @@ func next(t *testing.T, saves <-chan save) save {
 
 func TestAWatchBeginsWithWhatTheLastVerdictExplained(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ what, of, sample, want string }{
-		{"nothing was graded", "own", "", ""},
-		{"a check failed", "own", "graded-failed.json", "newest-goes"},
-		{"nothing failed", "own", "graded-full.json", ""},
-		{"it does not compile", "own", "not-built.json", ""},
-		{"another folder", "another", "graded-failed.json", ""},
+	const all, others = "newest-goes", "served" // of the checks of a run
+	for _, test := range []struct{ what, of, sample, check, want string }{
+		{"nothing was graded", "own", "", all, ""},
+		{"a check failed", "own", "graded-failed.json", all, "newest-goes"},
+		{"nothing failed", "own", "graded-full.json", all, ""},
+		{"it does not compile", "own", "not-built.json", all, ""},
+		{"another folder", "another", "graded-failed.json", all, ""},
+		{"a run without the check that failed", "own", "graded-failed.json", others, ""},
 	} {
 		dir := t.TempDir()
-		c := &choice{Checkout: &checkout.Checkout{Root: dir}, Lab: &manifest.Lab{Number: 2}, Dir: filepath.Join(dir, "own"), Out: filepath.Join(dir, "out")}
+		lab := &manifest.Lab{Number: 2, Checks: []manifest.Check{{ID: test.check}}}
+		c := &choice{Checkout: &checkout.Checkout{Root: dir}, Lab: lab, Dir: filepath.Join(dir, "own"), Out: filepath.Join(dir, "out")}
 		if test.sample != "" {
 			stored, err := report.Read(filepath.Join("..", "report", "testdata", test.sample))
 			if err != nil {
