@@ -52,7 +52,7 @@ func TestAReaderPredictsTheNextRequest(t *testing.T) {
 			if before := lookAtReplay(tab, t); !strings.HasPrefix(before.Check, check.ID+" ") || len(before.Steps)+len(before.Choices) > 0 {
 				t.Fatalf("before the start it shows %+v, want only the check %s", before, check.ID)
 			}
-			do(tab, t, chromedp.Click("#replay-start"))
+			do(tab, t, chromedp.Click(chromedp.CSS("#replay-start")))
 			asked, right := 0, 0
 			for i, step := range steps {
 				if step.Choices == nil {

@@ -37,7 +37,11 @@ const missing = "/missing"
 // sitePages are pages of each kind.
 var sitePages = map[string]string{
 	"home": "", "lecture": "docs/lectures/03-finalizers.html", "lab": "labs/02-reconciler/", "reference": "docs/reference/commands.html",
+	"runs": "docs/runs/", "run": "docs/runs/03-finalizer/mistake.html",
 }
+
+// noPage is true of what is not a page of VitePress.
+func noPage(kind string) bool { return kind == "run" }
 
 func builtSite(t *testing.T) string {
 	t.Helper()
@@ -128,9 +132,11 @@ func TestEveryoneCanReadTheSite(t *testing.T) {
 		for _, s := range screens {
 			t.Run(fmt.Sprintf("%s %s %s", kind, s.name, s.scheme), func(t *testing.T) {
 				tab := browse(browser, t, site+page, s)
-				until(tab, t, mounted)
-				if dark := value[bool](tab, t, `document.documentElement.classList.contains("dark")`); dark != (s.scheme == "dark") {
-					t.Errorf("the page is dark: %t", dark)
+				if !noPage(kind) {
+					until(tab, t, mounted)
+					if dark := value[bool](tab, t, `document.documentElement.classList.contains("dark")`); dark != (s.scheme == "dark") {
+						t.Errorf("the page is dark: %t", dark)
+					}
 				}
 				picture(tab, t, fmt.Sprintf("site-%s-%s-%s", kind, s.name, s.scheme))
 				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
@@ -269,5 +275,21 @@ func TestTheSiteNeedsNoScript(t *testing.T) {
 				t.Errorf("the list of pages leads to %s", url)
 			}
 		})
+	}
+}
+
+// A link to a recorded run leaves the site's own pages for that of the report, which can be replayed there.
+func TestARecordedRunIsReplayedOnTheSite(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	tab := browse(browser, t, site+"docs/runs/", screens[0])
+	until(tab, t, mounted)
+	do(tab, t, chromedp.Click(chromedp.CSS(`a[href$="03-finalizer/mistake.html"]`)))
+	do(tab, t, chromedp.WaitReady(chromedp.CSS("#replayed:not([hidden])")))
+	do(tab, t, chromedp.Click(chromedp.CSS("#replay-start")))
+	if now := lookAtReplay(tab, t); len(now.Choices) < 3 || !strings.Contains(now.Check, "(failed)") {
+		t.Errorf("the page shows %+v, want the failed check with a question", now)
+	}
+	if lecture := value[string](tab, t, `document.querySelector(".explained a").getAttribute("href")`); !strings.HasPrefix(lecture, "../../lectures/03-finalizers.html#") {
+		t.Errorf("the link to the lecture is %s", lecture)
 	}
 }

@@ -30,11 +30,13 @@ function target(source, link) {
   }
   const found = fs.statSync(path.join(root, to), { throwIfNoEntry: false })
   if (!found) throw new Error(`${source}: ${link} leads to ${to}, which is not there`)
-  // A recorded run has a page, which is no page of VitePress.
-  if (/^docs\/runs\/.*\.json$/.test(to)) return path.posix.relative(path.posix.dirname(address(source)), to).replace(/json$/, 'html')
+  if (recording.test(to)) return path.posix.relative(path.posix.dirname(address(source)), to).replace(/json$/, 'html')
   if (found.isDirectory()) return `${repository}/tree/${branch}/${to}`
   return `${repository}/blob/${branch}/${to}${line(to, anchor.slice(1))}`
 }
+
+/** recording matches a recorded run. It has a page, which is not one of VitePress. */
+const recording = /^docs\/runs\/.*\.json$/
 
 /** line is the anchor on GitHub of a declaration, or of a region, of a file with code. */
 function line(file, name) {
@@ -57,7 +59,12 @@ export const extend = (diagrams) => (md) => {
     if (!file) return // a title
     const source = path.relative(root, file).split(path.sep).join('/')
     for (const token of tokens.flatMap((token) => [token, ...(token.children ?? [])])) {
-      if (token.type === 'link_open') token.attrSet('href', target(source, token.attrGet('href')))
+      if (token.type === 'link_open') {
+        const link = token.attrGet('href')
+        token.attrSet('href', target(source, link))
+        // VitePress' router would look for a page of its own.
+        if (recording.test(path.posix.join(path.posix.dirname(source), link))) token.attrSet('target', '_self')
+      }
       // VitePress takes only pictures along whose path begins with a dot.
       if (token.type.startsWith('html_')) token.content = token.content.replace(/(<img[^>]* src=")(?![a-z]+:|[./])/g, '$1./')
     }
