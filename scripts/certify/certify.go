@@ -459,7 +459,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 		if c.base {
 			result.Checks = slices.DeleteFunc(result.Checks, func(c report.Check) bool { return c.Extension && c.Status == report.Skipped })
 		}
-		all = deviations(result, c.expectation)
+		all = c.expectation.Deviations(result)
 		if len(all) > 0 && c.first != "" {
 			all = append(all, "its first check was "+c.first)
 		}
@@ -537,49 +537,6 @@ func tortureDeviations(trials *grade.Trials, falls string) []string {
 		return []string{strings.Join(deviation, "\n")}
 	}
 	return nil
-}
-
-// deviations compares a report with the checks that must fail: those and no others, for their reasons, and the right one first.
-func deviations(result *report.Report, expectation mutant.Expectation) []string {
-	fails := expectation.Fails
-	var all []string
-	if expectation.Outcome != "" {
-		if string(result.Outcome) != expectation.Outcome {
-			all = append(all, fmt.Sprintf("the outcome is %s, and must be %s", result.Outcome, expectation.Outcome))
-		}
-		return all
-	}
-	if result.Outcome != report.Graded {
-		all = append(all, fmt.Sprintf("the outcome is %s: %s", result.Outcome, result.Reason))
-		for _, d := range result.Diagnostics {
-			all = append(all, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
-		}
-		return append(all, result.OperatorLog...)
-	}
-	if len(fails) == 0 && !result.Complete() {
-		all = append(all, fmt.Sprintf("it has %s (seed %d)", result.Summary(), result.Seed))
-	}
-	for _, check := range result.Checks {
-		pattern, must := fails[check.ID]
-		switch {
-		case must && check.Status == report.Failed:
-			if !regexp.MustCompile(pattern).MatchString(check.Observed) {
-				all = append(all, fmt.Sprintf("%s fails for another reason than %q:\n%s", check.ID, pattern, explain(check)))
-			}
-		case must:
-			all = append(all, fmt.Sprintf("%s must fail and was %s %s", check.ID, check.Status, check.Reason))
-		case check.Status == report.Failed:
-			all = append(all, fmt.Sprintf("%s must not fail:\n%s", check.ID, explain(check)))
-		}
-	}
-	if explained := result.Explained(); explained != nil && expectation.Explained != "" && explained.ID != expectation.Explained {
-		all = append(all, fmt.Sprintf("%s is explained first, and must be %s", explained.ID, expectation.Explained))
-	}
-	return all
-}
-
-func explain(check report.Check) string {
-	return "  expected: " + check.Expected + "\n  observed: " + check.Observed + "\n  evidence: " + strings.Join(check.Evidence, "\n            ")
 }
 
 // keepBusy starts the programs that compute, until the scope is closed.

@@ -75,7 +75,7 @@ func TestDeviations(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := deviations(test.report, mutant.Expectation{Fails: test.fails, Explained: test.explained})
+			got := mutant.Expectation{Fails: test.fails, Explained: test.explained}.Deviations(test.report)
 			if !slices.EqualFunc(got, test.want, strings.Contains) {
 				t.Errorf("the deviations are %q and must say %q", got, test.want)
 			}
@@ -87,11 +87,11 @@ func TestDeviations(t *testing.T) {
 func TestDeviationsOfWhatIsNotGraded(t *testing.T) {
 	t.Parallel()
 	wanted := mutant.Expectation{Outcome: string(report.NotStarted)}
-	if got := deviations(&report.Report{Outcome: report.NotStarted}, wanted); len(got) > 0 {
+	if got := wanted.Deviations(&report.Report{Outcome: report.NotStarted}); len(got) > 0 {
 		t.Errorf("a skeleton that ends as it must deviates: %q", got)
 	}
 	want := []string{"the outcome is graded, and must be not-started"}
-	if got := deviations(&report.Report{Outcome: report.Graded}, wanted); !slices.Equal(got, want) {
+	if got := wanted.Deviations(&report.Report{Outcome: report.Graded}); !slices.Equal(got, want) {
 		t.Errorf("the deviations of a skeleton that is graded are %q, want %q", got, want)
 	}
 }

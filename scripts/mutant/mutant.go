@@ -12,8 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/report"
 )
 
 // File is the name of the list in a solution's folder.
@@ -140,6 +143,49 @@ func (e Expectation) check(who string) error {
 		problems = append(problems, fmt.Errorf("%s fails %d checks: say with explained which of them a student is shown first", who, len(e.Fails)))
 	}
 	return errors.Join(problems...)
+}
+
+// Deviations say how a report differs from what is expected: the checks that must fail fail, and no others, for their reasons, and the right
+// one is explained first. They are empty where it does not differ.
+func (e Expectation) Deviations(result *report.Report) []string {
+	var all []string
+	if e.Outcome != "" {
+		if string(result.Outcome) != e.Outcome {
+			all = append(all, fmt.Sprintf("the outcome is %s, and must be %s", result.Outcome, e.Outcome))
+		}
+		return all
+	}
+	if result.Outcome != report.Graded {
+		all = append(all, fmt.Sprintf("the outcome is %s: %s", result.Outcome, result.Reason))
+		for _, d := range result.Diagnostics {
+			all = append(all, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+		}
+		return append(all, result.OperatorLog...)
+	}
+	if len(e.Fails) == 0 && !result.Complete() {
+		all = append(all, fmt.Sprintf("it has %s (seed %d)", result.Summary(), result.Seed))
+	}
+	for _, check := range result.Checks {
+		pattern, must := e.Fails[check.ID]
+		switch {
+		case must && check.Status == report.Failed:
+			if !regexp.MustCompile(pattern).MatchString(check.Observed) {
+				all = append(all, fmt.Sprintf("%s fails for another reason than %q:\n%s", check.ID, pattern, explain(check)))
+			}
+		case must:
+			all = append(all, fmt.Sprintf("%s must fail and was %s %s", check.ID, check.Status, check.Reason))
+		case check.Status == report.Failed:
+			all = append(all, fmt.Sprintf("%s must not fail:\n%s", check.ID, explain(check)))
+		}
+	}
+	if explained := result.Explained(); explained != nil && e.Explained != "" && explained.ID != e.Explained {
+		all = append(all, fmt.Sprintf("%s is explained first, and must be %s", explained.ID, e.Explained))
+	}
+	return all
+}
+
+func explain(check report.Check) string {
+	return "  expected: " + check.Expected + "\n  observed: " + check.Observed + "\n  evidence: " + strings.Join(check.Evidence, "\n            ")
 }
 
 // Apply edits the copy of the solution in a folder.

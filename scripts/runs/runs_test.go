@@ -55,20 +55,20 @@ func TestAStaleRecordingIsFound(t *testing.T) {
 		change        func(*report.Report)
 	}{
 		{"as it is", "", func(*report.Report) {}},
-		{"another check failed", "failed", func(r *report.Report) { r.Checks[0].Status = report.Failed }},
-		{"nothing failed", "did not fail", func(r *report.Report) {
+		{"another check failed", "must not fail", func(r *report.Report) { r.Checks[0].Status = report.Failed }},
+		{"nothing failed", "must fail and was passed", func(r *report.Report) {
 			for i := range r.Checks {
 				r.Checks[i].Status = report.Passed
 			}
 		}},
-		{"another reason", "failed for another reason", func(r *report.Report) {
+		{"another reason", "fails for another reason than", func(r *report.Report) {
 			for i := range r.Checks {
 				r.Checks[i].Observed = "the moon is full"
 			}
 		}},
 		{"a check less", "it has no check", func(r *report.Report) { r.Checks = r.Checks[1:] }},
 		{"a check more", "the lab has no check", func(r *report.Report) { r.Checks = append(r.Checks, report.Check{ID: "obsolete"}) }},
-		{"no grade", "its outcome is timed-out", func(r *report.Report) { r.Outcome = report.TimedOut }},
+		{"no grade", "the outcome is timed-out", func(r *report.Report) { r.Outcome = report.TimedOut }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			graded, err := run.Recorded(here.Root)
