@@ -30,6 +30,8 @@ var (
 	pageHTML string
 	//go:embed page/page.css
 	pageStyle string
+	//go:embed page/common.js
+	commonScript string
 	//go:embed page/page.js
 	timelineScript string
 	//go:embed page/replay.js
@@ -37,7 +39,7 @@ var (
 )
 
 // pageScript draws the timeline, and replays checks.
-var pageScript = timelineScript + replayScript
+var pageScript = commonScript + timelineScript + replayScript
 
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("page.html").Funcs(template.FuncMap{
@@ -95,7 +97,7 @@ type pageData struct {
 type pageStep struct {
 	Moments []int    `json:"moments,omitempty"`
 	At      float64  `json:"at"`
-	Seconds float64  `json:"seconds,omitempty"`
+	What    string   `json:"what"`
 	Request string   `json:"request,omitempty"`
 	Choices []string `json:"choices,omitempty"`
 }
@@ -211,12 +213,11 @@ func strip(r *report.Report) []stripPart {
 
 func data(r *report.Report) pageData {
 	d := pageData{Timeline: r.Timeline, Faults: map[string]string{}, Replays: map[int][]pageStep{}}
-	if check, err := replay.Choose(r, ""); err == nil { // otherwise there is none
-		d.Replay = slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == check.ID })
-	}
-	for _, i := range replay.Replayable(r) {
-		for _, step := range replay.Steps(r, &r.Checks[i]) {
-			d.Replays[i] = append(d.Replays[i], pageStep(step))
+	replayable := replay.Of(r)
+	d.Replay = replay.First(r, replayable)
+	for i, steps := range replayable {
+		for _, step := range steps {
+			d.Replays[i] = append(d.Replays[i], pageStep{step.Moments, step.At, step.What(r), step.Request, step.Choices})
 		}
 	}
 	for _, check := range r.Checks {

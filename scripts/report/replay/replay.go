@@ -7,10 +7,14 @@ package replay
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/report"
@@ -41,53 +45,79 @@ type Step struct {
 	Choices []string
 }
 
-// Replayable are the indices of the checks of a report that have at least one question.
-func Replayable(r *report.Report) []int {
-	var all []int
+// What is the step in words: a request with the object's name, in which UIDs and hashes are cut.
+func (s Step) What(r *report.Report) string {
+	if len(s.Moments) == 0 {
+		return fmt.Sprintf("no request for %.1f s", s.Seconds)
+	}
+	what := opaque.ReplaceAllString(r.Timeline[s.Moments[0]].What, "$1$3…")
+	if more := len(s.Moments) - 1; more > 0 {
+		what += fmt.Sprintf(", and %s like it", english.Plural(more, "request", ""))
+	}
+	return what
+}
+
+// Of are the steps of the checks that can be replayed, which have at least one question, by the indices of the checks in the report.
+func Of(r *report.Report) map[int][]Step {
+	all := map[int][]Step{}
+	requests := offered(r)
 	for i := range r.Checks {
-		if slices.ContainsFunc(Steps(r, &r.Checks[i]), func(s Step) bool { return s.Choices != nil }) {
-			all = append(all, i)
+		if steps := steps(r, &r.Checks[i], requests); questions(steps) > 0 {
+			all[i] = steps
 		}
 	}
 	return all
 }
 
-// Choose finds the check to replay: the one with this ID, or, for an empty one, the check to fix first. If none failed, it is the one with
-// the most questions.
-func Choose(r *report.Report, id string) (*report.Check, error) {
-	replayable := Replayable(r)
-	if id != "" {
-		i := slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == id })
-		switch {
-		case i < 0:
-			return nil, fmt.Errorf("the report has no check %q: it has %s", id, names(r, nil))
-		case !slices.Contains(replayable, i):
-			return nil, fmt.Errorf("the check %s can't be replayed: the operator made no requests in it to choose from; choose from %s", id, cmp.Or(names(r, replayable), "another report"))
+// First is the index of the check to replay first: the one to fix first, or, if that can't be replayed, the one with the most questions. It is -1
+// if there is none.
+func First(r *report.Report, replayable map[int][]Step) int {
+	first, explained := -1, r.Explained()
+	for _, i := range slices.Sorted(maps.Keys(replayable)) {
+		if &r.Checks[i] == explained {
+			return i
 		}
-		return &r.Checks[i], nil
-	}
-	if len(replayable) == 0 {
-		return nil, fmt.Errorf("no check of this report can be replayed: the operator made no requests in them to choose from")
-	}
-	if first := r.Explained(); first != nil && slices.ContainsFunc(replayable, func(i int) bool { return &r.Checks[i] == first }) {
-		return first, nil
-	}
-	questions := func(i int) (n int) {
-		for _, step := range Steps(r, &r.Checks[i]) {
-			if step.Choices != nil {
-				n++
-			}
+		if first < 0 || questions(replayable[i]) > questions(replayable[first]) {
+			first = i
 		}
-		return n
 	}
-	return &r.Checks[slices.MaxFunc(replayable, func(a, b int) int { return cmp.Compare(questions(a), questions(b)) })], nil
+	return first
 }
 
-// names lists the checks with these indices; nil: all.
-func names(r *report.Report, indices []int) string {
+// questions counts those of the steps.
+func questions(steps []Step) (n int) {
+	for _, step := range steps {
+		if step.Choices != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Choose finds the check to replay: the one with this ID, or, for an empty one, the First.
+func Choose(r *report.Report, id string) (*report.Check, error) {
+	replayable := Of(r)
+	i := First(r, replayable)
+	if id == "" && i < 0 {
+		return nil, errors.New("no check of this report can be replayed: the operator made no requests in them to choose from")
+	}
+	if id != "" {
+		if i = slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == id }); i < 0 {
+			return nil, fmt.Errorf("the report has no check %q: it has %s", id, names(r, func(int) bool { return true }))
+		}
+		if replayable[i] == nil {
+			others := names(r, func(i int) bool { return replayable[i] != nil })
+			return nil, fmt.Errorf("the check %s can't be replayed: the operator made no requests in it to choose from; choose from %s", id, cmp.Or(others, "another report"))
+		}
+	}
+	return &r.Checks[i], nil
+}
+
+// names lists the checks whose indices are wanted.
+func names(r *report.Report, wanted func(int) bool) string {
 	var all []string
 	for i := range r.Checks {
-		if indices == nil || slices.Contains(indices, i) {
+		if wanted(i) {
 			all = append(all, r.Checks[i].ID)
 		}
 	}
@@ -95,7 +125,10 @@ func names(r *report.Report, indices []int) string {
 }
 
 // Steps are what happened during a check, in order.
-func Steps(r *report.Report, check *report.Check) []Step {
+func Steps(r *report.Report, check *report.Check) []Step { return steps(r, check, offered(r)) }
+
+// steps are the Steps of a check, with choices from the requests of the whole run.
+func steps(r *report.Report, check *report.Check, requests []string) []Step {
 	if check.At == 0 && check.Seconds == 0 || check.ID == manifest.OwnTestsID { // the submission's own tests do not look at its operator
 		return nil
 	}
@@ -119,7 +152,7 @@ func Steps(r *report.Report, check *report.Check) []Step {
 		}
 		steps = append(steps, Step{Moments: []int{i}, At: moment.At - check.At, Request: request})
 	}
-	ask(steps, offered(r))
+	ask(steps, requests)
 	return steps
 }
 
@@ -196,6 +229,3 @@ func isWatch(request string) bool { return strings.HasPrefix(request, "watch ") 
 
 // opaque are names that no reader can remember: UIDs and hashes.
 var opaque = regexp.MustCompile(`\b([0-9a-f]{6})[0-9a-f]{2}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b([0-9a-f]{6})[0-9a-f]{10,}\b`)
-
-// Shortened is a text whose UIDs and hashes are cut.
-func Shortened(text string) string { return opaque.ReplaceAllString(text, "$1$3…") }

@@ -125,15 +125,11 @@ func lines(in io.Reader) <-chan string {
 // show prints a step: when, what, and how it was answered.
 func (p *player) show(step Step) {
 	if len(step.Moments) == 0 {
-		p.print("%8.3f s  no request for %.1f s\n", step.At, step.Seconds)
+		p.print("%8.3f s  %s\n", step.At, step.What(p.report))
 		return
 	}
 	first := p.report.Timeline[step.Moments[0]]
-	what := Shortened(first.What)
-	if n := len(step.Moments); n > 1 {
-		what += fmt.Sprintf(", and %s like it", english.Plural(n-1, "request", ""))
-	}
-	p.print("%8.3f s  %s%s\n", step.At, what, answer(first))
+	p.print("%8.3f s  %s%s\n", step.At, step.What(p.report), answer(first))
 	if first.Fault != "" {
 		p.print("            fault %s: %s\n", first.Fault, FaultText(first.Fault))
 	}

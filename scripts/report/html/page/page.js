@@ -6,8 +6,6 @@
 (function () {
   "use strict";
 
-  const byID = (id) => document.getElementById(id);
-
   // A link to a check opens it.
   function openTarget() {
     const target = location.hash.length > 1 && byID(decodeURIComponent(location.hash.slice(1)));
@@ -17,9 +15,8 @@
   addEventListener("hashchange", openTarget);
   openTarget();
 
-  const source = byID("data");
-  if (!source) return;
-  const { checks, timeline, faults } = JSON.parse(source.textContent);
+  if (!data) return;
+  const { checks, timeline, faults } = data;
   timeline.forEach((moment, i) => { moment.index = i; moment.kind = kindOf(moment); });
   const ran = checks.map((check, i) => ({ ...check, index: i })).filter((check) => check.status !== "skipped" && check.at > 0);
   const chart = byID("chart");
@@ -59,14 +56,6 @@
     { name: "cloud", has: (m) => m.kind === "cloud" },
     { name: "objects", has: (m) => m.kind === "objects" },
   ].filter((lane) => !lane.has || timeline.some(lane.has));
-
-  function element(name, attributes, ...children) {
-    const svg = ["svg", "g", "rect", "path", "line", "text", "title", "clipPath"].includes(name);
-    const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-    made.append(...children);
-    return made;
-  }
 
   const round = (n) => Math.round(n * 100) / 100;
   const within = (moment, check) => moment.at >= check.at && moment.at <= check.at + check.seconds;

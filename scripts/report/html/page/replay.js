@@ -5,36 +5,20 @@
 (function () {
   "use strict";
 
-  const byID = (id) => document.getElementById(id);
-  if (!byID("replayed")) return;
-  const { checks, timeline, faults, replays, replay } = JSON.parse(byID("data").textContent);
+  if (!data || !byID("replayed")) return;
+  const { checks, timeline, faults, replays, replay } = data;
   const list = byID("replay-steps"), question = byID("replay-question"), score = byID("replay-score");
   const pick = byID("replay-check"), start = byID("replay-start");
   const state = { steps: [], next: 0, asked: 0, right: 0 };
 
-  function element(name, attributes, ...children) {
-    const made = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-    made.append(...children);
-    return made;
-  }
-
-  // UIDs and hashes are longer than a reader can remember.
-  const shortened = (text) => text.replace(/\b([0-9a-f]{6})(?:[0-9a-f]{2}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{10,})\b/g, "$1…");
-  const plural = (n, one) => (n === 1 ? `1 ${one}` : `${n} ${one}s`);
-
   function show(step, verdict) {
-    const row = element("li", { class: verdict });
+    const row = element("li", { class: verdict || "" });
     row.append(element("span", { class: "at" }, `${step.at.toFixed(3)} s`));
     if (verdict) row.append(element("span", { class: "mark" }, verdict === "right" ? "✓" : "✗"), element("span", { class: "hidden" }, verdict === "right" ? "Predicted: " : "Not predicted: "));
-    if (!step.moments) {
-      row.append(element("span", { class: "what" }, `no request for ${step.seconds.toFixed(1)} s`));
-    } else {
-      const moment = timeline[step.moments[0]], more = step.moments.length - 1;
-      row.append(element("span", { class: "what" }, shortened(moment.what) + (more ? `, and ${plural(more, "request")} like it` : "")));
-      if (step.request) row.append(element("span", { class: "code" }, moment.code ? String(moment.code) : "no answer"));
-      if (moment.fault) row.append(element("span", { class: "hit" }, `Fault: ${moment.fault}. ${faults[moment.fault] || ""}`));
-    }
+    row.append(element("span", { class: "what" }, step.what));
+    const moment = step.moments && timeline[step.moments[0]];
+    if (moment && step.request) row.append(element("span", { class: "code" }, moment.code ? String(moment.code) : "no answer"));
+    if (moment && moment.fault) row.append(element("span", { class: "hit" }, `Fault: ${moment.fault}. ${faults[moment.fault] || ""}`));
     list.append(row);
     row.scrollIntoView({ block: "nearest", behavior: "instant" });
   }
@@ -44,7 +28,7 @@
     state.asked++;
     if (choice === step.request) state.right++;
     show(step, choice === step.request ? "right" : "wrong");
-    score.textContent = `${choice === step.request ? "Right" : `No: ${step.request}`}. You have predicted ${state.right} of ${plural(state.asked, "step")}.`;
+    score.textContent = `${choice === step.request ? "Right" : `No: ${step.request}`}. You have predicted ${state.right} of ${state.asked} ${state.asked === 1 ? "step" : "steps"}.`;
     forward();
     const first = question.querySelector("button");
     if (first) first.focus({ preventScroll: true });
