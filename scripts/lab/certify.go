@@ -62,19 +62,15 @@ func certifyCommand() *cobra.Command {
 					return err
 				}
 			}
-			var labs []*manifest.Lab
-			for _, ref := range args {
-				lab, err := here.Labs.Lab(ref)
-				if err != nil {
-					return err
-				}
-				labs = append(labs, lab)
+			labs, err := here.Labs.Named(args)
+			if err != nil {
+				return err
 			}
-			for i := range here.Labs.Labs {
-				options.Lab = &here.Labs.Labs[i]
-				if len(args) == 0 && (len(options.Only) == 0 || options.Has()) {
-					labs = append(labs, options.Lab)
-				}
+			if len(args) == 0 && len(options.Only) > 0 {
+				labs = slices.DeleteFunc(labs, func(lab *manifest.Lab) bool {
+					options.Lab = lab
+					return !options.Has()
+				})
 			}
 			if len(labs) == 0 {
 				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",

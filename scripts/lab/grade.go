@@ -312,9 +312,9 @@ func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error 
 	if err := removeJUnit(here); err != nil {
 		return err
 	}
-	var all []*manifest.Lab
-	for i := range here.Labs.Labs {
-		all = append(all, &here.Labs.Labs[i])
+	all, err := here.Labs.Named(nil)
+	if err != nil {
+		return err
 	}
 	if err := here.Prepare(ctx, slices.ContainsFunc(all, where.withNode), all...); err != nil {
 		return err

@@ -138,20 +138,9 @@ func (m *mutation) tell(s *subject) error {
 
 // subjects are the labs that were named, or all, with their mutants.
 func (m *mutation) subjects(ctx context.Context, refs []string) ([]*subject, error) {
-	var labs []*manifest.Lab
-	for _, ref := range refs {
-		lab, err := m.Labs.Lab(ref)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(labs, lab) {
-			labs = append(labs, lab)
-		}
-	}
-	for i := range m.Labs.Labs {
-		if len(refs) == 0 {
-			labs = append(labs, &m.Labs.Labs[i])
-		}
+	labs, err := m.Labs.Named(refs)
+	if err != nil {
+		return nil, err
 	}
 	out, err := m.Checkout.Out(mutationDir)
 	if err != nil {

@@ -38,7 +38,7 @@ func recordCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			labs, err := labsNamed(here, args)
+			labs, err := here.Labs.Named(args)
 			if err != nil {
 				return err
 			}
@@ -52,23 +52,6 @@ func recordCommand() *cobra.Command {
 	}
 	command.Flags().StringSliceVar(&only, "only", nil, "record only these: skeleton, mistake, solution (default: all)")
 	return command
-}
-
-// labsNamed are the labs with these numbers or names; none: all.
-func labsNamed(here *checkout.Checkout, refs []string) (labs []*manifest.Lab, err error) {
-	for _, ref := range refs {
-		lab, err := here.Labs.Lab(ref)
-		if err != nil {
-			return nil, err
-		}
-		labs = append(labs, lab)
-	}
-	if len(refs) == 0 {
-		for i := range here.Labs.Labs {
-			labs = append(labs, &here.Labs.Labs[i])
-		}
-	}
-	return labs, nil
 }
 
 // recordLab grades the runs of a lab as a user would, in folders outside the labs, and keeps their reports.

@@ -204,6 +204,25 @@ func (m *Manifest) Lab(ref string) (*Lab, error) {
 	return nil, fmt.Errorf("there is no lab %q; the labs are %s", ref, english.WordSeries(known, "and"))
 }
 
+// Named finds labs by their numbers or names, each once; no names: all labs.
+func (m *Manifest) Named(refs []string) (labs []*Lab, err error) {
+	for _, ref := range refs {
+		lab, err := m.Lab(ref)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(labs, lab) {
+			labs = append(labs, lab)
+		}
+	}
+	for i := range m.Labs {
+		if len(refs) == 0 {
+			labs = append(labs, &m.Labs[i])
+		}
+	}
+	return labs, nil
+}
+
 // ShortName is the name without its number: reconciler for 02-reconciler.
 func (l *Lab) ShortName() string {
 	_, short, _ := strings.Cut(l.Name, "-")
