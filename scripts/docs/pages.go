@@ -85,16 +85,11 @@ func Refresh(root, page string) ([]byte, error) {
 	problem := func(line int, format string, args ...any) {
 		problems = append(problems, &Problem{Page: page, Line: line, Message: fmt.Sprintf(format, args...)})
 	}
-	fenced, opened, kind := "", 0, "" // the fence and the marker that we are behind
+	var fenced openFence
+	opened, kind := 0, "" // the marker that we are behind
 	for i, line := range strings.Split(string(content), "\n") {
 		number, text := i+1, strings.TrimSpace(line)
-		if mark := fence.FindStringSubmatch(line); mark != nil {
-			switch {
-			case fenced == "":
-				fenced = mark[1]
-			case strings.HasPrefix(mark[1], fenced) && text == mark[1]:
-				fenced = ""
-			}
+		if fenced.take(line) {
 			if opened == 0 {
 				out = append(out, line)
 			}
@@ -137,21 +132,30 @@ func Refresh(root, page string) ([]byte, error) {
 	return []byte(strings.Join(out, "\n")), errors.Join(problems...)
 }
 
+// openFence is the fence of the code block that a line is in; empty: it is in none.
+type openFence string
+
+// take looks at the next line of a page, and reports whether it looks like a fence: it opens or closes a block, or is a part of one.
+func (f *openFence) take(line string) bool {
+	mark := fence.FindStringSubmatch(line)
+	if mark == nil {
+		return false
+	}
+	switch {
+	case *f == "":
+		*f = openFence(mark[1])
+	case strings.HasPrefix(mark[1], string(*f)) && strings.TrimSpace(line) == mark[1]:
+		*f = ""
+	}
+	return true
+}
+
 // WithoutMarkers returns a page without the markers of its code and tables. What is between them stays.
 func WithoutMarkers(page []byte) []byte {
 	var out []byte
-	fenced := ""
+	var fenced openFence
 	for line := range bytes.Lines(page) {
-		text := strings.TrimSpace(string(line))
-		if mark := fence.FindStringSubmatch(string(line)); mark != nil {
-			switch {
-			case fenced == "":
-				fenced = mark[1]
-			case strings.HasPrefix(mark[1], fenced) && text == mark[1]:
-				fenced = ""
-			}
-		}
-		if fenced != "" || !attempt.MatchString(text) {
+		if fenced.take(string(line)) || fenced != "" || !attempt.MatchString(strings.TrimSpace(string(line))) {
 			out = append(out, line...)
 		}
 	}
