@@ -111,6 +111,9 @@ func (c *choice) standing() (row []string, err error) {
 // points if the run graded another part, and if there is no report that can be read; standing returns the error.
 func (c *choice) milestones() (rows [][]string) {
 	lab := c.Lab
+	if len(lab.Parts()) == 0 {
+		return nil
+	}
 	points, most := map[string]int{}, map[string]int{}
 	if last, err := c.lastIfThere(verdictDir, report.JSONFile); err == nil && last != nil {
 		for _, graded := range last.Checks {
