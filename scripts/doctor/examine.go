@@ -18,7 +18,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"lva.io/operators/clusters/process"
@@ -115,6 +114,9 @@ func place(root string) Finding {
 	return good(root)
 }
 
+// capitalized is a text that begins a sentence.
+func capitalized(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
 // spaceForRuns is what a run takes, in bytes.
 const spaceForRuns = 1e9
 
@@ -124,8 +126,7 @@ func cloneDisk(root string) Finding {
 	if err != nil || !needed {
 		return disk(root)
 	}
-	found, text := fmt.Sprintf("%.1f GB free", build.Free/1e9), build.String()
-	text = strings.ToUpper(text[:1]) + text[1:]
+	found, text := fmt.Sprintf("%.1f GB free", build.Free/1e9), capitalized(build.String())
 	switch {
 	case build.Impossible():
 		return bad(allLabs, found, text+": free some space, or clone onto another disk.")
@@ -136,11 +137,10 @@ func cloneDisk(root string) Finding {
 }
 
 func disk(dir string) Finding {
-	var system syscall.Statfs_t
-	if err := syscall.Statfs(dir, &system); err != nil {
+	free, err := programs.Free(dir)
+	if err != nil {
 		return note(allLabs, err.Error(), "Look at the folder.")
 	}
-	free := float64(system.Bavail) * float64(system.Bsize)
 	found := fmt.Sprintf("%.1f GB free", free/1e9)
 	if free < spaceForRuns {
 		return bad(allLabs, found, "A run takes up to 1 GB: free some space, or set TMPDIR to a folder on another disk.")

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 )
 
 func main() {
@@ -109,7 +108,7 @@ func write(out io.Writer, findings []Finding) {
 	for _, f := range findings {
 		fmt.Fprintf(out, "%-4s  %-18s  %s\n", f.State, f.Name, f.Found)
 		if f.State != Good {
-			fmt.Fprintf(out, "%26s%s need it. %s\n", "", strings.ToUpper(f.Labs[:1])+f.Labs[1:], f.Remedy)
+			fmt.Fprintf(out, "%26s%s need it. %s\n", "", capitalized(f.Labs), f.Remedy)
 		}
 		if f.State == Bad {
 			missing[f.Labs] = true

@@ -72,7 +72,7 @@ func probed() (code int) {
 func namespaces() Finding {
 	err := tryNamespaces()
 	if unavailable, ok := errors.AsType[*namespace.Unavailable](err); ok {
-		return bad(podsLabs, unavailable.Reason, strings.ToUpper(unavailable.Remedy[:1])+unavailable.Remedy[1:])
+		return bad(podsLabs, unavailable.Reason, capitalized(unavailable.Remedy))
 	}
 	if err != nil {
 		return bad(podsLabs, err.Error(), "See docs/reference/machines.md.")

@@ -34,11 +34,17 @@ func PlanFirstBuild(root string) (f FirstBuild, needed bool, err error) {
 	if _, arrives, err := reference.Locked(root, runtime.GOOS+"/"+runtime.GOARCH); err == nil && arrives {
 		return f, false, nil
 	}
+	f.Free, err = Free(root)
+	return f, true, err
+}
+
+// Free is how many bytes the disk of a folder has left for this user.
+func Free(dir string) (float64, error) {
 	var system syscall.Statfs_t
-	if err := syscall.Statfs(root, &system); err != nil {
-		return f, true, fmt.Errorf("looking how much space the disk of %s has: %w", root, err)
+	if err := syscall.Statfs(dir, &system); err != nil {
+		return 0, fmt.Errorf("looking how much space the disk of %s has: %w", dir, err)
 	}
-	return FirstBuild{float64(system.Bavail) * float64(system.Bsize)}, true, nil
+	return float64(system.Bavail) * float64(system.Bsize), nil
 }
 
 // Tight reports whether the space suffices only if Go's caches are on another disk, or have most of the packages already.
