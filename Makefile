@@ -135,6 +135,7 @@ revoke: $(INSTRUCTOR) ## Remove the accounts of the students of ROSTER=FILE
 
 docs: $(SITE_MODULES) ## Build it in out/site: pages with search, which any file server can show, below any path
 	@$(GO_IS_HERE)
+	@echo "The pages of the recorded runs are written ..." >&2
 	@$(GO) run -C scripts -trimpath ./runs/pages ../docs/runs ../.cache/site/runs
 	@npm --prefix $(SITE) run --silent build
 

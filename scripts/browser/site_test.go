@@ -40,9 +40,6 @@ var sitePages = map[string]string{
 	"runs": "docs/runs/", "run": "docs/runs/03-finalizer/mistake.html",
 }
 
-// noPage is true of what is not a page of VitePress.
-func noPage(kind string) bool { return kind == "run" }
-
 func builtSite(t *testing.T) string {
 	t.Helper()
 	if os.Getenv(siteVariable) != "required" {
@@ -132,7 +129,7 @@ func TestEveryoneCanReadTheSite(t *testing.T) {
 		for _, s := range screens {
 			t.Run(fmt.Sprintf("%s %s %s", kind, s.name, s.scheme), func(t *testing.T) {
 				tab := browse(browser, t, site+page, s)
-				if !noPage(kind) {
+				if kind != "run" { // which is no page of VitePress
 					until(tab, t, mounted)
 					if dark := value[bool](tab, t, `document.documentElement.classList.contains("dark")`); dark != (s.scheme == "dark") {
 						t.Errorf("the page is dark: %t", dark)
