@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Nobody suspends the machine in a test: what the two clocks differ by stays the same, and is no date.
+// No test suspends the machine: the difference of the two clocks stays the same, and is no date.
 func TestTheClocksOfAMachineThatRuns(t *testing.T) {
 	t.Parallel()
 	before := suspended()

@@ -14,7 +14,7 @@ import (
 )
 
 // foreignNamed writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances. An operator may find its
-// own instance by its tag, and end that; or say in the status that it can't go on, until somebody corrects the Workspace.
+// own instance by its tag, and end that; or say in the status that it can't go on, until a user corrects the Workspace.
 func (v visit) foreignNamed() {
 	v.t.Helper()
 	v.bootsAtOnce()
@@ -32,7 +32,7 @@ func (v visit) foreignNamed() {
 	}
 	v.start()
 	for _, f := range forged {
-		expected := fmt.Sprintf("%s is deleted while its Workspace names an instance of somebody else, and its own ends before it goes, or Ready is False",
+		expected := fmt.Sprintf("%s is deleted while its Workspace names an instance of another owner: its own ends before it is gone, or its Ready is False",
 			f.victim.name)
 		v.until(expected, longPatience, func() (string, bool) {
 			v.untouched(f.other)
@@ -41,7 +41,7 @@ func (v visit) foreignNamed() {
 	}
 	for _, f := range forged {
 		v.writeWorkspace(f.victim, v.instances(f.victim)[0].ID)
-		corrected := f.victim.name + ", which is deleted, goes when its Workspace names its own instance again"
+		corrected := f.victim.name + ", which is being deleted, is gone soon after its Workspace names its own instance again"
 		v.goes(corrected, longPatience, f.victim)
 		v.untouched(f.other)
 	}
@@ -64,16 +64,16 @@ func (v visit) goneOrUnready(expected string, o order) (string, bool) {
 	return fmt.Sprintf("%s is still there, and Ready is %s (%s: %s)", o.name, c.Status, c.Reason, c.Message), c.Status == metav1.ConditionFalse
 }
 
-// untouched fails an operator that has ended an instance of somebody else, or has given it a tag.
+// untouched fails an operator that has ended an instance of another owner, or has given it a tag.
 func (v visit) untouched(other order) {
 	v.t.Helper()
 	const expected = "no instance of another owner is ended or changed, whatever a Workspace names"
 	now := v.instances(other)[0]
 	if now.State == cloud.Terminated {
-		v.fail(expected, fmt.Sprintf("%s, which was launched by somebody else and which a Workspace named, was ended", now.ID))
+		v.fail(expected, fmt.Sprintf("%s, an instance of another owner that a Workspace named, was ended", now.ID))
 	}
 	if is := now.Tags[ownerTag]; is != "" && is != "somebody-else" {
-		v.fail(expected, fmt.Sprintf("%s, which was launched by somebody else and which a Workspace named, was given the tag %s = %s",
+		v.fail(expected, fmt.Sprintf("%s, an instance of another owner that a Workspace named, was given the tag %s = %s",
 			now.ID, ownerTag, is))
 	}
 }

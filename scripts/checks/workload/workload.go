@@ -114,8 +114,8 @@ const (
 const NoNode = "the cluster has no node that is ready, so no Pod can run there, and a part of the checks look at Pods: grade on a cluster with a node (" +
 	"`make doctor` says what this machine lacks for one)"
 
-// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run. So it is where the machine keeps a node
-// from becoming ready, as without any watch of inotify that is left: that is nothing that an operator does.
+// AwaitNode waits for the node that follows, if none is ready; false: there is no node, and no Pod can run. A node that does not become ready in
+// time counts as none: the machine prevents that, for example if it has no inotify watch left, and no operator can cause it.
 func (o *Owners) AwaitNode(check context.Context) (bool, error) {
 	if o.node != "" || !o.nodeFollows {
 		return o.node != "", nil

@@ -223,7 +223,7 @@ func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 	t.Skip("TODO(lab): 8. remove this line when you have written claim; then: make test")
 	for name, test := range map[string]struct {
 		spec  cloudv1alpha1.CloudInstanceSpec
-		names string // what somebody writes into the Workspace
+		names string // what another client writes into the Workspace
 		stays bool   // until the Workspace is corrected
 	}{
 		"launched-tagged":   {cloudv1alpha1.CloudInstanceSpec{Type: "small", Image: "nginx"}, "i-tagged", true},

@@ -229,7 +229,7 @@ func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 	//lab:end
 	for name, test := range map[string]struct {
 		spec  cloudv1alpha1.CloudInstanceSpec
-		names string // what somebody writes into the Workspace
+		names string // what another client writes into the Workspace
 		stays bool   // until the Workspace is corrected
 	}{
 		"launched-tagged":   {cloudv1alpha1.CloudInstanceSpec{Type: "small", Image: "nginx"}, "i-tagged", true},
