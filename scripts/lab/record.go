@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ func recordCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, name := range only {
 				if !slices.Contains(runs.Names, name) {
-					return fmt.Errorf("--only %s: there are %v", name, runs.Names)
+					return fmt.Errorf("--only %s: choose from %s", name, strings.Join(runs.Names, ", "))
 				}
 			}
 			here, err := checkout.Find()

@@ -99,7 +99,7 @@ func Choose(r *report.Report, id string) (*report.Check, error) {
 	replayable := Of(r)
 	i := First(r, replayable)
 	if id == "" && i < 0 {
-		return nil, errors.New("no check of this report can be replayed: the operator made no requests in them to choose from")
+		return nil, errors.New("no check of this report can be replayed: in none of them did an operator make requests to choose from; docs/runs has reports that can")
 	}
 	if id != "" {
 		if i = slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == id }); i < 0 {
