@@ -97,10 +97,15 @@ type workplace struct {
 	dir string
 }
 
-// workplace makes one. We hold the program's lock, so a folder that is there is that of a build that was killed.
+// workplace makes one. We hold the program's lock, so a folder that is there is that of a build that was killed. A compiler of
+// that build may still write there: then the folder stays until the next build.
 func (t Target) workplace() (w workplace, err error) {
-	w.dir = t.Output + ".work"
-	if err := errors.Join(os.RemoveAll(w.dir), os.Mkdir(w.dir, 0o700)); err != nil {
+	const name = ".work"
+	abandoned, _ := filepath.Glob(t.Output + name + "*")
+	for _, dir := range abandoned {
+		_ = os.RemoveAll(dir)
+	}
+	if w.dir, err = os.MkdirTemp(filepath.Dir(t.Output), filepath.Base(t.Output)+name); err != nil {
 		return w, err
 	}
 	if w.scope, err = process.NewScope(process.Options{}); err != nil {

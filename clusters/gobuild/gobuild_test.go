@@ -377,6 +377,34 @@ func TestAKilledBuildsFilesGo(t *testing.T) {
 	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
 }
 
+// kill -9 of a build ends its compilers a moment later. Until then they write.
+func TestABuildDoesNotWaitForTheCompilersOfAKilledOne(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t)
+	abandoned := target.Output + ".work"
+	if err := os.MkdirAll(abandoned, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	compiler := exec.Command("sh", "-c", `while :; do mkdir -p "$0/b001"; : >"$0/b001/$((n += 1))"; done`, abandoned)
+	if err := compiler.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = compiler.Process.Kill()
+		_ = compiler.Wait()
+	}()
+	for range 3 {
+		ensure(t, target)
+		if err := os.Remove(target.Output); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = compiler.Process.Kill()
+	_ = compiler.Wait()
+	ensure(t, target)
+	wantOnlyResults(t, target, "greeting", "greeting.lock", "greeting.stamp")
+}
+
 // The cache is empty, so the standard library's packages are compiled, too, and there is something to interrupt.
 func TestACancelledBuildLeavesNothingAndTheNextOneCountsToTheEnd(t *testing.T) {
 	cache, temporary := t.TempDir(), t.TempDir()
