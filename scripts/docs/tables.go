@@ -28,6 +28,7 @@ var tables = map[string]func(root, page string, list *manifest.Manifest) (*table
 	"labs":                labs,
 	"lectures":            lectures,
 	"mutants":             mutants,
+	"blind-sets":          blindSets,
 	"runs":                recordedRuns,
 }
 
@@ -127,6 +128,23 @@ func mutants(root, _ string, list *manifest.Manifest) (*table, error) {
 			cells = append(cells, fmt.Sprint(n))
 		}
 		t.add(append(cells, f.Share(), f.TorturedShare())...)
+	}
+	return t, nil
+}
+
+// blindSets lists what became of the blind sets of each lab.
+func blindSets(root, _ string, list *manifest.Manifest) (*table, error) {
+	figures, err := mutate.LoadFigures(root)
+	if err != nil {
+		return nil, err
+	}
+	t := newTable("lab", "set", "written", "mutants", "no mistake after all", "found", "found of those that are wrong", "right designs with full marks")
+	for _, lab := range list.Labs {
+		for _, f := range figures[lab.Name].Blind {
+			m := f.Mutants
+			t.add(lab.Name, f.Set, f.Written, fmt.Sprint(m.Mutants-m.Stillborn-m.Undecided), fmt.Sprint(m.Equivalent), fmt.Sprint(m.Found), m.Share(),
+				fmt.Sprintf("%d of %d", f.Right, f.Designs))
+		}
 	}
 	return t, nil
 }

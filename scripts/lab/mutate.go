@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -32,14 +33,18 @@ func mutateCommand() *cobra.Command {
 		Use: "mutate [N…]", GroupID: groupMaintainers, Short: "Make wrong solutions automatically, and see which have full marks",
 		Long: "mutate makes a mutant of a lab's solution for each small change of its syntax tree and of its markers, grades each, and\n" +
 			"lists those that have full marks. Such a mutant shows a gap in the checks, or is no mistake. What became of the mutants\n" +
-			"is kept in out/mutation, and what is known of those that have full marks in solutions/NN-name/" + mutate.SurvivorsFile + ".",
-		Example: "  lab mutate 2\n  lab mutate --sample 10 --seed 7\n  lab mutate 3 --again --torture",
+			"is kept in out/mutation, and what is known of those that have full marks in solutions/NN-name/" + mutate.SurvivorsFile + ".\n" +
+			"With --blind it grades the solutions of a file instead, which an author wrote without a look at the checks.",
+		Example: "  lab mutate 2\n  lab mutate --sample 10 --seed 7\n  lab mutate 3 --again --torture\n  lab mutate 8 --blind set.yaml",
 		RunE: func(command *cobra.Command, args []string) error {
 			here, err := checkout.Find()
 			if err != nil {
 				return err
 			}
 			m.Checkout = here
+			if m.blind != "" && len(args) != 1 {
+				return errors.New("a blind set is for one lab: name it, as in `lab mutate 8 --blind set.yaml`")
+			}
 			return m.run(command.Context(), args, command.Flags().Changed("seed"))
 		},
 	}
@@ -51,6 +56,7 @@ func mutateCommand() *cobra.Command {
 	flags.StringSliceVar(&m.only, "only", nil, "try these mutants, by their ids, also those that are known to be equivalent")
 	flags.BoolVar(&m.torture, "torture", false, "torture those that have full marks")
 	flags.BoolVar(&m.record, "record", false, "write what earlier runs have found into "+mutate.FiguresFile+", and grade none")
+	flags.StringVar(&m.blind, "blind", "", "grade the mutants and right designs of this file, instead of automatic mutants")
 	m.Parallel = 2
 	flags.Var((*cli.Count)(&m.Parallel), "parallel", "grade so many at once")
 	for _, other := range []string{"again", "only"} {
@@ -69,6 +75,7 @@ type mutation struct {
 	list, again bool
 	torture     bool
 	record      bool
+	blind       string
 }
 
 // subject is a lab whose solution is mutated.
@@ -77,6 +84,16 @@ type subject struct {
 	mutants   []mutate.Mutant
 	survivors map[string]mutate.Survivor
 	ledger    *mutate.Ledger
+	// blind is the set that was given, if any.
+	blind *mutate.BlindSet
+}
+
+// figures say what became of the subject's mutants, in a line.
+func (s *subject) figures() fmt.Stringer {
+	if s.blind != nil {
+		return s.blind.CountBlind(s.ledger)
+	}
+	return s.ledger.Figures()
 }
 
 func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
@@ -130,7 +147,10 @@ func (m *mutation) tell(s *subject) error {
 		}
 	}
 	if m.record {
-		fmt.Printf("%s: %s\n", s.lab.Name, s.ledger.Figures())
+		fmt.Printf("%s: %s\n", s.lab.Name, s.figures())
+		if s.blind != nil {
+			return mutate.RecordBlind(m.Root, s.lab.Name, s.blind.CountBlind(s.ledger))
+		}
 		return mutate.RecordFigures(m.Root, s.lab.Name, s.ledger.Figures())
 	}
 	return nil
@@ -153,6 +173,12 @@ func (m *mutation) subjects(ctx context.Context, refs []string) ([]*subject, err
 			return nil, err
 		}
 		s := &subject{lab: lab}
+		if m.blind != "" {
+			if err := s.readBlind(m.blind, solution, out); err != nil {
+				return nil, err
+			}
+			return []*subject{s}, nil
+		}
 		bar := progress.Start(os.Stderr, "make the mutants of lab "+lab.Name) // where nothing was compiled, that takes minutes
 		if s.mutants, err = mutate.Of(ctx, solution); err != nil {
 			bar.Fail()
@@ -168,6 +194,16 @@ func (m *mutation) subjects(ctx context.Context, refs []string) ([]*subject, err
 		subjects = append(subjects, s)
 	}
 	return subjects, nil
+}
+
+// readBlind reads the blind set in a file.
+func (s *subject) readBlind(file, solution, out string) (err error) {
+	if s.blind, err = mutate.ReadBlind(file, solution); err != nil {
+		return err
+	}
+	s.mutants, s.survivors = s.blind.Of(solution), s.blind.Known()
+	s.ledger, err = mutate.OpenLedger(filepath.Join(out, s.lab.Name+"."+s.blind.Name+".json"), s.mutants, s.survivors)
+	return err
 }
 
 // choose takes those mutants that are to be graded.
@@ -231,6 +267,10 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 	}
 	err = certify.Mutate(ctx, run)
 	figures := mutate.Count(trials)
+	if s.blind != nil {
+		fmt.Printf("%s: %s\n", s.lab.Name, s.figures())
+		return 0, err // it is measured, and need not be full
+	}
 	fmt.Printf("%s: %s\n", s.lab.Name, figures)
 	return figures.Survived + figures.Undecided, err
 }

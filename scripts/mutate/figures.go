@@ -28,6 +28,8 @@ type Figures struct {
 	Equivalent int `json:"equivalent"`
 	Stillborn  int `json:"stillborn"`
 	Undecided  int `json:"undecided"`
+	// Blind are the figures of blind sets, in the order in which they were recorded.
+	Blind []BlindFigures `json:"blind,omitempty"`
 }
 
 // Count counts fates.
@@ -114,13 +116,34 @@ func LoadFigures(root string) (map[string]Figures, error) {
 	return all, nil
 }
 
-// RecordFigures replaces the figures of one lab.
+// RecordFigures replaces the figures of one lab. Those of its blind sets stay.
 func RecordFigures(root, lab string, figures Figures) error {
+	return record(root, lab, func(old Figures) Figures {
+		figures.Blind = old.Blind
+		return figures
+	})
+}
+
+// RecordBlind records the figures of a blind set of one lab, or replaces those of the set with the same name and day.
+func RecordBlind(root, lab string, figures BlindFigures) error {
+	return record(root, lab, func(f Figures) Figures {
+		for i := range f.Blind {
+			if f.Blind[i].Set == figures.Set && f.Blind[i].Written == figures.Written {
+				f.Blind[i] = figures
+				return f
+			}
+		}
+		f.Blind = append(f.Blind, figures)
+		return f
+	})
+}
+
+func record(root, lab string, change func(Figures) Figures) error {
 	all, err := LoadFigures(root)
 	if err != nil {
 		return err
 	}
-	all[lab] = figures
+	all[lab] = change(all[lab])
 	content, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return err

@@ -97,14 +97,14 @@ func TestTheLedgerGoesOnWhereTheLastRunEnded(t *testing.T) {
 		mutate.Trial{ID: mutants[0].ID, Fate: mutate.Undecided}, mutate.Trial{ID: mutants[2].ID, Fate: mutate.Survived},
 		mutate.Trial{ID: "cafe0000", Fate: mutate.Survived})
 	ledger := open(mutants[0], mutants[2])
-	if got, want := ledger.Figures(), (mutate.Figures{Mutants: 3, Survived: 1, Undecided: 2}); got != want {
+	if got, want := ledger.Figures(), (mutate.Figures{Mutants: 3, Survived: 1, Undecided: 2}); !cmp.Equal(got, want) {
 		t.Errorf("the figures are %+v and must be %+v", got, want)
 	}
 	record(ledger, mutate.Trial{ID: mutants[0].ID, Fate: mutate.Found, Why: "places"})
 	record(open(mutants[2]), mutate.Trial{ID: mutants[1].ID, Fate: mutate.Survived}, mutate.Trial{ID: mutants[2].ID, Fate: mutate.Fate(mutate.Gap)})
 	open(mutants[1])
 	known[mutants[1].ID] = mutate.Survivor{ID: mutants[1].ID, Verdict: mutate.Equivalent}
-	if got, want := open().Figures(), (mutate.Figures{Mutants: 3, Found: 1, Gaps: 1, Equivalent: 1}); got != want {
+	if got, want := open().Figures(), (mutate.Figures{Mutants: 3, Found: 1, Gaps: 1, Equivalent: 1}); !cmp.Equal(got, want) {
 		t.Errorf("the figures are %+v and must be %+v", got, want)
 	}
 
@@ -130,7 +130,7 @@ func TestFigures(t *testing.T) {
 	figures := mutate.Count(trials)
 	if want := (mutate.Figures{
 		Mutants: 34, Found: 18, Tortured: 1, Survived: 1, Gaps: 2, Equivalent: 5, Stillborn: 4, Undecided: 3,
-	}); figures != want {
+	}); !cmp.Equal(figures, want) {
 		t.Errorf("the figures are %+v and must be %+v", figures, want)
 	}
 	const want = "34 mutants: 18 found (81.8 % of the 22 that are wrong), 1 found by the torture alone, 1 survived, 2 known to survive, " +

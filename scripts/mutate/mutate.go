@@ -22,6 +22,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/mutant"
 	"lva.io/operators/scripts/skeleton"
 )
 
@@ -45,10 +46,15 @@ type Mutant struct {
 
 	offset            int    // in the file, where the change begins
 	original, content []byte // of the file, without and with the change
+
+	edits []mutant.Edit // of a blind set, instead of the content
 }
 
 // Change says what the mutant is, without its line: that changes too often to be kept.
 func (m *Mutant) Change() string {
+	if m.edits != nil {
+		return fmt.Sprintf("%s: %s", m.Operator, m.After)
+	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s", m.File, m.In)) +
 		fmt.Sprintf(", %s: %s → %s", m.Operator, m.Before, cmp.Or(m.After, "(nothing)"))
 }
@@ -60,6 +66,9 @@ func (m *Mutant) String() string {
 
 // Apply changes the copy of the solution in a folder.
 func (m *Mutant) Apply(dir string) error {
+	if m.edits != nil {
+		return (&mutant.Mutant{Name: m.ID, Edits: m.edits}).Apply(dir)
+	}
 	file := filepath.Join(dir, filepath.FromSlash(m.File))
 	content, err := os.ReadFile(file)
 	if err != nil {
