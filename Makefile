@@ -14,7 +14,7 @@ export OPERATOR_LABS_PROGRAMS := $(PROGRAMS)
 endif
 
 .PHONY: doctor labs grade up status zombie experiment-state down fresh test prove unit certify mutate soak conformance verify fix bench clean
-.PHONY: docs docs-serve cluster cluster-status cluster-down invite revoke e2e-kind
+.PHONY: docs docs-serve node cluster cluster-status cluster-down invite revoke e2e-kind
 .PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy order validate
 
 LAB := .cache/bin/lab
@@ -134,6 +134,7 @@ revoke: $(INSTRUCTOR) ## Remove the accounts of the students of ROSTER=FILE
 ##@ The documents as a site
 
 docs: $(SITE_MODULES) ## Build it in out/site: pages with search, which any file server can show, below any path
+	@$(NODE_IS_HERE)
 	@$(GO_IS_HERE)
 	@echo "The pages of the recorded runs are written ..." >&2
 	@$(GO) run -C scripts -trimpath ./runs/pages ../docs/runs ../.cache/site/runs
@@ -141,6 +142,9 @@ docs: $(SITE_MODULES) ## Build it in out/site: pages with search, which any file
 
 docs-serve: docs ## Build it, and show it at http://localhost:4173 (PORT=); Ctrl-C ends that
 	@npm --prefix $(SITE) run --silent serve $(or $(PORT),4173)
+
+node: # Is there the Node.js that the site needs?
+	@$(NODE_IS_HERE)
 
 $(SITE_MODULES): $(SITE)/package-lock.json
 	@$(NODE_IS_HERE)
