@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,18 @@ func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alph
 // reads its conditions; who wants to know what happened at night reads its Events.
 func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.Condition) {
 	// TODO(lab): 7. r.Recorder.Eventf, when a condition has another status than before, and only then.
+}
+
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+const noteLimit = 1024
+
+// note shortens a message, which may have the whole text of an error in it, for an Event.
+func note(message string) string {
+	const more = "…"
+	if len(message) <= noteLimit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:noteLimit-len(more)], "") + more
 }
 
 // available says whether the page is served where the spec says.

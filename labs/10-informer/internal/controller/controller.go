@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/cache"
@@ -130,4 +131,16 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 	// TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write the status only if it changes.
 	// For an invalid key also record an Event. What the lister returns belongs to everybody: change a DeepCopy.
 	return nil
+}
+
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+const noteLimit = 1024
+
+// note shortens a message, which may have the options of a key in it, for an Event.
+func note(message string) string {
+	const more = "…"
+	if len(message) <= noteLimit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:noteLimit-len(more)], "") + more
 }

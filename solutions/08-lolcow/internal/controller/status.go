@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +69,7 @@ func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.C
 	now := meta.FindStatusCondition(lolcow.Status.Conditions, lolcowv1alpha1.Degraded)
 	switch {
 	case became(lolcowv1alpha1.Degraded, metav1.ConditionTrue):
-		r.Recorder.Eventf(lolcow, nil, corev1.EventTypeWarning, now.Reason, "Reconcile", "%s", now.Message)
+		r.Recorder.Eventf(lolcow, nil, corev1.EventTypeWarning, now.Reason, "Reconcile", "%s", note(now.Message))
 	case len(before) > 0 && became(lolcowv1alpha1.Degraded, metav1.ConditionFalse):
 		r.Recorder.Eventf(lolcow, nil, corev1.EventTypeNormal, "Recovered", "Reconcile", "What was wrong is over")
 	case became(lolcowv1alpha1.Available, metav1.ConditionTrue):
@@ -77,6 +78,18 @@ func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.C
 	//lab:else
 	// // TODO(lab): 7. r.Recorder.Eventf, when a condition has another status than before, and only then.
 	//lab:end
+}
+
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+const noteLimit = 1024
+
+// note shortens a message, which may have the whole text of an error in it, for an Event.
+func note(message string) string {
+	const more = "…"
+	if len(message) <= noteLimit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:noteLimit-len(more)], "") + more
 }
 
 // available says whether the page is served where the spec says.

@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -261,7 +262,7 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 	}
 	// After the status, so that it is told once and not with each attempt.
 	if condition.Status == metav1.ConditionFalse {
-		c.recorder.Eventf(object, nil, corev1.EventTypeWarning, condition.Reason, "Validate", "%s", condition.Message)
+		c.recorder.Eventf(object, nil, corev1.EventTypeWarning, condition.Reason, "Validate", "%s", note(condition.Message))
 	}
 	return nil
 	//lab:else
@@ -269,4 +270,16 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 	// // For an invalid key also record an Event. What the lister returns belongs to everybody: change a DeepCopy.
 	// return nil
 	//lab:end
+}
+
+// noteLimit is how long the API server lets the note of an Event be, in bytes. It refuses a longer one, and the recorder only logs that.
+const noteLimit = 1024
+
+// note shortens a message, which may have the options of a key in it, for an Event.
+func note(message string) string {
+	const more = "…"
+	if len(message) <= noteLimit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:noteLimit-len(more)], "") + more
 }
