@@ -4,6 +4,7 @@
 package informer_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,21 @@ func (v *visit) accepted(name string, want metav1.ConditionStatus, patience time
 		})
 }
 
+// warned waits until there is a Warning about each of these AuthorizedKeys, besides those that are known.
+func (v *visit) warned(known map[string]string, names ...string) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted", filePatience, v.node.Changed, func() (string, bool) {
+		for _, name := range names {
+			warnings := v.node.warnings(name)
+			maps.DeleteFunc(warnings, func(event, version string) bool { return known[event] == version })
+			if len(warnings) == 0 {
+				return "there is none about " + name, false
+			}
+		}
+		return "", true
+	})
+}
+
 func status() types.Feature {
 	return features.New("the status says whether the key is accepted").
 		Assess("for the present generation", check.Assess(assess(func(v *visit) {
@@ -75,6 +91,42 @@ func status() types.Feature {
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
 			v.set(ada, v.drawKey())
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			// Of a new object with the name of an earlier one nothing is known yet. It begins with the same generation.
+			v.remove(ada)
+			v.create(ada, "hello")
+			v.accepted(ada, metav1.ConditionFalse, filePatience)
+			v.warned(nil, ada)
+			told := v.node.warnings(ada)
+			v.remove(ada)
+			v.keys[ada] = v.drawKey()
+			v.create(ada, v.keys[ada])
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.holds("an AuthorizedKey has the name of one that was deleted")
+			for range 2 {
+				v.remove(ada)
+				v.create(ada, "hello")
+				v.accepted(ada, metav1.ConditionFalse, filePatience)
+			}
+			v.warned(told, ada)
+			v.holds("an AuthorizedKey that is not valid has the name of one that was deleted")
+		}))).
+		Assess("also by a program without a file", check.Assess(assess(func(v *visit) {
+			const flag = "--authorized-keys="
+			v.removeAll()
+			v.holds("all AuthorizedKeys were deleted")
+			v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+			v.foreign = lineOf("ghost", v.drawKey()) // which this program must not know of
+			v.write(v.foreign)
+			v.OK(v.t, "starting the operator with "+flag+" as in config/manager", v.node.startWith(v.ctx, "", shortResync))
+			ada, mallory := v.add("ada"), v.drawName("mallory")
+			v.create(mallory, "hello")
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.accepted(mallory, metav1.ConditionFalse, filePatience)
+			v.warned(nil, mallory)
+			v.Idle(v.ctx, v.t)
+			if content := v.content(); content != v.foreign {
+				v.Fail(v.t, "a controller that was started with "+flag+", as in the Deployment, keeps no file", fmt.Sprintf("it has written %q", shorten(content)))
+			}
 		}))).
 		Assess("and is written once in a cluster", check.Assess(assess(func(v *visit) {
 			const flag = "--write-status=false"
@@ -119,14 +171,7 @@ func invalidKey() types.Feature {
 				for _, name := range names {
 					v.accepted(name, metav1.ConditionFalse, filePatience)
 				}
-				v.EventuallyWithin(v.ctx, v.t, "there is an Event of type Warning about each AuthorizedKey that is not accepted", filePatience, v.node.Changed, func() (string, bool) {
-					for _, name := range names {
-						if !v.node.warned(name) {
-							return "there is none about " + name, false
-						}
-					}
-					return "", true
-				})
+				v.warned(nil, names...)
 			}
 			// Half of them before a restart, and half after it: client-go sends ten requests at once, and then five a second.
 			create(map[string]string{
@@ -173,6 +218,19 @@ func invalidKey() types.Feature {
 			v.set(ada, key)
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
 			v.holds(ada + " is valid again")
+		}))).
+		Assess("and each type of key is accepted", check.Assess(assess(func(v *visit) {
+			v.foreign = others + "\n"
+			v.removeAll()
+			var first string
+			for _, algorithm := range slices.Concat(tokenTypes, ordinaryTypes) {
+				name := v.drawName("ada.lovelace")
+				v.keys[name] = v.drawKeyOf(algorithm)
+				v.create(name, v.keys[name]+" "+algorithm)
+				first = cmp.Or(first, name)
+			}
+			v.holds("there is an AuthorizedKey with a key of each type that golang.org/x/crypto/ssh can parse")
+			v.accepted(first, metav1.ConditionTrue, filePatience) // the others have statuses in a second or two
 		}))).Feature()
 }
 
@@ -192,8 +250,9 @@ func resync() types.Feature {
 			v.Idle(v.ctx, v.t)
 			v.foreign = "# I was here\n"
 			v.write(v.foreign + lineOf(ada, v.drawKey()) + "\n" + `command="/bin/sh" ` + lineOf(ada, v.keys[ada]) + "\n" +
-				lineOf("ghost", v.drawKey()) + "\n")
-			v.holdsWithin("somebody has changed the line of "+ada+", put an option before another one, removed that of "+grace+" and added one of nobody", resyncPatience)
+				strings.Repeat(lineOf(ada, v.keys[ada])+"\n", 2) + v.ghosts() + "\n")
+			v.holdsWithin("another program has changed, repeated and put an option before the line of "+ada+", removed that of "+grace+
+				", and added lines of AuthorizedKeys that do not exist", resyncPatience)
 			v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, 0o666) }))
 			v.hasMode("somebody has made the file writable for all, and a resync repairs it", resyncPatience)
 			v.removeAll()
@@ -257,8 +316,12 @@ func cachesFirst() types.Feature {
 			})
 			v.awaitList(began)
 			v.Pause(v.ctx, v.t, emptyFor)
+			const expected = "while the API server has not answered its first list, the controller leaves the file alone"
 			if now := v.content(); now != before {
-				v.Fail(v.t, "while the API server has not answered its first list, the controller leaves the file alone", "it has written it: "+v.node.wrong(v.keys, v.foreign))
+				v.Fail(v.t, expected, "it has written it: "+v.node.wrong(v.keys, v.foreign))
+			}
+			if deeds, _ := v.node.since(first); len(deeds) > 0 {
+				v.Fail(v.t, expected, "its content is the same, and yet the controller has touched it: "+strings.ToLower(deeds[0].Op.String()))
 			}
 			v.add("edsger")
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
@@ -284,8 +347,16 @@ func whileDown() types.Feature {
 		Assess("goes when it starts", check.Assess(assess(func(v *visit) {
 			ada, grace := v.add("ada"), v.add("grace")
 			v.holds("two AuthorizedKeys were created")
-			v.restart(never, func() { v.remove(ada) })
-			v.holds(ada + " was deleted while the controller was down")
+			v.restart(never, func() {
+				v.remove(ada)
+				v.keys[grace] = v.drawKey()
+				v.set(grace, v.keys[grace])
+				v.add("edsger")
+			})
+			v.holds(ada + " was deleted, the key of " + grace + " has changed, and a third AuthorizedKey was created while the controller was down")
+			v.removeAll()
+			grace = v.add("grace")
+			v.holds("all but one AuthorizedKey were deleted")
 			v.restart(never, func() { v.remove(grace) })
 			v.holds("the last AuthorizedKey was deleted while the controller was down")
 		}))).Feature()
@@ -299,6 +370,13 @@ const (
 	refuseLook = 50 * time.Millisecond
 	mostTries  = 14
 	leastWait  = 400 * time.Millisecond
+)
+
+// How long a folder is in the place of the file at most, and how often the controller may have tried to replace it meanwhile: with a delay that
+// doubles from 5 ms it has tried seven times after 315 ms, and tries again 320 ms later. One that gives up after five times does not.
+const (
+	fileRefusedFor = 500 * time.Millisecond
+	fileTries      = 7
 )
 
 // refusals are how often the status of an object was tried to be written since then, the time since the first try, 0 if there was none, and
@@ -357,9 +435,13 @@ func retries() types.Feature {
 					return folder.MkdirAll(filepath.Join(fileName, "in-the-way"), 0o700)
 				}))
 			})
+			before := v.node.draftsMade()
 			ada := v.add("ada")
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
-			v.Settle(v.ctx, v.t)
+			// Each attempt makes a temporary file, or so it does in most controllers.
+			for began := time.Now(); v.node.draftsMade()-before < fileTries && time.Since(began) < fileRefusedFor; {
+				v.Pause(v.ctx, v.t, refuseLook)
+			}
 			v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
 			v.holdsWithin("for a moment the file could not be written, since there was a folder of that name", scenarioPatience)
 		}))).Feature()
@@ -374,24 +456,58 @@ func shutdown() types.Feature {
 			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{Kind: faults.NoAnswer, Class: faults.Write, Service: faults.API}}}))
 			began := time.Now()
 			v.add("ada")
-			v.EventuallyWithin(v.ctx, v.t, "the controller writes the status of an AuthorizedKey", filePatience, v.node.Changed, func() (string, bool) {
-				last, err := v.Faults.Log(v.ctx)
-				v.OK(v.t, "reading the log of requests", err)
-				for _, e := range last {
-					if e.Write && e.Time.After(began) {
-						return "", true
-					}
-				}
-				return "it does not", false
-			})
+			v.awaitWrite(began)
 			v.ends("does not answer a request")
 		}))).
 		Assess("also while the cache fills", check.Assess(assess(func(v *visit) {
-			var began time.Time
-			v.restart(never, func() { began = v.holdList() })
+			v.foreign = others + "\n"
+			before := v.foreign + lineOf("ghost", v.drawKey()) + "\n"
+			v.write(before)
+			began := v.holdList()
+			v.OK(v.t, "starting the operator", v.node.start(v.ctx, never))
 			v.awaitList(began)
 			v.ends("has not answered its first list")
+			if content := v.content(); content != before {
+				v.Fail(v.t, "a controller that ends before its cache is full leaves the file as it is", "it has written it: "+v.node.wrong(nil, v.foreign))
+			}
+		}))).
+		Assess("also while there is much to do", check.Assess(assess(func(v *visit) {
+			for n := range muchToDo {
+				if n%5 == 0 {
+					v.create(v.drawName("mallory"), "hello")
+				} else {
+					v.add("ada")
+				}
+			}
+			v.OK(v.t, "making a folder of the file's name", v.node.within(func(folder *os.Root) error {
+				return errors.Join(folder.RemoveAll(fileName), folder.MkdirAll(filepath.Join(fileName, "in-the-way"), 0o700))
+			}))
+			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+				{Kind: faults.Slow, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: writeHeld}},
+			}}))
+			began := time.Now()
+			v.OK(v.t, "starting the operator", v.node.start(v.ctx, never))
+			v.awaitWrite(began)
+			v.ends(fmt.Sprintf("takes %s to answer a write, the statuses of %d AuthorizedKeys are to be written, and the file can't be replaced", writeHeld, muchToDo))
+			v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
 		}))).Feature()
+}
+
+// How many AuthorizedKeys have no status yet when the controller is asked to end, and how long the API server takes for each write: a controller
+// that writes them all before it ends takes several times as long as it may, also with five workers.
+const (
+	muchToDo  = 40
+	writeHeld = 500 * time.Millisecond
+)
+
+// awaitWrite waits until the operator has sent a write since then, whether it got an answer or not.
+func (v *visit) awaitWrite(since time.Time) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, "the controller writes the status of an AuthorizedKey", filePatience, v.node.Changed, func() (string, bool) {
+		log, err := v.Faults.Log(v.ctx)
+		v.OK(v.t, "reading the log of requests", err)
+		return "it does not", slices.ContainsFunc(log, func(e faults.Entry) bool { return e.Write && e.Time.After(since) })
+	})
 }
 
 // ends fails the check unless the operator ends when it is asked to, and calls that no failure.
@@ -416,6 +532,7 @@ const untilSeen = 50 * time.Millisecond
 func settles() types.Feature {
 	return features.New("at rest once right").
 		Assess("when something changes that does not matter", check.Assess(assess(func(v *visit) {
+			v.restart(0, func() {}) // a controller whose clock is off must not look without a pause
 			ada := v.add("ada")
 			for range 4 {
 				v.add("grace") // of five there are 120 orders
@@ -440,5 +557,6 @@ func settles() types.Feature {
 			if deeds, _ := v.node.since(mark); len(deeds) > 0 {
 				v.Fail(v.t, "only a label of "+ada+" has changed, and the file is left alone", "it was replaced by one with the same content")
 			}
-		}))).Feature()
+		}))).
+		Teardown(check.Teardown(stopped)).Feature()
 }

@@ -4,18 +4,23 @@
 package informer_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -60,6 +65,30 @@ func (v *visit) drawOthers() string {
 	return strings.Join(lines, "\n")
 }
 
+// ghosts are lines of the controller for which there is no AuthorizedKey, however they came to look like this: the mark begins their last word.
+func (v *visit) ghosts() string {
+	v.t.Helper()
+	key := v.drawKey()
+	return strings.Join([]string{
+		lineOf("ghost", key), "command=\"id\" " + lineOf("ghost", key), key + " of " + mark + "somebody " + mark + "ghost",
+		strings.ReplaceAll(lineOf("ghost", key), " ", "\t"), "  " + lineOf("ghost", key), lineOf("ghost", key) + " \t", mark + "ghost", mark,
+	}, "\n")
+}
+
+// besides are files of others in the folder of the file, by name: what administrators and editors leave there. A controller may have a pattern
+// for its temporary files, which none of these may match.
+func (v *visit) besides() map[string]string {
+	drawn := fmt.Sprint(100000 + v.random.IntN(900000))
+	files := map[string]string{}
+	for _, name := range []string{
+		fileName + "2", fileName + ".bak", fileName + "~", fileName + "-" + drawn, fileName + "." + drawn,
+		"." + fileName + "-2026", "." + fileName + "." + drawn, "." + fileName + ".swp", "backup/" + fileName, "README",
+	} {
+		files[name] = "# of " + name + "\n"
+	}
+	return files
+}
+
 // with is a file with one more line, somewhere before its last one.
 func (v *visit) with(content, line string) string {
 	lines := strings.Split(content, "\n")
@@ -70,19 +99,73 @@ func foreignLines() types.Feature {
 	return features.New("lines of others stay").
 		Assess("byte for byte", check.Assess(assess(func(v *visit) {
 			v.foreign = v.drawOthers()
-			v.restart(never, func() { v.write(v.with(v.foreign, lineOf("ghost", v.drawKey()))) })
+			besides := v.besides()
+			v.restart(never, func() {
+				v.write(v.with(v.foreign, v.ghosts()))
+				v.OK(v.t, "writing other files", v.node.within(func(folder *os.Root) error {
+					err := folder.Mkdir("backup", 0o700)
+					for name, content := range besides {
+						err = errors.Join(err, folder.WriteFile(name, []byte(content), 0o600))
+					}
+					return err
+				}))
+			})
 			ada := v.add("ada")
 			v.holds("a file with lines of others, the last one without a line break")
 			v.keys[ada] = v.drawKey()
 			v.set(ada, v.keys[ada])
 			v.holds("the key of " + ada + " has changed")
-			v.Settle(v.ctx, v.t) // what it writes now, it has read before
-			v.foreign = "#"
+			for _, other := range []struct{ what, content string }{
+				{"a single character", "#"}, {"two blank lines", "\n\n"}, {"a comment between blank lines", "\n\n# mine\n \n\n\n"},
+			} {
+				v.Settle(v.ctx, v.t) // what it writes now, it has read before
+				v.foreign = other.content
+				v.write(v.foreign)
+				v.keys[ada] = v.drawKey()
+				v.set(ada, v.keys[ada])
+				v.holds("another program had replaced the file by one of " + other.what + ", and the key of " + ada + " has changed")
+			}
+			v.remove(ada)
+			v.holds("the last AuthorizedKey was deleted from a file of others, which ends with blank lines")
+			v.keep(besides)
+		}))).
+		Assess("also if it can't be read", check.Assess(assess(func(v *visit) {
+			const expected = "while the file can't be read, the controller leaves it as it is, since it does not know the lines of others in it"
+			v.removeAll()
+			v.foreign = others + "\n"
 			v.write(v.foreign)
+			ada := v.add("ada")
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.holds("an AuthorizedKey was created")
+			v.Idle(v.ctx, v.t) // what it writes now, it has read before
+			// Not its mode: root reads any file. A link that leads to itself nobody can open.
+			v.replaceBy("making a link that leads to itself", func(folder *os.Root, name string) error { return folder.Symlink(fileName, name) })
 			v.keys[ada] = v.drawKey()
 			v.set(ada, v.keys[ada])
-			v.holds("somebody had replaced the file by one of a single character, and the key of " + ada + " has changed")
+			v.accepted(ada, metav1.ConditionTrue, filePatience)
+			v.Idle(v.ctx, v.t)
+			if info := v.stat(); info.Mode().Type() != fs.ModeSymlink {
+				v.Fail(v.t, expected, "it was replaced while it was a link that leads to itself, so that each attempt to read it failed")
+			}
+			v.write(v.foreign)
+			v.holdsWithin("for a moment the file could not be read, and the key of "+ada+" has changed meanwhile", scenarioPatience)
 		}))).Feature()
+}
+
+// keep fails the check unless the other files in the folder are what they were.
+func (v *visit) keep(besides map[string]string) {
+	v.t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(besides)) {
+		content, err := limited.ReadFile(v.node.folder, name, fileLimit)
+		expected := "other files in the folder of the file stay as they are, such as " + name
+		if errors.Is(err, fs.ErrNotExist) {
+			v.Fail(v.t, expected, "it is gone: which files does the controller take for its own temporary files?")
+		}
+		v.OK(v.t, "reading "+name, err)
+		if string(content) != besides[name] {
+			v.Fail(v.t, expected, fmt.Sprintf("it has the content %q", shorten(string(content))))
+		}
+	}
 }
 
 func changed() types.Feature {
@@ -94,7 +177,47 @@ func changed() types.Feature {
 			v.keys[ada] = v.drawKey()
 			v.set(ada, v.keys[ada])
 			v.holds("the key of " + ada + " has changed")
+		}))).
+		Assess("also while other events come without a pause", check.Assess(assess(func(v *visit) {
+			v.removeAll()
+			ada, grace, busy := v.add("ada"), v.add("grace"), v.add("busy")
+			v.holds("three AuthorizedKeys were created")
+			defer v.keepLabelling(busy, grace)()
+			const meanwhile = "while labels of AuthorizedKeys change all the time, "
+			v.keys[grace] = v.drawKey()
+			v.set(grace, v.keys[grace])
+			v.holds(meanwhile + "the key of " + grace + " has changed")
+			v.add("edsger")
+			v.holds(meanwhile + "a fourth AuthorizedKey was created")
+			v.remove(ada)
+			v.holds(meanwhile + ada + " was deleted")
 		}))).Feature()
+}
+
+// labelEach is the time between two changes of labels. A controller may wait for a moment without an event, as long as it does not wait for ever.
+const labelEach = 100 * time.Millisecond
+
+// keepLabelling changes the labels of AuthorizedKeys all the time, until stop is called.
+func (v *visit) keepLabelling(names ...string) (stop func()) {
+	ctx, cancel := context.WithCancel(v.ctx)
+	var labelling sync.WaitGroup
+	labelling.Go(func() {
+		ticks := time.NewTicker(labelEach)
+		defer ticks.Stop()
+		for n := 0; ; n++ {
+			for _, name := range names {
+				patch := fmt.Appendf(nil, `{"metadata":{"labels":{"shift":"%d"}}}`, n)
+				// One that fails is an event less.
+				_, _ = v.node.keys.Patch(ctx, name, apitypes.MergePatchType, patch, metav1.PatchOptions{})
+			}
+			select {
+			case <-ticks.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { cancel(); labelling.Wait() }
 }
 
 func deleted() types.Feature {
@@ -171,6 +294,9 @@ func mode() types.Feature {
 			for n, i := range v.random.Perm(len(modeBits)) {
 				wrong := fileMode ^ modeBits[i]
 				v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, wrong) }))
+				if v.stat().Mode() != wrong {
+					continue // this user, or this file system, has no such mode
+				}
 				// A reason to look at the file, in which nothing but its mode is wrong.
 				v.set(grace, fmt.Sprintf("%s grace@laptop-%d", v.keys[grace], n))
 				v.hasMode(fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong), filePatience)
@@ -181,7 +307,9 @@ func mode() types.Feature {
 
 // modeBits are those by which a mode may differ from the right one: each alone makes it wrong. The owner can always read
 // the file.
-var modeBits = []fs.FileMode{0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001}
+var modeBits = []fs.FileMode{
+	0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001, fs.ModeSetuid, fs.ModeSetgid, fs.ModeSticky,
+}
 
 // fileMode is what sshd wants: it opens the file as the user who logs in, and refuses one that others than its owner
 // may write.

@@ -42,10 +42,10 @@ func TestInformer(t *testing.T) {
 		"editor-role":   editorRole(),
 		"policy":        policy(),
 		"role-suffices": check.RoleSuffices(),
-		"least-privilege": check.LeastPrivilege(keysResource.Group, check.Needs{
+		"least-privilege": nodesRead(check.LeastPrivilege(keysResource.Group, check.Needs{
 			"authorizedkeys":        {"get", "list", "watch"},
 			"authorizedkeys/status": {"get", "update", "patch"},
-		}),
+		})),
 	}, check.Options{
 		Scenario: assess(scenario), Writes: 5, Reads: 1,
 		Prepare: func(ctx context.Context, suite *check.Suite) (context.Context, error) {

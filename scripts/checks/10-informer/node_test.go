@@ -9,9 +9,11 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	cryptorand "crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/big"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -130,10 +132,15 @@ func openNode(ctx context.Context, suite *check.Suite) (*node, error) {
 
 // start starts the operator with our file, unless it runs.
 func (n *node) start(ctx context.Context, resync time.Duration, flags ...string) error {
+	return n.startWith(ctx, n.path(), resync, flags...)
+}
+
+// startWith is start with a file of another name, or without one.
+func (n *node) startWith(ctx context.Context, file string, resync time.Duration, flags ...string) error {
 	if n.unusable != nil {
 		return nil //nolint:nilerr // it runs without our file, and each check says so
 	}
-	flags = append([]string{"--authorized-keys=" + n.path(), "--resync=" + resync.String()}, flags...)
+	flags = append([]string{"--authorized-keys=" + file, "--resync=" + resync.String()}, flags...)
 	return n.suite.Operator.StartAs(ctx, protocol.Start{Flags: flags})
 }
 
@@ -191,6 +198,18 @@ func (n *node) putInTheWay(draft string) {
 	n.blocked = nil
 }
 
+// draftsMade is how many files were made beside the file so far.
+func (n *node) draftsMade() (made int) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	for _, d := range n.drafts {
+		if d.Has(fsnotify.Create) {
+			made++
+		}
+	}
+	return made
+}
+
 // end is what became of a draft: it was renamed or removed; 0: neither.
 func (n *node) end(draft string) (deed fsnotify.Op) {
 	n.mutex.Lock()
@@ -233,15 +252,19 @@ func (n *node) get(name string) *unstructured.Unstructured {
 	return object.(*unstructured.Unstructured)
 }
 
-// warned reports whether there is a Warning about an AuthorizedKey.
-func (n *node) warned(name string) bool {
-	return slices.ContainsFunc(n.informers[1].GetStore().List(), func(object any) bool {
-		event := object.(*unstructured.Unstructured).Object
-		kind, _, _ := unstructured.NestedString(event, "type")
-		about, _, _ := unstructured.NestedString(event, "regarding", "name")
-		of, _, _ := unstructured.NestedString(event, "regarding", "kind")
-		return kind == "Warning" && about == name && of == keysKind.Kind
-	})
+// warnings are the Warnings about an AuthorizedKey, by name. Their resourceVersion tells a repeated one from one that is known.
+func (n *node) warnings(name string) map[string]string {
+	found := map[string]string{}
+	for _, object := range n.informers[1].GetStore().List() {
+		object := object.(*unstructured.Unstructured)
+		kind, _, _ := unstructured.NestedString(object.Object, "type")
+		about, _, _ := unstructured.NestedString(object.Object, "regarding", "name")
+		of, _, _ := unstructured.NestedString(object.Object, "regarding", "kind")
+		if kind == "Warning" && about == name && of == keysKind.Kind {
+			found[object.GetName()] = object.GetResourceVersion()
+		}
+	}
+	return found
 }
 
 // awaitWithdrawn waits until a policy that was withdrawn has no effect any more.
@@ -389,7 +412,7 @@ func parse(content []byte) (found lines) {
 	return found
 }
 
-// wrong says how the file differs from what it should be; empty: it does not. Of foreign lines the last line break may have been added.
+// wrong says how the file differs from what it should be; empty: it does not. If the last foreign line had no line break, it may have got one.
 func (n *node) wrong(keys map[string]string, foreign string) string {
 	content, err := n.read()
 	if err != nil && (!errors.Is(err, fs.ErrNotExist) || len(keys) > 0 || foreign != "") {
@@ -420,7 +443,10 @@ func (n *node) wrong(keys map[string]string, foreign string) string {
 		}
 		all = append(all, fmt.Sprintf("it has the line %q", shorten(line)))
 	}
-	if differ := differ(strings.TrimSuffix(found.foreign, "\n"), strings.TrimSuffix(foreign, "\n")); differ != "" {
+	if foreign != "" && !strings.HasSuffix(foreign, "\n") {
+		found.foreign = strings.TrimSuffix(found.foreign, "\n")
+	}
+	if differ := differ(found.foreign, foreign); differ != "" {
 		all = append(all, "the lines of others are not what they were: "+differ)
 	}
 	return strings.Join(all, "; ")
@@ -497,20 +523,77 @@ func (v *visit) drawName(person string) string {
 func (v *visit) drawKey() string {
 	v.t.Helper()
 	v.node.names++
-	var public any
-	var err error
-	if v.node.names%2 == 0 {
-		public, _, err = ed25519.GenerateKey(cryptorand.Reader)
-	} else {
-		var private *ecdsa.PrivateKey
-		if private, err = ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader); err == nil {
-			public = private.Public()
-		}
-	}
-	v.OK(v.t, "making a key", err)
-	key, err := ssh.NewPublicKey(public)
+	return v.drawKeyOf([]string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256}[v.node.names%2])
+}
+
+// ordinaryTypes are the types of keys that each ssh-keygen makes, and tokenTypes those of keys that a hardware token keeps.
+var (
+	ordinaryTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA}
+	tokenTypes    = []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
+)
+
+// drawKeyOf is a key of a type that nobody has.
+func (v *visit) drawKeyOf(algorithm string) string {
+	v.t.Helper()
+	key, err := newKey(algorithm)
 	v.OK(v.t, "making a key", err)
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+// newKey makes a public key. Nobody logs in with it, so no private one need belong to it.
+func newKey(algorithm string) (ssh.PublicKey, error) {
+	onCurve := func(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
+		private, err := ecdsa.GenerateKey(curve, cryptorand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		return &private.PublicKey, nil
+	}
+	var public any
+	var err error
+	switch algorithm {
+	case ssh.KeyAlgoED25519:
+		public, _, err = ed25519.GenerateKey(cryptorand.Reader)
+	case ssh.KeyAlgoECDSA256:
+		public, err = onCurve(elliptic.P256())
+	case ssh.KeyAlgoECDSA384:
+		public, err = onCurve(elliptic.P384())
+	case ssh.KeyAlgoECDSA521:
+		public, err = onCurve(elliptic.P521())
+	case ssh.KeyAlgoRSA:
+		// Any odd number of 2048 bits looks like the product of two primes, which take a while to find.
+		modulus := make([]byte, 256)
+		_, err = cryptorand.Read(modulus)
+		modulus[0], modulus[255] = modulus[0]|0x80, modulus[255]|1
+		public = &rsa.PublicKey{N: new(big.Int).SetBytes(modulus), E: 65537}
+	case ssh.KeyAlgoSKED25519: // OpenSSH, PROTOCOL.u2f
+		var point ed25519.PublicKey
+		if point, _, err = ed25519.GenerateKey(cryptorand.Reader); err == nil {
+			return ssh.ParsePublicKey(ssh.Marshal(struct {
+				Name        string
+				Point       []byte
+				Application string
+			}{algorithm, point, "ssh:"}))
+		}
+	case ssh.KeyAlgoSKECDSA256:
+		var point *ecdsa.PublicKey
+		if point, err = onCurve(elliptic.P256()); err == nil {
+			var encoded []byte
+			if encoded, err = point.Bytes(); err == nil {
+				return ssh.ParsePublicKey(ssh.Marshal(struct {
+					Name, Curve string
+					Point       []byte
+					Application string
+				}{algorithm, "nistp256", encoded, "ssh:"}))
+			}
+		}
+	default:
+		return nil, fmt.Errorf("there is no key of the type %q", algorithm)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewPublicKey(public)
 }
 
 func object(name, text string) *unstructured.Unstructured {
@@ -602,9 +685,17 @@ const ownDraft = ".draft"
 // write replaces the file as a careful administrator does.
 func (v *visit) write(content string) {
 	v.t.Helper()
-	v.OK(v.t, "writing the file", v.node.within(func(folder *os.Root) error {
+	v.replaceBy("writing the file", func(folder *os.Root, name string) error {
+		return folder.WriteFile(name, []byte(content), fileMode)
+	})
+}
+
+// replaceBy has the name of the file lead to something else, without a moment in which there is no file.
+func (v *visit) replaceBy(doing string, create func(folder *os.Root, name string) error) {
+	v.t.Helper()
+	v.OK(v.t, doing, v.node.within(func(folder *os.Root) error {
 		const draft = fileName + ownDraft
-		if err := errors.Join(folder.RemoveAll(draft), folder.WriteFile(draft, []byte(content), fileMode)); err != nil {
+		if err := errors.Join(folder.RemoveAll(draft), create(folder, draft)); err != nil {
 			return err
 		}
 		return folder.Rename(draft, fileName)

@@ -63,6 +63,14 @@ func (v *visit) as(config *rest.Config, groups ...string) *admission.Client {
 	return client
 }
 
+// named is a client of a user of this name who is in these groups. Whoever it is, it is in system:masters as well, so that no role is in its way.
+func (v *visit) named(config *rest.Config, user string, groups ...string) *admission.Client {
+	v.t.Helper()
+	config = rest.CopyConfig(config)
+	config.Impersonate.UserName, config.Impersonate.Groups = user, nil
+	return v.as(config, append(groups, "system:masters")...)
+}
+
 // user is a client of somebody who has these rights.
 func (v *visit) user(rules []rbacv1.PolicyRule) *admission.Client {
 	v.t.Helper()
@@ -179,15 +187,23 @@ func policy() types.Feature {
 			named.Impersonate.UserName = admins
 			master := v.as(named, "system:masters")
 			key := v.drawKey()
-			for what, text := range map[string]string{
+			right := map[string]string{
 				"a key as an id_ed25519.pub has it": key + " ada@laptop\n", "a key without a comment": key,
 				"a key whose comment has several words": key + " the laptop of ada",
-			} {
+			}
+			for _, algorithm := range ordinaryTypes {
+				right["a key of the type "+algorithm] = v.drawKeyOf(algorithm)
+			}
+			for what, text := range right {
 				v.ask(admin, what+", of a member of "+admins+",", admission.Accepted, creating(v.drawName("edsger"), text))
 			}
 			for what, text := range map[string]string{
 				"a key with an option": `command="/bin/sh" ` + key, "a key with restrictions": "no-pty " + key,
+				"a key with a limit of time": `expiry-time="20261224" ` + key, "a key of an authority": "cert-authority " + key,
+				"a key with an option that looks like a type": `command="ssh-ed25519 AAAA" ` + key, "an indented key with an option": "  restrict " + key,
 				"what is two keys": key + "\n" + v.drawKey(), "a key behind a comment line": "# mine\n" + key, "what is no key": "hello",
+				"a key before a comment line": key + "\n# mine", "what is two keys, one with an option": key + " mine\nno-pty " + v.drawKey() + "\n",
+				"an empty text": "", "a comment": "# " + key,
 			} {
 				v.ask(admin, what+", of a member of "+admins+",", admission.DeniedByPolicy, creating(v.drawName("mallory"), text))
 				v.ask(admin, "a change into "+what, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, text)))
@@ -201,6 +217,13 @@ func policy() types.Feature {
 			for who, by := range map[string]*admission.Client{
 				"a member of system:masters whose user name, and no group, is " + admins + ",": master,
 				"a member of " + english.WordSeries(similar, "and") + ",":                      namesake,
+				"a node":                         v.named(account, "system:node:worker-"+drawn, "system:nodes", "system:authenticated"),
+				"the account of this controller": v.named(account, v.OperatorUser(), "system:serviceaccounts", "system:authenticated"),
+				"a controller of the control plane": v.named(account, "system:serviceaccount:kube-system:generic-garbage-collector",
+					"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
+				"the controller manager":                      v.named(account, "system:kube-controller-manager", "system:authenticated"),
+				"an administrator of the cluster":             v.named(account, "kubernetes-admin", "kubeadm:cluster-admins", "system:authenticated"),
+				"a member of all groups of the control plane": v.as(account, "system:nodes", "system:bootstrappers", "system:monitoring", "system:serviceaccounts", "kubeadm:cluster-admins"),
 			} {
 				v.ask(by, "a right key of "+who, admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
 				v.ask(by, "a change of a key by "+who, admission.DeniedByPolicy, change)
@@ -208,6 +231,12 @@ func policy() types.Feature {
 			v.ask(admin, "a change of a key by a member of "+admins, admission.Accepted, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			const label = `{"metadata":{"labels":{"shift":"night"}}}`
 			v.ask(helper, "a label by somebody who is no member of "+admins+", which leaves the key as it is,", admission.Accepted, patching(ada, label))
+			for what, name := range map[string]string{"an AuthorizedKey": ada, "an old AuthorizedKey whose key was never right": old} {
+				v.ask(helper, "a new finalizer of "+what, admission.Accepted, patching(name, `{"metadata":{"finalizers":["example.com/shift"]}}`))
+				v.ask(helper, "a new status of "+what, admission.Accepted, patching(name, `{"status":{"conditions":[]}}`, "status"))
+			}
+			v.ask(helper, "a right key for the old AuthorizedKey by somebody who is no member of "+admins, admission.DeniedByPolicy, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			v.ask(admin, "a right key for the old AuthorizedKey by a member of "+admins, admission.Accepted, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			v.ask(helper, "a label of an old AuthorizedKey whose key was never right", admission.Accepted, patching(old, label))
 			v.ask(helper, "a deletion, which only roles decide,", admission.Accepted, deleting(ada))
 			v.patch(ada, `{"metadata":{"labels":{"policy":"installed"}}}`)
