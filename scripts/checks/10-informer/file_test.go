@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/fsnotify/fsnotify"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -125,8 +126,9 @@ func foreignLines() types.Feature {
 				v.set(ada, v.keys[ada])
 				v.holds("another program had replaced the file by one of " + other.what + ", and the key of " + ada + " has changed")
 			}
-			v.remove(ada)
-			v.holds("the last AuthorizedKey was deleted from a file of others, which ends with blank lines")
+			delete(v.keys, ada)
+			v.set(ada, "hello")
+			v.holds("the last AuthorizedKey is not valid any more, and the file of others ends with blank lines")
 			v.keep(besides)
 		}))).
 		Assess("also if it can't be read", check.Assess(assess(func(v *visit) {
@@ -143,12 +145,14 @@ func foreignLines() types.Feature {
 			v.keys[ada] = v.drawKey()
 			v.set(ada, v.keys[ada])
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
-			v.Idle(v.ctx, v.t)
+			v.Settle(v.ctx, v.t)
 			if info := v.stat(); info.Mode().Type() != fs.ModeSymlink {
 				v.Fail(v.t, expected, "it was replaced while it was a link that leads to itself, so that each attempt to read it failed")
 			}
 			v.write(v.foreign)
-			v.holdsWithin("for a moment the file could not be read, and the key of "+ada+" has changed meanwhile", scenarioPatience)
+			v.keys[ada] = v.drawKey()
+			v.set(ada, v.keys[ada]) // that it tries again without an event is for another check to say
+			v.holds("for a moment the file could not be read, and the key of " + ada + " has changed since")
 		}))).Feature()
 }
 
@@ -400,10 +404,29 @@ func atomic() types.Feature {
 				v.set(ada, v.keys[ada])
 				v.holdsWithin("the file is empty, and the key of "+ada+" has changed", scenarioPatience)
 				if failed {
+					v.removesOwn(ada, filepath.Base(draft))
 					return
 				}
 			}
 		}))).Feature()
+}
+
+// removesOwn fails the check unless the controller removes a temporary file that it left, since it was killed: at its next start, or with its
+// next change of the file.
+func (v *visit) removesOwn(ada, draft string) {
+	v.t.Helper()
+	v.restart(never, func() {
+		v.OK(v.t, "writing a temporary file", v.node.within(func(folder *os.Root) error {
+			return folder.WriteFile(draft, []byte("ssh-ed25519 AAAA"), 0o600)
+		}))
+	})
+	v.keys[ada] = v.drawKey()
+	v.set(ada, v.keys[ada])
+	v.holds("the key of " + ada + " has changed")
+	v.EventuallyWithin(v.ctx, v.t, "a temporary file of a controller that was killed is removed after the next start", filePatience, v.node.Changed, func() (string, bool) {
+		left := v.left()
+		return "there is " + english.WordSeries(left, "and"), len(left) == 0
+	})
 }
 
 // alone is what is right when the file can't be replaced.
