@@ -267,14 +267,25 @@ const (
 	listLook = 10 * time.Millisecond
 )
 
-// asksForList reports whether the operator has asked for the AuthorizedKeys since then, whether it got an answer or not.
-func (v *visit) asksForList(since time.Time) bool {
+// askedForList is when the operator has first asked for the AuthorizedKeys since then, whether it got an answer or not.
+func (v *visit) askedForList(since time.Time) (at time.Time, asked bool) {
 	v.t.Helper()
 	log, err := v.Faults.Log(v.ctx)
 	v.OK(v.t, "reading the log of requests", err)
-	return slices.ContainsFunc(log, func(e faults.Entry) bool {
-		return e.Verb == "list" && e.Resource == keysResource.Resource && e.Time.After(since)
-	})
+	for _, e := range log {
+		if e.Verb == "list" && e.Resource == keysResource.Resource && e.Time.After(since) {
+			return e.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// stillHeld reports whether the operator can't have got an answer to that yet. On a busy machine it may have got one
+// before the check has looked at what it does without.
+func (v *visit) stillHeld(since time.Time) bool {
+	v.t.Helper()
+	at, asked := v.askedForList(since)
+	return asked && time.Since(at) < listHeld
 }
 
 // holdList has the API server hold its first answers, and returns the time from when on.
@@ -291,7 +302,10 @@ func (v *visit) holdList() time.Time {
 // not begun yet knows no SIGTERM.
 func (v *visit) awaitList(since time.Time) {
 	v.t.Helper()
-	for time.Since(since) < scenarioPatience && !v.asksForList(since) {
+	for time.Since(since) < scenarioPatience {
+		if _, asked := v.askedForList(since); asked {
+			return
+		}
 		v.Pause(v.ctx, v.t, listLook)
 	}
 }
@@ -312,10 +326,13 @@ func cachesFirst() types.Feature {
 			v.awaitList(began)
 			v.Pause(v.ctx, v.t, emptyFor)
 			const expected = "while the API server has not answered its first list, the controller leaves the file alone"
-			if now := v.content(); now != before {
+			now := v.content()
+			deeds, _ := v.node.since(first)
+			held := v.stillHeld(began)
+			if held && now != before {
 				v.Fail(v.t, expected, "it has written it: "+v.node.wrong(v.keys, v.foreign))
 			}
-			if deeds, _ := v.node.since(first); len(deeds) > 0 {
+			if held && len(deeds) > 0 {
 				v.Fail(v.t, expected, "its content is the same, and yet the controller has touched it: "+strings.ToLower(deeds[0].Op.String()))
 			}
 			v.add("edsger")
@@ -323,7 +340,7 @@ func cachesFirst() types.Feature {
 			v.holdsWithin("a third AuthorizedKey was created after a restart", scenarioPatience)
 			v.Idle(v.ctx, v.t)
 			replaced := 0
-			deeds, _ := v.node.since(first)
+			deeds, _ = v.node.since(first)
 			for _, deed := range deeds {
 				if deed.Has(fsnotify.Create) {
 					replaced++
@@ -442,8 +459,11 @@ func retries() types.Feature {
 		}))).Feature()
 }
 
-// endsWithin is how soon a controller has to end.
-const endsWithin = 3 * time.Second
+// endsWithin is how soon a controller has to end, and endsLags how many times the lag of a busy machine it may take besides.
+const (
+	endsWithin = 3 * time.Second
+	endsLags   = 10
+)
 
 func shutdown() types.Feature {
 	return features.New("it ends when it is asked to").
@@ -462,7 +482,7 @@ func shutdown() types.Feature {
 			v.OK(v.t, "starting the operator", v.node.start(v.ctx, never))
 			v.awaitList(began)
 			v.ends("has not answered its first list")
-			if content := v.content(); content != before {
+			if content := v.content(); v.stillHeld(began) && content != before {
 				v.Fail(v.t, "a controller that ends before its cache is full leaves the file as it is", "it has written it: "+v.node.wrong(nil, v.foreign))
 			}
 		}))).
@@ -513,7 +533,7 @@ func (v *visit) ends(meanwhile string) {
 	v.OK(v.t, "stopping the operator", err)
 	expected := fmt.Sprintf("the controller ends within %s after SIGTERM, with exit code 0, also while the API server %s",
 		endsWithin, meanwhile)
-	if took := time.Since(began); took > endsWithin {
+	if took := time.Since(began); took > endsWithin+endsLags*v.Lag() {
 		v.Fail(v.t, expected, fmt.Sprintf("after %s it had to be killed", took.Round(100*time.Millisecond)))
 	}
 	if failure != "" {

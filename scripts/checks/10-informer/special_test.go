@@ -7,9 +7,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // An operator may leave anything in the place of the file. The checks neither wait for it nor read it to an end that it
@@ -70,5 +74,50 @@ func TestOfManyWrongLinesAFewAreShown(t *testing.T) {
 	got := n.wrong(nil, "")
 	if want := `it has the line "AAAA authorizedkey:ada"; it has 995 lines more`; !strings.HasSuffix(got, want) {
 		t.Errorf("it says %q", got)
+	}
+}
+
+// The keys that are drawn are keys, of each type that x/crypto/ssh can parse and a hardware token or ssh-keygen makes.
+func TestDrawnKeysCanBeParsed(t *testing.T) {
+	for _, algorithm := range slices.Concat(ordinaryTypes, tokenTypes) {
+		key, err := newKey(algorithm)
+		if err != nil {
+			t.Errorf("%s: %v", algorithm, err)
+			continue
+		}
+		parsed, _, _, _, err := ssh.ParseAuthorizedKey(ssh.MarshalAuthorizedKey(key))
+		if err != nil || parsed.Type() != algorithm {
+			t.Errorf("%s: it is parsed as %v, %v", algorithm, parsed, err)
+		}
+	}
+}
+
+// An account has the rules of each role that is bound to it by its name or by a group of all accounts.
+func TestRulesOfAnAccount(t *testing.T) {
+	object := func(kind, name string, fields map[string]any) unstructured.Unstructured {
+		fields["kind"], fields["metadata"] = kind, map[string]any{"name": name}
+		return unstructured.Unstructured{Object: fields}
+	}
+	role := func(name, verb string) unstructured.Unstructured {
+		return object("ClusterRole", name, map[string]any{"rules": []any{map[string]any{"verbs": []any{verb}}}})
+	}
+	bound := func(role, kind, name string) unstructured.Unstructured {
+		return object("ClusterRoleBinding", role, map[string]any{
+			"roleRef":  map[string]any{"kind": "ClusterRole", "name": role},
+			"subjects": []any{map[string]any{"kind": kind, "name": name}},
+		})
+	}
+	objects := []unstructured.Unstructured{
+		role("reads", "list"), role("writes", "update"), role("others", "delete"),
+		bound("reads", "ServiceAccount", "node"), bound("writes", "Group", "system:serviceaccounts"),
+		bound("others", "ServiceAccount", "manager"), bound("edit", "User", "system:serviceaccount:system:node"),
+	}
+	rules, elsewhere := rulesOf(objects, "node")
+	var verbs []string
+	for _, rule := range rules {
+		verbs = append(verbs, rule.Verbs...)
+	}
+	if !slices.Equal(verbs, []string{"list", "update"}) || !slices.Equal(elsewhere, []string{"the ClusterRole edit"}) {
+		t.Errorf("it may %v, and has roles that are elsewhere: %v", verbs, elsewhere)
 	}
 }
