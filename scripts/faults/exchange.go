@@ -68,7 +68,7 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 	if x.fault != nil {
 		entry.Fault = x.fault.Kind
 		switch x.fault.Kind {
-		case Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer:
+		case Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, Reset:
 			entry.Injected = true
 		case KillBefore:
 			entry.Injected = true
@@ -126,6 +126,10 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	case NoAnswer:
 		swallow(r)
 		wait(r.Context(), x.fault.For.Duration, x.plan.over)
+		cutOff()
+	case Reset:
+		swallow(r)
+		x.connection.reset()
 		cutOff()
 	case KillBefore:
 		swallow(r)
@@ -185,6 +189,8 @@ func (x *exchange) answered(answer *http.Response) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // the operator has given up
 		}
+	case x.meets(HalfAnswer):
+		return x.halve(answer)
 	case x.meets(LostAnswer), x.meets(KillAfter):
 		if err := x.hold(answer); err != nil {
 			return err
@@ -223,6 +229,30 @@ func (x *exchange) hold(answer *http.Response) error {
 		return nil
 	}
 	return err
+}
+
+// halve hands over half of an answer, and lets the client wait for the rest until it gives up, or the fault is over.
+func (x *exchange) halve(answer *http.Response) error {
+	if err := x.hold(answer); err != nil {
+		return err
+	}
+	whole, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
+	if err != nil {
+		return err
+	}
+	ctx := answer.Request.Context()
+	rest := func() { wait(ctx, x.fault.For.Duration, x.plan.over) }
+	answer.Body = readCloser{io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), never(rest)), answer.Body}
+	return nil
+}
+
+// never is the rest of a body that does not come: it waits, and then fails.
+type never func()
+
+// Read implements io.Reader.
+func (n never) Read([]byte) (int, error) {
+	n()
+	return 0, errLost
 }
 
 // readCloser is a body of which a part was read.

@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -71,7 +72,8 @@ func TestRandomSchedules(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() {
-		if seen[kind] < 20 && kind != Behind && kind != Break { // Behind needs a version that nobody can draw, and Break is for checks
+		// Behind needs a version that nobody can draw, and the others are for checks.
+		if seen[kind] < 20 && !slices.Contains([]Kind{Behind, Break, HalfAnswer, Reset}, kind) {
 			t.Errorf("of a thousand schedules only %d have %s", seen[kind], kind)
 		}
 	}
@@ -161,7 +163,7 @@ func TestMildSchedulesKillNobodyAndAreShort(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() {
-		if kinds[kind] < 100 && !kind.Kills() && kind != Behind && kind != Break {
+		if kinds[kind] < 100 && !kind.Kills() && !slices.Contains([]Kind{Behind, Break, HalfAnswer, Reset}, kind) {
 			t.Errorf("of two thousand mild schedules only %d have %s", kinds[kind], kind)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,6 +177,44 @@ func TestALostAnswerIsDone(t *testing.T) {
 	}
 	b.demandBooked(t, "one")
 	if got := b.Log()[0]; got.Code != http.StatusCreated || got.Fault != LostAnswer || got.Injected || !got.Answered().IsZero() {
+		t.Errorf("the log has %+v", got)
+	}
+}
+
+func TestAHalfAnswerIsDoneAndDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	b := newFreezerBench(t, nil)
+	b.arm(t, Fault{Kind: HalfAnswer, Class: Write, At: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.freezer.Book(ctx, take("one"))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("the client does not wait for the rest of the answer: %v", err)
+	case <-time.After(200 * time.Millisecond): // in which it would have
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client gives up, and the error is %v", err)
+	}
+	b.demandBooked(t, "one")
+	if got := b.Log()[0]; got.Fault != HalfAnswer || got.Injected || !got.Answered().IsZero() {
+		t.Errorf("the log has %+v", got)
+	}
+}
+
+func TestAResetIsNotDone(t *testing.T) {
+	t.Parallel()
+	b := newFreezerBench(t, nil)
+	b.arm(t, Fault{Kind: Reset, Class: Write, Service: freezer.Service, At: 1})
+	if _, err := b.freezer.Book(t.Context(), take("one")); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the error is %v, want a connection that was reset", err)
+	}
+	b.demandBooked(t)
+	if got := b.Log()[0]; got.Fault != Reset || !got.Injected || got.Code != 0 {
 		t.Errorf("the log has %+v", got)
 	}
 }

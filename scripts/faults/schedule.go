@@ -28,6 +28,12 @@ const (
 	NoAnswer Kind = "no-answer"
 	// LostAnswer lets the request be done, and cuts the connection instead of answering.
 	LostAnswer Kind = "lost-answer"
+	// HalfAnswer lets the request be done, sends the headers and half of the answer, and then nothing until the client gives up; with For,
+	// it waits at most so long, and then cuts the connection.
+	HalfAnswer Kind = "half-answer"
+	// Reset resets the connection (RST) instead of answering: the error of a client names its port, which is another one each time. The
+	// request is not done. Requests to the API share a connection, so none of them can be reset.
+	Reset Kind = "reset"
 	// Slow lets the request be done at once, and answers after For.
 	Slow Kind = "slow"
 	// Stale holds back every watch event for For, from this request on until the schedule ends. The request itself is done.
@@ -49,7 +55,8 @@ const (
 // Kinds are all kinds there are.
 func Kinds() []Kind {
 	return []Kind{
-		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, Slow, Stale, Cut, Break, Behind, KillBefore, KillAfter,
+		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, HalfAnswer, Reset, Slow, Stale, Cut, Break, Behind,
+		KillBefore, KillAfter,
 	}
 }
 
@@ -81,7 +88,7 @@ type Fault struct {
 	Service string `json:"service,omitempty"`
 	// At says to which of these requests it happens: the n-th since Arm, from 1. 0: to each.
 	At int `json:"at,omitempty"`
-	// For is how long Slow, Stale and Behind last, and NoAnswer at most; of KillBefore at a Request, how long after that was sent the
+	// For is how long Slow, Stale and Behind last, and NoAnswer and HalfAnswer at most; of KillBefore at a Request, how long after that was sent the
 	// kill comes. The others have none.
 	For metav1.Duration `json:"for,omitzero"`
 	// Version is the resourceVersion at which Behind stands.
@@ -125,14 +132,16 @@ func (f Fault) Validate() error {
 		return fmt.Errorf("%s: requests are counted from 1; write 0 for each", f)
 	case f.For.Duration < 0:
 		return fmt.Errorf("%s: a fault can't last for less than nothing; write something like 300ms", f)
+	case f.Kind == Reset && (f.Service == "" || f.Service == API):
+		return fmt.Errorf("%s: only the connection of a request to another service than the API can be reset; name the service", f)
 	case f.Kind == Behind && (f.Class != Read || f.Service != API || f.Version == ""):
 		return fmt.Errorf("%s: only reads of the API can be behind, and only at a version", f)
 	case f.Kind != Behind && f.Version != "":
 		return fmt.Errorf("%s: only behind has a version; leave it out", f)
 	case (f.Kind == Slow || f.Kind == Stale || f.Kind == Behind) && f.For.Duration == 0:
 		return fmt.Errorf("%s: say for how long, with something like 300ms", f)
-	case f.For.Duration != 0 && !slices.Contains([]Kind{Slow, Stale, Behind, NoAnswer}, f.Kind) && (f.Kind != KillBefore || f.Class != Request):
-		return fmt.Errorf("%s: only slow, stale, behind and no-answer last; leave the duration out", f)
+	case f.For.Duration != 0 && !slices.Contains([]Kind{Slow, Stale, Behind, NoAnswer, HalfAnswer}, f.Kind) && (f.Kind != KillBefore || f.Class != Request):
+		return fmt.Errorf("%s: only slow, stale, behind, no-answer and half-answer last; leave the duration out", f)
 	}
 	return nil
 }

@@ -73,6 +73,7 @@ func TestAScheduleThatWouldNotDoWhatItSaysIsRefused(t *testing.T) {
 		{"behind for a write", Fault{Kind: Behind, Class: Write, Service: API, Version: "7", For: lasting(1)}, "only reads of the API"},
 		{"behind for no time", Fault{Kind: Behind, Class: Read, Service: API, Version: "7"}, "say for how long"},
 		{"a cut at a version", Fault{Kind: Cut, Class: Write, At: 2, Version: "7"}, "only behind has a version"},
+		{"a reset of the API", Fault{Kind: Reset, Class: Write, Service: API, At: 2}, "another service than the API"},
 		{"a conflict that lasts", Fault{Kind: Conflict, Class: Write, At: 2, For: lasting(1)}, "leave the duration out"},
 		{"a kill of nobody", Fault{Kind: KillAfter, Class: Write, At: 2}, "kill-after write 2: there is no operator that could be killed"},
 	} {
@@ -92,6 +93,8 @@ func TestAScheduleThatWouldNotDoWhatItSaysIsRefused(t *testing.T) {
 			fault.For = lasting(1)
 		case Behind:
 			fault = Fault{Kind: Behind, Class: Read, Service: API, Version: "7", For: lasting(1)}
+		case Reset:
+			fault.Service = "freezer"
 		}
 		if err := New(func() error { return nil }).Arm(Schedule{Faults: []Fault{fault}}); err != nil {
 			t.Error(err)

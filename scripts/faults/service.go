@@ -135,6 +135,13 @@ func (c *connection) end() {
 	_ = c.Close()
 }
 
+// reset lets the connection end with RST when it is closed, where that is possible.
+func (c *connection) reset() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // If the client has closed it by now, there is nothing to be reset.
+	}
+}
+
 type connectionKey struct{}
 
 func connectionOf(ctx context.Context) *connection { return ctx.Value(connectionKey{}).(*connection) }
