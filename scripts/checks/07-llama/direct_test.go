@@ -7,10 +7,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
 	"lva.io/operators/clusters/certificates"
@@ -60,7 +66,8 @@ func (v visit) asker(certificate *tls.Certificate) asker {
 	roots.AppendCertsFromPEM([]byte(v.Server.CA))
 	config := &tls.Config{RootCAs: roots, ServerName: v.Server.Name, MinVersion: tls.VersionTLS12}
 	if certificate != nil {
-		config.Certificates = []tls.Certificate{*certificate}
+		// Certificates would not be sent to a server that asks for those of another authority.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
 	round := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true}
 	v.t.Cleanup(round.CloseIdleConnections)
@@ -99,16 +106,78 @@ func (f *forwarded) Close() error {
 	return err
 }
 
-// stranger is a certificate with the front proxy's name, of an authority that nobody knows.
-func stranger(name string) (*tls.Certificate, error) {
+// impostor is a client certificate that is not the front proxy's.
+type impostor struct {
+	what        string // follows "with"
+	certificate *tls.Certificate
+}
+
+// impostors are clients that have everything of the front proxy but its key: its name, and its certificate, which each server
+// that it connects to can read. One has a certificate of a user.
+func (v visit) impostors(name string) []impostor {
+	v.t.Helper()
 	ca, err := certificates.NewAuthority("operator-labs-nobody")
-	if err != nil {
-		return nil, err
-	}
+	v.OK(v.t, "making a certificate authority", err)
 	pair, err := ca.Client(name)
-	if err != nil {
-		return nil, err
+	v.OK(v.t, "making a certificate", err)
+	alone, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	v.OK(v.t, "making a certificate", err)
+	block, _ := pem.Decode(ca.PEM)
+	followedBy := func(others ...[]byte) *tls.Certificate {
+		return &tls.Certificate{Certificate: append([][]byte{alone.Certificate[0]}, others...), PrivateKey: alone.PrivateKey}
 	}
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	return &certificate, err
+	const unknown = "a certificate of an unknown authority in the name of the front proxy"
+	all := []impostor{{unknown, &alone}, {unknown + ", followed by the certificate of that authority", followedBy(block.Bytes)}}
+	if v.Server.FrontProxyCert != "" {
+		real, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
+		v.OK(v.t, "reading the front proxy's certificate", err)
+		all = append(all, impostor{unknown + ", followed by the front proxy's own certificate without its key", followedBy(real.Certificate...)})
+	}
+	// A configuration without a client certificate has a token.
+	if user, err := rest.TLSConfigFor(v.Config); err == nil && user != nil && user.GetClientCertificate != nil {
+		if certificate, err := user.GetClientCertificate(nil); err == nil && certificate != nil && len(certificate.Certificate) > 0 {
+			all = append(all, impostor{"a user's certificate, of the cluster's authority for users", certificate})
+		}
+	}
+	return all
+}
+
+// directly sends requests of an administrator past the API server, where that is possible, and otherwise through it.
+func (v visit) directly() func(method, path string, body any, headers ...string) answer {
+	v.t.Helper()
+	p, ok := v.proxy()
+	return func(method, path string, body any, headers ...string) answer {
+		if !ok {
+			return v.send(v.ctx, method, path, body, headers...)
+		}
+		return p.send(v.ctx, method, path, body, append(slices.Clone(admin), headers...)...)
+	}
+}
+
+// atOnce sends requests at the same time, and returns their answers.
+func atOnce(count int, ask func(i int) answer) []answer {
+	answers := make([]answer, count)
+	var group sync.WaitGroup
+	for i := range count {
+		group.Go(func() { answers[i] = ask(i) })
+	}
+	group.Wait()
+	return answers
+}
+
+// counted are the codes of answers, and how often each is there.
+func counted(answers []answer) string {
+	counts := map[string]int{}
+	for _, a := range answers {
+		code := "no answer"
+		if a.err == nil {
+			code = fmt.Sprintf("%d %s", a.code, http.StatusText(a.code))
+		}
+		counts[code]++
+	}
+	var words []string
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		words = append(words, fmt.Sprintf("%d times %s", counts[code], code))
+	}
+	return strings.Join(words, ", ")
 }

@@ -6,6 +6,7 @@ package llama_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -28,10 +30,13 @@ func pods(namespace string) string { return resources(namespace, "farmpods") }
 // podPatience is for a namespace to get its ServiceAccount, without which no Pod is admitted.
 const podPatience = 10 * time.Second
 
+// podLabel is on each Pod, with its name.
+const podLabel = "labs.lva.io/pod"
+
 // pod makes a Pod with containers, name and image in turn. Nothing has to run.
 func (v visit) pod(namespace, name string, containers ...string) {
 	v.t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{podLabel: name}}}
 	for i := 0; i+1 < len(containers); i += 2 {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: containers[i], Image: containers[i+1]})
 	}
@@ -91,6 +96,7 @@ func farmPods() types.Feature {
 				v.fail(a, fmt.Sprintf("it is a FarmPod farm-shearer, whose spec.containers have the Pod's names and images: %v", want),
 					fmt.Sprintf("it is a %s %s with %v", textOf(a.object(), "kind"), nameOf(a.object()), got))
 			}
+			v.metadataOf("shearer", a)
 			for namespace, names := range map[string][]string{here: {"farm-shearer"}, "": {"farm-shearer", "farm-driver"}} {
 				// A server that watches the Pods hears of the second one later.
 				const listed = "FarmPods can be listed, in a namespace and in all"
@@ -127,16 +133,88 @@ func farmPods() types.Feature {
 			body := map[string]any{"apiVersion": groupVersion, "kind": "FarmPod", "metadata": map[string]any{"name": "farm-made"}}
 			v.want(v.send(v.ctx, http.MethodPost, pods(here), body), "FarmPods are read-only: a create answers 405", http.StatusMethodNotAllowed)
 			v.want(v.send(v.ctx, http.MethodDelete, pods(here)+"/farm-shearer", nil), "FarmPods are read-only: a delete answers 405", http.StatusMethodNotAllowed)
+			v.want(v.send(v.ctx, http.MethodDelete, pods(here), nil), "FarmPods are read-only: a deletecollection answers 405", http.StatusMethodNotAllowed)
+			body["metadata"] = map[string]any{"name": "farm-shearer"}
+			v.want(v.send(v.ctx, http.MethodPut, pods(here)+"/farm-shearer", body), "FarmPods are read-only: an update answers 405", http.StatusMethodNotAllowed)
+			v.want(v.send(v.ctx, http.MethodPatch, pods(here)+"/farm-shearer", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", string(apitypes.MergePatchType)),
+				"FarmPods are read-only: a patch answers 405", http.StatusMethodNotAllowed)
+			if _, err := v.typed.CoreV1().Pods(here).Get(v.ctx, "shearer", metav1.GetOptions{}); err != nil {
+				v.Fail(v.t, "FarmPods are read-only: the Pod shearer is still there after all these requests", err.Error())
+			}
+		}))).
+		Assess("in discovery, and with the same uid for ever", check.Assess(step(func(v visit) {
+			a := v.send(v.ctx, http.MethodGet, root, nil)
+			for _, found := range resourcesIn(a) {
+				if textOf(found, "name") == "farmpods" {
+					v.described(a, found, "farmpods", "FarmPod", "farmpod", "fp", []string{"get", "list", "watch"})
+				}
+			}
+			if v.kept.farmPodUID == "" {
+				return // the server was not restarted, or had no FarmPods before
+			}
+			a = v.want(v.send(v.ctx, http.MethodGet, pods(pens)+"/"+keptFarmPod, nil), "the FarmPod "+keptFarmPod+" is there after a restart of the server", http.StatusOK)
+			if uidOf(a.object()) != v.kept.farmPodUID {
+				v.fail(a, "the uid of a FarmPod never changes, also when the server is restarted", fmt.Sprintf("it is %q, and was %q before a restart", uidOf(a.object()), v.kept.farmPodUID))
+			}
 		}))).Feature()
 }
+
+// metadataOf fails the check unless a FarmPod has the labels and the resourceVersion of its Pod, and a uid of its own.
+func (v visit) metadataOf(name string, a answer) {
+	v.t.Helper()
+	v.eventually("a FarmPod has the labels and the resourceVersion of its Pod", eventPatience, func() (string, bool) {
+		a = v.send(v.ctx, http.MethodGet, pods(here)+"/farm-"+name, nil)
+		pod, err := v.typed.CoreV1().Pods(here).Get(v.ctx, name, metav1.GetOptions{})
+		v.OK(v.t, "reading a Pod", err)
+		labels, _, _ := unstructured.NestedStringMap(a.object(), "metadata", "labels")
+		return fmt.Sprintf("farm-%s has the resourceVersion %q and the labels %v, and the Pod %q and %v", name, versionOf(a.object()), labels, pod.ResourceVersion, pod.Labels),
+			versionOf(a.object()) == pod.ResourceVersion && maps.Equal(labels, pod.Labels)
+	})
+	pod, err := v.typed.CoreV1().Pods(here).Get(v.ctx, name, metav1.GetOptions{})
+	v.OK(v.t, "reading a Pod", err)
+	again := v.send(v.ctx, http.MethodGet, pods(here)+"/farm-"+name, nil)
+	if uid := uidOf(a.object()); uid == "" || uid == string(pod.UID) || uid != uidOf(again.object()) {
+		v.fail(again, "a FarmPod has a uid of its own, which is the same in each answer", fmt.Sprintf("it is %q, then %q, and that of the Pod is %q", uid, uidOf(again.object()), pod.UID))
+	}
+}
+
+// pens is a namespace whose Pod is there until the end of the run, and keptFarmPod its FarmPod.
+const (
+	pens        = "llama-checks-pens"
+	keptPod     = "kept"
+	keptFarmPod = "farm-" + keptPod
+)
+
+// keepFarmPod remembers the uid of a FarmPod, for a comparison after a restart. Whether there are FarmPods is for other checks.
+func (v visit) keepFarmPod() {
+	v.t.Helper()
+	path := pods(pens) + "/" + keptFarmPod
+	if v.send(v.ctx, http.MethodGet, path, nil).isStatus("NotFound") {
+		v.pod(pens, keptPod, "main", "registry.example/kept:1")
+	}
+	for began := time.Now(); time.Since(began) < keptPatience; v.Pause(v.ctx, v.t, lookAgain) {
+		if a := v.send(v.ctx, http.MethodGet, path, nil); a.code == http.StatusOK {
+			v.kept.farmPodUID = uidOf(a.object())
+			return
+		} else if a.code != http.StatusNotFound {
+			return
+		}
+	}
+}
+
+// keptPatience is for a server that watches Pods to hear of one. Without FarmPods it is waited for in vain.
+const keptPatience = time.Second
 
 // allowed waits until the API server knows of a user's right.
 func (v visit) allowed(user, group, resource, verb string) {
 	v.t.Helper()
+	v.allowedTo(user, authorizationv1.ResourceAttributes{Namespace: here, Group: group, Resource: resource, Verb: verb})
+}
+
+func (v visit) allowedTo(user string, what authorizationv1.ResourceAttributes) {
+	v.t.Helper()
 	v.eventually("the right takes effect", grantPatience, func() (string, bool) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: here, Group: group, Resource: resource, Verb: verb},
-		}}
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &what}}
 		answer, err := v.typed.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, review, metav1.CreateOptions{})
 		return fmt.Sprintf("%v", err), err == nil && answer.Status.Allowed
 	})
@@ -144,18 +222,22 @@ func (v visit) allowed(user, group, resource, verb string) {
 
 func deputy() types.Feature {
 	const visitor = "visitor"
+	by := func(user string) []string { return []string{"Impersonate-User", user} }
 	return features.New("the confused deputy").
 		Assess("does not lend its rights, and serves who may", check.Assess(step(func(v visit) {
 			v.pod(here, "secretive", "main", "registry.example/secret:1")
+			v.pod(here, "discreet", "main", "registry.example/secret:2")
 			v.grant(visitor, "", group, "farmpods", "get", "list", "watch")
 			v.allowed(visitor, group, "farmpods", "get")
 			for _, c := range []struct{ verb, path string }{
 				{"get", pods(here) + "/farm-secretive"},
 				{"list", pods(here)},
 				{"list", pods("")},
+				{"list", pods(here) + "?fieldSelector=metadata.name%3Dfarm-secretive"},
 				{"watch", pods(here) + "?watch=true&timeoutSeconds=1"},
+				{"watch", pods("") + "?watch=true&timeoutSeconds=1"},
 			} {
-				a := v.send(v.ctx, http.MethodGet, c.path, nil, "Impersonate-User", visitor)
+				a := v.send(v.ctx, http.MethodGet, c.path, nil, by(visitor)...)
 				if a.code != http.StatusForbidden {
 					v.fail(a, fmt.Sprintf("who may %s FarmPods, but not Pods, gets 403: the server must not lend its own rights", c.verb), "the answer is "+a.told())
 				}
@@ -164,10 +246,55 @@ func deputy() types.Feature {
 			v.allowed(visitor, "", "pods", "list")
 			for _, path := range []string{pods(here), pods(here) + "/farm-secretive"} {
 				v.eventually("who may read FarmPods and Pods gets them", grantPatience, func() (string, bool) {
-					a := v.send(v.ctx, http.MethodGet, path, nil, "Impersonate-User", visitor)
+					a := v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...)
 					return "the answer is " + a.told(), a.code == http.StatusOK
 				})
 			}
+			for _, path := range []string{pods(there), pods(""), pods(there) + "?watch=true&timeoutSeconds=1", pods(there) + "/farm-secretive"} {
+				v.want(v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...), "who may read the Pods of one namespace gets 403 for the FarmPods of others", http.StatusForbidden)
+			}
+		}))).
+		Assess("verb by verb", check.Assess(step(func(v visit) {
+			var all []rbacv1.Subject
+			verbs := []string{"get", "list", "watch"}
+			user := func(verb string) string { return "pods-" + verb }
+			for _, verb := range verbs {
+				all = append(all, subject("User", user(verb)))
+				may := rule("", "pods", verb)
+				if verb == "get" {
+					may.ResourceNames = []string{"secretive"}
+				}
+				v.bind("llama-checks-"+user(verb), here, []rbacv1.Subject{subject("User", user(verb))}, may)
+			}
+			v.bind("llama-checks-each-verb", "", all, rule(group, "farmpods", verbs...))
+			for _, verb := range verbs {
+				v.allowed(user(verb), group, "farmpods", verb)
+				v.allowedTo(user(verb), authorizationv1.ResourceAttributes{Namespace: here, Resource: "pods", Verb: verb, Name: map[string]string{"get": "secretive"}[verb]})
+			}
+			from := versionOf(v.want(v.send(v.ctx, http.MethodGet, pods(here), nil), "FarmPods can be listed", http.StatusOK).object())
+			for _, may := range verbs {
+				for verb, path := range map[string]string{
+					"get": pods(here) + "/farm-secretive", "list": pods(here), "watch": pods(here) + "?watch=true&timeoutSeconds=1&resourceVersion=" + from,
+				} {
+					if verb == may && verb == "watch" {
+						w := v.follow(pods(here), "&timeoutSeconds=1&resourceVersion="+from, by(user(may))...)
+						w.cancel()
+						if w.refused != nil {
+							v.fail(*w.refused, "a user who may watch FarmPods and Pods can watch FarmPods, also without the right to list Pods", "the answer is "+w.refused.told())
+						}
+						continue
+					}
+					a := v.send(v.ctx, http.MethodGet, path, nil, by(user(may))...)
+					if verb == may && a.code != http.StatusOK {
+						v.fail(a, fmt.Sprintf("a user who may %s FarmPods and Pods can %s FarmPods", verb, verb), "the answer is "+a.told())
+					}
+					if verb != may && a.code != http.StatusForbidden {
+						v.fail(a, fmt.Sprintf("a user who may %s FarmPods, but of Pods has only the right to %s, gets 403: the server asks for the same verb on Pods", verb, may), "the answer is "+a.told())
+					}
+				}
+			}
+			v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/farm-discreet", nil, by(user("get"))...),
+				"a user who may get only the Pod secretive (resourceNames) gets 403 for the FarmPod of another one", http.StatusForbidden)
 		}))).Feature()
 }
 
@@ -177,35 +304,79 @@ func farmPodWatch() types.Feature {
 			// A server that watches the Pods may hear only now that those of the check before are gone.
 			empty := func(a answer) bool { return len(a.names()) == 0 }
 			from := versionOf(v.listOf(here, "FarmPods can be listed", empty).object())
-			w := v.follow(pods(here), "&resourceVersion="+from)
-			defer w.cancel()
-			v.begun(w)
+			const selected = "&fieldSelector=metadata.name%3D"
+			follow := func(path, query string) watch {
+				w := v.follow(path, query+"&resourceVersion="+from)
+				v.t.Cleanup(w.cancel)
+				v.begun(w)
+				return w
+			}
+			w := follow(pods(here), "")
+			// Each of these is to see farm-visited alone, or farm-last.
+			visited := map[string]watch{
+				"with the field selector metadata.name=farm-visited": follow(pods(here), selected+"farm-visited"),
+				"with a label selector for it":                       follow(pods(here), "&labelSelector="+podLabel+"%3Dvisited"),
+				"of all namespaces with its name and namespace":      follow(pods(""), selected+"farm-visited%2Cmetadata.namespace%3D"+here),
+			}
+			last := map[string]watch{
+				"with the field selector metadata.name=farm-last":                 follow(pods(here), selected+"farm-last"),
+				"with the field selector metadata.name!=farm-visited":             follow(pods(here), "&fieldSelector=metadata.name%21%3Dfarm-visited"),
+				"with the field selector metadata.name=visited, which is the Pod": follow(pods(here), selected+"visited"),
+			}
 			v.pod(here, "visited", "main", "registry.example/one:1")
 			_, err := v.typed.CoreV1().Pods(here).Patch(v.ctx, "visited", apitypes.StrategicMergePatchType,
 				[]byte(`{"spec":{"containers":[{"name":"main","image":"registry.example/two:2"}]}}`), metav1.PatchOptions{})
 			v.OK(v.t, "changing a Pod's image", err)
 			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(here).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
-			var seen []string
-			changed := false
-			const expected = "a watch on FarmPods sends ADDED farm-visited, MODIFIED farm-visited with the new image, and DELETED farm-visited"
-			for {
-				events := v.take(w, 1)
-				if len(events) == 0 {
-					v.Fail(v.t, expected, "it sends "+strings.Join(append(seen, "nothing more"), ", "))
+			v.visitedIn(w, "")
+			for how, w := range visited {
+				v.visitedIn(w, " "+how)
+			}
+			v.pod(here, "last", "main", "registry.example/last:1")
+			for how, w := range last {
+				if strings.Contains(how, "which is the Pod") {
+					continue
 				}
-				e := events[0]
-				seen = append(seen, e.String())
-				if e.Type == "MODIFIED" && slices.Contains(containersOf(e.Object), "main=registry.example/two:2") {
-					changed = true
+				if events := v.take(w, 1); len(events) == 0 || events[0].String() != "ADDED farm-last" {
+					v.Fail(v.t, "a watch on FarmPods "+how+" sends ADDED farm-last first", "it sends "+strings.Join(append(told(events), "nothing more"), ", "))
 				}
-				if e.Type == "ERROR" || e.Type == "DELETED" {
-					if seen[0] != "ADDED farm-visited" || !changed || e.String() != "DELETED farm-visited" {
-						v.Fail(v.t, expected, "it sends "+strings.Join(seen, ", "))
+			}
+			// What the others have seen, this one would have, too.
+			for how, w := range last {
+				select {
+				case e, ok := <-w.events:
+					if strings.Contains(how, "which is the Pod") && ok && e.Type != "BOOKMARK" {
+						v.Fail(v.t, "a watch on FarmPods "+how+" sends nothing", "it sends "+e.String())
 					}
-					return
+				default:
 				}
 			}
 		}))).Feature()
+}
+
+// visitedIn fails the check unless a watch follows the Pod visited from its beginning to its end.
+func (v visit) visitedIn(w watch, how string) {
+	v.t.Helper()
+	var seen []string
+	changed := false
+	expected := "a watch on FarmPods" + how + " sends ADDED farm-visited, MODIFIED farm-visited with the new image, and DELETED farm-visited"
+	for {
+		events := v.take(w, 1)
+		if len(events) == 0 {
+			v.Fail(v.t, expected, "it sends "+strings.Join(append(seen, "nothing more"), ", "))
+		}
+		e := events[0]
+		seen = append(seen, e.String())
+		if e.Type == "MODIFIED" && slices.Contains(containersOf(e.Object), "main=registry.example/two:2") {
+			changed = true
+		}
+		if e.Type == "ERROR" || e.Type == "DELETED" {
+			if seen[0] != "ADDED farm-visited" || !changed || e.String() != "DELETED farm-visited" {
+				v.Fail(v.t, expected, "it sends "+strings.Join(seen, ", "))
+			}
+			return
+		}
+	}
 }
 
 func podsUnreadable() types.Feature {

@@ -72,6 +72,12 @@ type clients struct {
 	host    string
 	dynamic dynamic.Interface
 	typed   kubernetes.Interface
+	kept    *kept
+}
+
+// kept is what a check leaves for a later one.
+type kept struct {
+	farmPodUID string // of the FarmPod keptFarmPod, before a restart
 }
 
 type clientsKey struct{}
@@ -97,13 +103,13 @@ func prepare(ctx context.Context, suite *check.Suite) (context.Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	for _, name := range []string{here, there} {
+	for _, name := range []string{here, there, pens} {
 		namespace := &corev1.Namespace{ObjectMeta: ours(name)}
 		if _, err := typed.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("making the namespace %s: %w", name, err)
 		}
 	}
-	return context.WithValue(ctx, clientsKey{}, clients{http: client, host: suite.Config.Host, dynamic: dynamicClient, typed: typed}), nil
+	return context.WithValue(ctx, clientsKey{}, clients{http: client, host: suite.Config.Host, dynamic: dynamicClient, typed: typed, kept: &kept{}}), nil
 }
 
 // bounded is a configuration of clients that read whatever they are answered: an answer about llamas comes from the

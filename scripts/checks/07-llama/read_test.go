@@ -6,6 +6,7 @@ package llama_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -71,10 +72,9 @@ func (v visit) hasLlamas(a answer) {
 	if kind := textOf(a.object(), "kind"); kind != "APIResourceList" {
 		v.fail(a, "GET "+root+" answers an APIResourceList", fmt.Sprintf("the answer's kind is %q", kind))
 	}
-	found, _, _ := unstructured.NestedSlice(a.object(), "resources")
+	found := resourcesIn(a)
 	for _, resource := range found {
-		resource, ok := resource.(map[string]any)
-		if !ok || textOf(resource, "name") != "llamas" {
+		if textOf(resource, "name") != "llamas" {
 			continue
 		}
 		namespaced, _, _ := unstructured.NestedBool(resource, "namespaced")
@@ -85,6 +85,35 @@ func (v visit) hasLlamas(a answer) {
 		return
 	}
 	v.fail(a, expected, fmt.Sprintf("there are no llamas among its %d resources", len(found)))
+}
+
+// resourcesIn are those of an APIResourceList.
+func resourcesIn(a answer) (all []map[string]any) {
+	found, _, _ := unstructured.NestedSlice(a.object(), "resources")
+	for _, resource := range found {
+		if resource, ok := resource.(map[string]any); ok {
+			all = append(all, resource)
+		}
+	}
+	return all
+}
+
+// described fails the check unless a resource of discovery, of either form, has these names and verbs. Nil is any verbs.
+func (v visit) described(a answer, resource map[string]any, plural, kind, singular, short string, verbs []string) {
+	v.t.Helper()
+	shorts, _, _ := unstructured.NestedStringSlice(resource, "shortNames")
+	named := textOf(resource, "singularName") + textOf(resource, "singularResource") // one for each form
+	if named != singular || !slices.Equal(shorts, []string{short}) {
+		v.fail(a, fmt.Sprintf("in discovery %s have the singular name %s and the short name %s", plural, singular, short),
+			fmt.Sprintf("the singular name is %q, and the short names are %v", named, shorts))
+	}
+	has, _, _ := unstructured.NestedStringSlice(resource, "verbs")
+	if slices.Sort(has); verbs != nil && !slices.Equal(has, verbs) {
+		v.fail(a, fmt.Sprintf("in discovery %s have the verbs %v", plural, verbs), fmt.Sprintf("they have %v", has))
+	}
+	if told := textOf(resource, "kind") + textOf(resource, "responseKind", "kind"); told != kind {
+		v.fail(a, fmt.Sprintf("in discovery %s have the kind %s", plural, kind), fmt.Sprintf("it is %q", told))
+	}
 }
 
 // bystanders are resources of others, which the whole cluster needs.
@@ -144,6 +173,7 @@ func aggregatedDiscovery() types.Feature {
 			if kind := textOf(a.object(), "kind"); kind != "APIGroupDiscoveryList" || parameters["as"] != "APIGroupDiscoveryList" {
 				v.fail(a, expected, fmt.Sprintf("the answer's kind is %q, and its Content-Type %q", kind, a.header.Get("Content-Type")))
 			}
+			older := v.send(v.ctx, http.MethodGet, root, nil)
 			for _, found := range a.items() {
 				if nameOf(found) != group {
 					continue
@@ -157,6 +187,8 @@ func aggregatedDiscovery() types.Feature {
 						verbs, _, _ := unstructured.NestedStringSlice(resource, "verbs")
 						if textOf(version, "version") == "v1alpha" && textOf(resource, "resource") == "llamas" &&
 							textOf(resource, "responseKind", "kind") == "Llama" && textOf(resource, "scope") == "Namespaced" && slices.Contains(verbs, "list") {
+							v.described(a, resource, "llamas", "Llama", "llama", "ll", nil)
+							v.sameAs(older, a, resources)
 							return
 						}
 					}
@@ -164,6 +196,40 @@ func aggregatedDiscovery() types.Feature {
 			}
 			v.fail(a, "aggregated discovery has llamas in the version v1alpha of "+group+", with responseKind, scope Namespaced and verbs", "it has not")
 		}))).Feature()
+}
+
+// sameAs fails the check unless the resources of aggregated discovery are those of the older document, each with the same names and
+// verbs.
+func (v visit) sameAs(older, a answer, resources []any) {
+	v.t.Helper()
+	for _, was := range resourcesIn(older) {
+		name := textOf(was, "name")
+		if name == "llamas" {
+			v.described(older, was, "llamas", "Llama", "llama", "ll", nil)
+		}
+		if strings.Contains(name, "/") {
+			continue // subresources are inside of their resource in the newer form
+		}
+		i := slices.IndexFunc(resources, func(resource any) bool {
+			is, _ := resource.(map[string]any)
+			return textOf(is, "resource") == name
+		})
+		if i < 0 {
+			v.fail(a, "aggregated discovery has each resource of GET "+root, "it has no "+name)
+		}
+		shorts, _, _ := unstructured.NestedStringSlice(was, "shortNames")
+		verbs, _, _ := unstructured.NestedStringSlice(was, "verbs")
+		slices.Sort(verbs)
+		is, _ := resources[i].(map[string]any)
+		shown, _, _ := unstructured.NestedStringSlice(is, "shortNames")
+		if !slices.Equal(shown, shorts) {
+			v.fail(a, fmt.Sprintf("aggregated discovery has the short names of GET %s: %v for %s", root, shorts, name), fmt.Sprintf("it has %v", shown))
+		}
+		has, _, _ := unstructured.NestedStringSlice(is, "verbs")
+		if slices.Sort(has); !slices.Equal(has, verbs) {
+			v.fail(a, fmt.Sprintf("aggregated discovery has the verbs of GET %s: %v for %s", root, verbs, name), fmt.Sprintf("it has %v", has))
+		}
+	}
 }
 
 func list() types.Feature {
@@ -259,7 +325,7 @@ func mediaTypes() types.Feature {
 			v.OK(v.t, "making a client", err)
 			found, err := client.Resource(llamaResource).Namespace(carla.namespace).List(v.ctx, metav1.ListOptions{})
 			if err != nil || !slices.ContainsFunc(found.Items, func(o metav1.PartialObjectMetadata) bool { return o.Name == carla.name }) {
-				a := v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil, "Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
+				a := v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil, "Accept", acceptMetadata)
 				observed := "it does not have carla"
 				if err != nil {
 					observed = err.Error()
@@ -287,8 +353,8 @@ func notFound() types.Feature {
 		}))).Feature()
 }
 
-// exactly are numbers that 32-bit floats, or a detour through text of a fixed length, would change.
-var exactly = []float64{0.1, 16777217, 1e21, 123456789.12345679, 1e-7}
+// exactly are numbers that 32-bit floats, a detour through text of a fixed length, or a field that is left out, would change.
+var exactly = []float64{0.1, 16777217, 1e21, 123456789.12345679, 1e-7, 0, math.MaxFloat64, math.SmallestNonzeroFloat64}
 
 func numbers() types.Feature {
 	return features.New("numbers").
@@ -313,6 +379,15 @@ func numbers() types.Feature {
 				a = v.send(v.ctx, http.MethodGet, llama(here, fmt.Sprintf("number-%d", i)), nil)
 				if a.code == http.StatusOK {
 					v.exact(a, a.object(), "weight", number)
+					v.exact(a, a.object(), "height", number)
+				}
+			}
+			list := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+			for _, item := range list.items() {
+				var i int
+				if _, err := fmt.Sscanf(nameOf(item), "number-%d", &i); err == nil && i < len(exactly) {
+					v.exact(list, item, "weight", exactly[i])
+					v.exact(list, item, "height", exactly[i])
 				}
 			}
 		}))).Feature()
@@ -335,6 +410,9 @@ func table() types.Feature {
 		Assess("of a list and of one", check.Assess(step(func(v visit) {
 			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
 				v.row(path, carla.name, []column{{"Name", carla.name}, {"Weight", carla.weight}, {"Height", carla.height}, {"Age", nil}})
+			}
+			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated { // or that is for another check
+				v.row(llamas(here), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
 			}
 			if output, ok, err := v.kubectl("", "get", "llamas", "-n", carla.namespace); ok && (err != nil || !strings.Contains(output, "WEIGHT")) {
 				v.Fail(v.t, "kubectl get llamas shows the columns", "it prints: "+strings.TrimSpace(output))
@@ -422,6 +500,8 @@ func explain() types.Feature {
 					return describes(schemas, "#/components/schemas/")
 				}))
 			v.wellFormed(a)
+			schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
+			v.fieldTypes(a, schemas, "#/components/schemas/")
 			if output, ok, err := v.kubectl("", "explain", "llamas.spec.weight"); ok && (err != nil || !strings.Contains(output, "number")) {
 				v.Fail(v.t, "kubectl explain llamas.spec.weight says that it is a number", "it prints: "+strings.TrimSpace(output))
 			}
@@ -436,6 +516,7 @@ func explain() types.Feature {
 			if observed, ok := describes(definitions, "#/definitions/"); !ok {
 				v.fail(a, "OpenAPI v2 (/openapi/v2) describes Llama: spec.weight and spec.height are numbers", observed)
 			}
+			v.fieldTypes(a, definitions, "#/definitions/")
 			v.wellFormed(a)
 		}))).Feature()
 }
@@ -481,29 +562,102 @@ func references(part any) (all []string) {
 
 // describes says whether schemas describe a Llama. References begin with a prefix.
 func describes(schemas map[string]any, prefix string) (observed string, ok bool) {
+	described := schemaOf(schemas, "Llama")
+	if described == nil {
+		return fmt.Sprintf("none of %d schemas has the x-kubernetes-group-version-kind of Llama", len(schemas)), false
+	}
+	spec := resolve(schemas, prefix, described, "spec")
+	for _, field := range []string{"weight", "height"} {
+		if kind := textOf(resolve(schemas, prefix, spec, field), "type"); kind != "number" {
+			return fmt.Sprintf("Llama is described, and the type of spec.%s is %q", field, kind), false
+		}
+	}
+	return "", true
+}
+
+// schemaOf is that of a kind, or nil.
+func schemaOf(schemas map[string]any, kind string) map[string]any {
 	for _, described := range schemas {
 		described, _ := described.(map[string]any)
 		kinds, _, _ := unstructured.NestedSlice(described, "x-kubernetes-group-version-kind")
-		if !slices.ContainsFunc(kinds, func(kind any) bool {
-			k, ok := kind.(map[string]any)
-			return ok && textOf(k, "group") == group && textOf(k, "version") == "v1alpha" && textOf(k, "kind") == "Llama"
+		if slices.ContainsFunc(kinds, func(one any) bool {
+			k, ok := one.(map[string]any)
+			return ok && textOf(k, "group") == group && textOf(k, "version") == "v1alpha" && textOf(k, "kind") == kind
 		}) {
-			continue
+			return described
 		}
-		spec := resolve(schemas, prefix, described, "spec")
-		for _, field := range []string{"weight", "height"} {
-			if kind := textOf(resolve(schemas, prefix, spec, field), "type"); kind != "number" {
-				return fmt.Sprintf("Llama is described, and the type of spec.%s is %q", field, kind), false
+	}
+	return nil
+}
+
+// metadataTypes are those of fields of metadata, for documents that describe them.
+var metadataTypes = map[string]string{
+	"name": "string", "labels{}": "string", "annotations{}": "string", "finalizers": "array", "finalizers[]": "string",
+	"ownerReferences": "array", "ownerReferences[].uid": "string", "generation": "integer", "creationTimestamp": "string",
+}
+
+// fieldTypes fails the check unless the fields of the kinds have their types: of each kind those of its metadata that are described, and
+// of a FarmPod, if there are any, its containers.
+func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
+	v.t.Helper()
+	kinds := []string{"Llama"}
+	if slices.ContainsFunc(resourcesIn(v.send(v.ctx, http.MethodGet, root, nil)), func(r map[string]any) bool { return textOf(r, "kind") == "FarmPod" }) {
+		kinds = append(kinds, "FarmPod")
+	}
+	for _, kind := range kinds {
+		described := schemaOf(schemas, kind)
+		if described == nil {
+			v.fail(a, a.path+" describes each kind of discovery", fmt.Sprintf("none of %d schemas has the x-kubernetes-group-version-kind of %s", len(schemas), kind))
+		}
+		metadata := resolve(schemas, prefix, described, "metadata")
+		for field, want := range metadataTypes {
+			if kind := typeAt(schemas, prefix, metadata, field); kind != want && kind != "" {
+				v.fail(a, fmt.Sprintf("in %s the type of metadata.%s is %s", a.path, field, want), fmt.Sprintf("it is %q", kind))
 			}
 		}
-		return "", true
 	}
-	return fmt.Sprintf("none of %d schemas has the x-kubernetes-group-version-kind of Llama", len(schemas)), false
+	if len(kinds) < 2 {
+		return
+	}
+	spec := resolve(schemas, prefix, schemaOf(schemas, "FarmPod"), "spec")
+	for field, want := range map[string]string{"containers": "array", "containers[].name": "string", "containers[].image": "string"} {
+		if kind := typeAt(schemas, prefix, spec, field); kind != want {
+			v.fail(a, fmt.Sprintf("in %s the type of spec.%s of a FarmPod is %s, so that kubectl explain farmpods.spec.containers works", a.path, field, want), fmt.Sprintf("it is %q", kind))
+		}
+	}
+}
+
+// typeAt is the type of a field, as "containers[].name" or "labels{}". It is empty if the first field is not described.
+func typeAt(schemas map[string]any, prefix string, object map[string]any, path string) string {
+	for i, field := range strings.Split(path, ".") {
+		name := strings.TrimRight(field, "[]{}")
+		next := resolve(schemas, prefix, object, name)
+		if len(next) == 0 {
+			if i == 0 {
+				return ""
+			}
+			return "not described"
+		}
+		inside := map[bool]string{true: "items", false: "additionalProperties"}[strings.HasSuffix(field, "[]")]
+		if name != field {
+			part, _, _ := unstructured.NestedMap(next, inside)
+			if next = referred(schemas, prefix, part); len(next) == 0 {
+				return "not described"
+			}
+		}
+		object = next
+	}
+	return textOf(object, "type")
 }
 
 // resolve is a property's schema, if need be the one that it refers to.
 func resolve(schemas map[string]any, prefix string, object map[string]any, property string) map[string]any {
 	found, _, _ := unstructured.NestedMap(object, "properties", property)
+	return referred(schemas, prefix, found)
+}
+
+// referred is a schema, if need be the one that it refers to.
+func referred(schemas map[string]any, prefix string, found map[string]any) map[string]any {
 	reference := textOf(found, "$ref")
 	if all, _, _ := unstructured.NestedSlice(found, "allOf"); len(all) == 1 { // how a reference has a description beside it
 		one, _ := all[0].(map[string]any)

@@ -5,9 +5,11 @@ package llama_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,21 +21,39 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/protocol"
 )
 
 func restart() types.Feature {
 	return features.New("kill -9").
 		Assess("what was acknowledged is there", check.Assess(step(func(v visit) {
+			v.keepFarmPod()
 			stored := map[string]map[string]any{}
 			for _, name := range []string{"r-kept", "r-changed", "r-gone"} {
 				stored[name] = v.make(here, newLlama(name, 100, 1.5))
 			}
 			v.drop(here, "r-gone")
 			delete(stored, "r-gone")
+			// Of these the storage has long lines, with characters that JSON escapes.
+			heavy := newLlama("r-heavy", 100, 1.5)
+			heavy["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("<\"\n\u2028ł>", heavyNote)}
+			v.make(here, heavy)
+			stored["r-heavy"] = v.change(here, "r-heavy", `{"spec":{"weight":77.5}}`)
+			for range generatedNames {
+				object := newLlama("", 100, 1.5)
+				object["metadata"] = map[string]any{"generateName": "r-twin-"}
+				made := v.make(here, object)
+				stored[nameOf(made)] = made
+			}
 			// The herd of a new farm does not come back either.
 			herd := v.send(v.ctx, http.MethodDelete, llama(carla.namespace, carla.name), nil)
 			stored["r-changed"] = v.change(here, "r-changed", `{"spec":{"weight":55.5}}`)
 			stored["r-last"] = v.make(here, newLlama("r-last", 100, 1.5))
+			from := v.now(here)
+			page := v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=2", nil)
+			stored["r-last"] = v.change(here, "r-last", `{"spec":{"weight":56.5}}`)
+			v.make(here, newLlama("r-short", 100, 1.5))
+			v.drop(here, "r-short")
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
 			v.start()
 			a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
@@ -47,6 +67,9 @@ func restart() types.Feature {
 			}
 			for _, name := range names {
 				was, is := stored[name], found[name]
+				if note := textOf(was, "metadata", "annotations", bigNote); note != textOf(is, "metadata", "annotations", bigNote) {
+					v.Fail(v.t, fmt.Sprintf("after kill -9 %s has the same annotations as before", name), fmt.Sprintf("one of %d bytes is another one", len(note)))
+				}
 				if uidOf(is) != uidOf(was) || versionOf(is) != versionOf(was) || numberOf(is, "spec", "weight") != numberOf(was, "spec", "weight") {
 					v.fail(a, fmt.Sprintf("after kill -9 %s has the same uid, resourceVersion and spec as before", name),
 						fmt.Sprintf("uid %q was %q, resourceVersion %q was %q, weight %v was %v", uidOf(is), uidOf(was), versionOf(is), versionOf(was),
@@ -63,8 +86,46 @@ func restart() types.Feature {
 				v.Fail(v.t, "the resourceVersion goes on after a restart: that of a new write is later than all before",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(after), before))
 			}
+			v.history(from, []string{"MODIFIED r-last", "ADDED r-short", "DELETED r-short"})
+			if next := textOf(page.object(), "metadata", "continue"); next != "" {
+				rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=500&continue="+url.QueryEscape(next), nil),
+					"after kill -9 a continue from before answers 200, or 410", http.StatusOK, http.StatusGone)
+				if got := slices.Sorted(slices.Values(append(page.names(), rest.names()...))); rest.code == http.StatusOK && !slices.Equal(got, names) {
+					v.fail(rest, fmt.Sprintf("a page from before kill -9 and one from after it have %s, each once", strings.Join(names, ", ")), "they have "+strings.Join(got, ", "))
+				}
+			}
+			for range generatedNames {
+				object := newLlama("", 100, 1.5)
+				object["metadata"] = map[string]any{"generateName": "r-twin-"}
+				v.want(v.send(v.ctx, http.MethodPost, llamas(here), object), "a create with generateName answers 201 also after a restart, when there are llamas with generated names", http.StatusCreated)
+			}
 		}))).
 		Teardown(check.Teardown(returnHerd)).Feature()
+}
+
+// How many llamas with generated names there are at a restart, and how often a text is repeated in an annotation: 240 kB, and more as JSON.
+const (
+	generatedNames = 3
+	heavyNote      = 24_000
+)
+
+// history fails the check unless a watch from a resourceVersion of before a kill sends these changes, or says that it is too old.
+func (v visit) history(from string, want []string) {
+	v.t.Helper()
+	w := v.follow(llamas(here), "&resourceVersion="+from)
+	defer w.cancel()
+	if w.refused != nil && w.refused.code == http.StatusNotFound || w.refused != nil && w.refused.code == http.StatusMethodNotAllowed {
+		return // that is for another check
+	}
+	if w.refused != nil {
+		v.want(*w.refused, "after kill -9 a watch from a resourceVersion from before answers 200, or 410", http.StatusOK, http.StatusGone)
+		return
+	}
+	events := v.take(w, len(want))
+	if len(events) > 0 && events[0].Type == "ERROR" && fmt.Sprint(events[0].Object["code"]) == "410" {
+		return
+	}
+	v.saw(events, "after kill -9 a watch from a resourceVersion from before answers 410, or sends", want)
 }
 
 // returnHerd creates the llama that restart deleted, since checks that may run after it expect the herd of a new farm.
@@ -129,6 +190,15 @@ func known(store cache.Store) (objects []string) {
 	return objects
 }
 
+// shutdownDelay is for how long a server is to serve after SIGTERM.
+const shutdownDelay = time.Second
+
+// readiness is an answer of /readyz.
+type readiness struct {
+	asked  time.Time
+	answer answer
+}
+
 // endPatience is for a server to end after SIGTERM.
 const endPatience = 10 * time.Second
 
@@ -153,6 +223,70 @@ func graceful() types.Feature {
 				}
 			case <-time.After(eventPatience):
 				v.Fail(v.t, expected, "the watch did not end")
+			}
+		}))).
+		Assess("after a delay", check.Assess(step(func(v visit) {
+			err := v.Operator.StartAs(v.ctx, protocol.Start{Flags: []string{"--shutdown-delay-duration=" + shutdownDelay.String()}})
+			if errors.Is(err, check.ErrNoSuchFlag) || errors.Is(err, check.ErrNotAdjustable) {
+				return // the flag is optional
+			}
+			v.OK(v.t, "starting the server with a delay", err)
+			p, ok := v.proxy()
+			if !ok {
+				return
+			}
+			v.eventually("the server answers after it was started with --shutdown-delay-duration", startPatience, func() (string, bool) {
+				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
+				return "the answer is " + a.told(), a.code == http.StatusOK
+			})
+			w := followBy(v.ctx, p.client, p.host, llamas(here), "", admin...)
+			defer w.cancel()
+			v.begun(w)
+			stopped := make(chan error, 1)
+			// SIGTERM comes later than this. So what is seen before began+shutdownDelay is seen before the delay is over.
+			began := time.Now()
+			go func() { stopped <- v.Operator.Stop(v.ctx) }()
+			expected := fmt.Sprintf("with --shutdown-delay-duration=%s the server serves all requests for %s after SIGTERM, ", shutdownDelay, shutdownDelay)
+			var ready []readiness
+			for time.Since(began) < shutdownDelay {
+				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
+				asked := time.Now()
+				readyz := p.send(v.ctx, http.MethodGet, "/readyz", nil, admin...)
+				again := followBy(v.ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...)
+				again.cancel()
+				ended := false
+				for seen := true; seen && !ended; {
+					select {
+					case _, ok := <-w.events:
+						ended = !ok
+					default:
+						seen = false
+					}
+				}
+				if after := time.Since(began); after < shutdownDelay {
+					switch {
+					case a.code != http.StatusOK:
+						v.fail(a, expected+"also lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.told()))
+					case again.refused != nil:
+						v.fail(*again.refused, expected+"also new watches", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.told()))
+					case ended:
+						v.Fail(v.t, expected+"also the watches that have begun before", fmt.Sprintf("a watch ended %s after it", after.Round(time.Millisecond)))
+					}
+				}
+				ready = append(ready, readiness{asked, readyz})
+				v.Pause(v.ctx, v.t, lookAgain)
+			}
+			v.OK(v.t, "stopping the server", <-stopped)
+			end := time.Now()
+			// SIGTERM came at end-shutdownDelay, or before.
+			var late []readiness
+			for _, r := range ready {
+				if r.asked.After(end.Add(-shutdownDelay / 2)) {
+					late = append(late, r)
+				}
+			}
+			if len(late) > 2 && !slices.ContainsFunc(ready, func(r readiness) bool { return r.answer.code != http.StatusOK }) {
+				v.fail(late[len(late)-1].answer, "after SIGTERM /readyz fails, so that no new requests are sent to this server", fmt.Sprintf("each of %d answers is 200 OK", len(ready)))
 			}
 		}))).
 		Teardown(check.Teardown(ensureStarted)).Feature()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,16 +53,24 @@ func frontProxy() types.Feature {
 				return // nobody gets past the API server here
 			}
 			const expected = "X-Remote-User is believed only with a client certificate of the front proxy's authority; otherwise the answer is 401 or 403"
-			if a := v.asker(nil).send(v.ctx, http.MethodGet, llamas(here), nil, admin...); believed(a) {
-				v.fail(a, expected, "without any certificate, who says to be of system:masters is believed: the answer is "+a.told())
+			for _, path := range []string{llamas(here), llamas(""), llamas(here) + "?watch=true&timeoutSeconds=1", llama(carla.namespace, carla.name), pods(here), root, "/apis", "/openapi/v3"} {
+				if a := v.asker(nil).send(v.ctx, http.MethodGet, path, nil, admin...); believed(a) && a.code != http.StatusNotFound {
+					v.fail(a, expected, "without any certificate, a client that claims to be in system:masters is believed: the answer is "+a.told())
+				}
 			}
-			wrong, err := stranger(v.frontProxyName())
-			v.OK(v.t, "making a certificate", err)
-			if a := v.asker(wrong).send(v.ctx, http.MethodGet, llamas(here), nil, admin...); believed(a) {
-				v.fail(a, expected, "with a certificate of an unknown authority in the name of the front proxy, who says to be of system:masters is believed: the answer is "+a.told())
+			for _, c := range v.impostors(v.frontProxyName()) {
+				if a := v.asker(c.certificate).send(v.ctx, http.MethodGet, llamas(here), nil, admin...); believed(a) {
+					v.fail(a, expected, "with "+c.what+", a client that claims to be in system:masters is believed: the answer is "+a.told())
+				}
 			}
 			if p, ok := v.proxy(); ok {
 				v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...), "with the front proxy's certificate X-Remote-User is believed", http.StatusOK)
+				if a := p.send(v.ctx, http.MethodGet, llamas(here), nil); believed(a) {
+					v.fail(a, "a request in which the front proxy names no user is refused with 401 or 403", "the answer is "+a.told())
+				}
+			}
+			for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+				v.want(v.asker(nil).send(v.ctx, http.MethodGet, path, nil), "GET "+path+" answers 200 without a certificate and a user, as the kubelet asks", http.StatusOK)
 			}
 		}))).Feature()
 }
@@ -85,9 +94,22 @@ const grantPatience = 12 * time.Second
 // grant gives a user verbs on a resource, in a namespace, or in all if it is empty. It is gone after the check.
 func (v visit) grant(user, namespace, group, resource string, verbs ...string) {
 	v.t.Helper()
-	name := fmt.Sprintf("llama-checks-%s-%s", user, resource)
-	rules := []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}}
-	subjects := []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: user}}
+	v.bind(fmt.Sprintf("llama-checks-%s-%s", user, resource), namespace, []rbacv1.Subject{subject("User", user)}, rule(group, resource, verbs...))
+}
+
+// rule allows verbs on a resource.
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+// subject is a User or a Group.
+func subject(kind, name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: kind, APIGroup: "rbac.authorization.k8s.io", Name: name}
+}
+
+// bind gives rights to subjects, in a namespace, or in all if it is empty. They are gone after the check.
+func (v visit) bind(name, namespace string, subjects []rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	v.t.Helper()
 	metadata := ours(name)
 	rbac := v.typed.RbacV1()
 	if namespace == "" {
@@ -120,6 +142,36 @@ func (v visit) granted(err error) {
 	}
 }
 
+// deed is a request for which a user needs the right to a verb.
+type deed struct {
+	verb, method, path string
+	body               any
+}
+
+// deeds are requests for each verb on llamas. Where they are allowed, those that write are not sent.
+func deeds() []deed {
+	return []deed{
+		{"get", http.MethodGet, llama(here, "guarded"), nil},
+		{"list", http.MethodGet, llamas(here), nil},
+		{"list", http.MethodGet, llamas(""), nil},
+		{"watch", http.MethodGet, llamas(here) + "?watch=true&timeoutSeconds=1", nil},
+		{"watch", http.MethodGet, llamas("") + "?watch=true&timeoutSeconds=1", nil},
+		{"create", http.MethodPost, llamas(here), newLlama("smuggled", 100, 1.5)},
+		{"update", http.MethodPut, llama(here, "guarded"), newLlama("guarded", 1, 1)},
+		{"patch", http.MethodPatch, llama(here, "guarded"), `{"spec":{"weight":1}}`},
+		{"delete", http.MethodDelete, llama(here, "guarded"), nil},
+		{"deletecollection", http.MethodDelete, llamas(here), nil},
+	}
+}
+
+// headers are those of a deed, after those of its user.
+func (d deed) headers(user ...string) []string {
+	if d.verb == "patch" {
+		return append(slices.Clone(user), "Content-Type", string(apitypes.MergePatchType))
+	}
+	return user
+}
+
 func authorization() types.Feature {
 	return features.New("authorization").
 		Assess("each verb", check.Assess(step(func(v visit) {
@@ -128,27 +180,10 @@ func authorization() types.Feature {
 				ask, by = p.send, "X-Remote-User" // past the API server, which refuses them by itself
 			}
 			v.make(here, newLlama("guarded", 100, 1.5))
-			for _, c := range []struct {
-				verb, method, path string
-				body               any
-			}{
-				{"get", http.MethodGet, llama(here, "guarded"), nil},
-				{"list", http.MethodGet, llamas(here), nil},
-				{"list", http.MethodGet, llamas(""), nil},
-				{"watch", http.MethodGet, llamas(here) + "?watch=true&timeoutSeconds=1", nil},
-				{"create", http.MethodPost, llamas(here), newLlama("smuggled", 100, 1.5)},
-				{"update", http.MethodPut, llama(here, "guarded"), newLlama("guarded", 1, 1)},
-				{"patch", http.MethodPatch, llama(here, "guarded"), `{"spec":{"weight":1}}`},
-				{"delete", http.MethodDelete, llama(here, "guarded"), nil},
-				{"deletecollection", http.MethodDelete, llamas(here), nil},
-			} {
-				headers := []string{by, "nobody-special"}
-				if c.verb == "patch" {
-					headers = append(headers, "Content-Type", "application/merge-patch+json")
-				}
-				a := ask(v.ctx, c.method, c.path, c.body, headers...)
+			for _, d := range deeds() {
+				a := ask(v.ctx, d.method, d.path, d.body, d.headers(by, "nobody-special")...)
 				if a.code != http.StatusForbidden || !a.isStatus("Forbidden") {
-					v.fail(a, "a user without rights gets 403 with the reason Forbidden for the verb "+c.verb, "the answer is "+a.told())
+					v.fail(a, "a user without rights gets 403 with the reason Forbidden for the verb "+d.verb, "the answer is "+a.told())
 				}
 			}
 		}))).
@@ -158,21 +193,54 @@ func authorization() types.Feature {
 				return
 			}
 			v.grant("shepherd", here, group, "llamas", "get", "list")
+			v.bind("llama-checks-flock", here, []rbacv1.Subject{subject("Group", "flock")}, rule(group, "llamas", "list"))
+			one := rule(group, "llamas", "get")
+			one.ResourceNames = []string{"guarded"}
+			v.bind("llama-checks-keeper", here, []rbacv1.Subject{subject("User", "keeper")}, one)
 			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
 				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("shepherd")...)
 				return "the answer is " + a.told(), a.code == http.StatusOK
 			})
+			v.want(p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("shepherd")...), "a Role with get and list allows a get", http.StatusOK)
 			v.want(p.send(v.ctx, http.MethodGet, llamas(there), nil, as("shepherd")...), "the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
+			v.want(p.send(v.ctx, http.MethodGet, llama(there, "guarded"), nil, as("shepherd")...), "the Role holds in its namespace only: 403 in another one", http.StatusForbidden)
 			v.want(p.send(v.ctx, http.MethodGet, llamas(""), nil, as("shepherd")...), "the Role holds in its namespace only: 403 for all namespaces", http.StatusForbidden)
-			v.want(p.send(v.ctx, http.MethodDelete, llama(here, "guarded"), nil, as("shepherd")...), "a Role with get and list allows no delete: 403", http.StatusForbidden)
+			// A server without FarmPods answers 404.
+			v.want(p.send(v.ctx, http.MethodGet, pods(here), nil, as("shepherd")...), "a Role for llamas allows no list of FarmPods: 403", http.StatusForbidden, http.StatusNotFound)
+			for _, d := range deeds() {
+				if d.verb != "get" && d.verb != "list" {
+					v.want(p.send(v.ctx, d.method, d.path, d.body, d.headers(as("shepherd")...)...), "a Role with get and list allows no "+d.verb+": 403", http.StatusForbidden)
+				}
+			}
+			for _, groups := range [][]string{{"others", "flock"}, {"flock", "others"}, {"flock"}} {
+				v.eventually(fmt.Sprintf("a user in the groups %s may list llamas, since a Role allows it to the group flock (each group has an X-Remote-Group of its own)", strings.Join(groups, " and ")), grantPatience, func() (string, bool) {
+					a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", groups...)...)
+					return "the answer is " + a.told(), a.code == http.StatusOK
+				})
+			}
+			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("member", "others")...), "without the group flock the same user may not list llamas: 403", http.StatusForbidden)
+			v.want(p.send(v.ctx, http.MethodGet, llamas(here), nil, as("flock")...), "a user with the name of a group does not have its rights: 403", http.StatusForbidden)
+			v.eventually("a user whom a Role allows to get the llama guarded may do so", grantPatience, func() (string, bool) {
+				a := p.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil, as("keeper")...)
+				return "the answer is " + a.told(), a.code == http.StatusOK
+			})
+			v.want(p.send(v.ctx, http.MethodGet, llama(here, "another"), nil, as("keeper")...), "a Role for the llama guarded (resourceNames) allows no get of another one: 403", http.StatusForbidden)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil), "what was refused has changed nothing: the llama is still there", http.StatusOK)
 		}))).Feature()
 }
 
 // How much a client tries to send, and what a server may have read of it when it refuses: more than any llama weighs.
 const (
 	hugeBody   = 1 << 30
+	largeBody  = 4 << 20
 	takenLimit = 64 << 20
 	watchLimit = 10_000
+)
+
+// A user may have as many watches: see the task. More than these are refused before.
+const (
+	watchesOfOne   = 100
+	refusedWatches = 120
 )
 
 // How long a list may take while a user has too many watches: so long, or so many times as long as before. Before, it
@@ -241,6 +309,33 @@ func limits() types.Feature {
 				v.Fail(v.t, "a body of 1 GB is refused with 413", fmt.Sprintf("the answer is %d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 			}
 		}))).
+		Assess("each verb that has a body", check.Assess(step(func(v visit) {
+			v.make(here, newLlama("fed", 100, 1.5))
+			send := v.directly()
+			padding := strings.Repeat(" ", largeBody)
+			for _, c := range []struct {
+				verb, method, path, mediaType string
+				body                          any
+			}{
+				{"create", http.MethodPost, llamas(here), "application/json", newLlama("overfed", 100, 1.5)},
+				{"update", http.MethodPut, llama(here, "fed"), "application/json", newLlama("fed", 1, 1)},
+				{"patch", http.MethodPatch, llama(here, "fed"), string(apitypes.MergePatchType), map[string]any{"spec": map[string]any{"weight": 1}}},
+				{"delete", http.MethodDelete, llama(here, "fed"), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
+				{"deletecollection", http.MethodDelete, llamas(here), "application/json", map[string]any{"kind": "DeleteOptions", "apiVersion": "v1"}},
+			} {
+				content, err := json.Marshal(c.body)
+				v.OK(v.t, "making a body", err)
+				// The JSON is right, however much white space is in it. A connection that breaks is a refusal, too.
+				a := send(c.method, c.path, "{"+padding+string(content[1:]), "Content-Type", c.mediaType)
+				if a.err == nil && a.code != http.StatusRequestEntityTooLarge {
+					v.fail(a, fmt.Sprintf("the body of a %s with more than 3 MiB is refused with 413, here one of %d MiB", c.verb, largeBody>>20), "the answer is "+a.told())
+				}
+			}
+			a := v.want(v.send(v.ctx, http.MethodGet, llama(here, "fed"), nil), "a llama is still there after requests with too large bodies", http.StatusOK)
+			if fmt.Sprint(numberOf(a.object(), "spec", "weight")) != "100" {
+				v.fail(a, "requests with too large bodies change nothing", fmt.Sprintf("the weight is %v and was 100", numberOf(a.object(), "spec", "weight")))
+			}
+		}))).
 		Assess("a JSON patch of copies", check.Assess(step(func(v visit) {
 			v.make(here, newLlama("woolly", 100, 1.5))
 			jsonPatch := string(apitypes.JSONPatchType)
@@ -266,6 +361,20 @@ func limits() types.Feature {
 				return a, time.Since(began)
 			}
 			_, usual := others("llamas can be listed")
+			// Watches that are refused, and those that have ended, do not count.
+			refusals := []string{"&resourceVersion=none", "&resourceVersion=1&resourceVersionMatch=None", "&sendInitialEvents=true", "&fieldSelector=spec.shoes%3D4"}
+			atOnce(refusedWatches, func(i int) answer {
+				followBy(v.ctx, p.client, p.host, llamas(here), refusals[i%len(refusals)], as("crowd")...).cancel()
+				return answer{}
+			})
+			v.eventually(fmt.Sprintf("a user whose %d watches were refused, or have ended, can begin another one", refusedWatches), eventPatience, func() (string, bool) {
+				w := followBy(v.ctx, p.client, p.host, llamas(here), "&resourceVersion=0", as("crowd")...)
+				defer w.cancel()
+				if w.refused != nil {
+					return "the answer is " + w.refused.told(), false
+				}
+				return "", true
+			})
 			ctx, cancel := context.WithCancel(v.ctx)
 			defer cancel()
 			var open, refused atomic.Int64
@@ -294,6 +403,9 @@ func limits() types.Feature {
 				v.Fail(v.t, fmt.Sprintf("a user who begins %d watches is told that these are too many (429)", watchLimit), fmt.Sprintf("%d were begun, and none was refused", open.Load()))
 			}
 			v.Measure("watches of one user until the first 429", float64(open.Load()), "")
+			if a := enough.Load(); a != nil && open.Load() < watchesOfOne {
+				v.fail(*a, fmt.Sprintf("a user may have %d watches at the same time, and more are refused with 429", watchesOfOne), fmt.Sprintf("%d were begun, and the next was refused", open.Load()))
+			}
 			if a := enough.Load(); a != nil && a.header.Get("Retry-After") == "" {
 				v.fail(*a, "429 has a header Retry-After, which says after how many seconds to try again", "it has none")
 			}
@@ -303,6 +415,15 @@ func limits() types.Feature {
 			if a, took := others("meanwhile others are served"); took > max(servedWithin, servedFactor*usual) {
 				v.fail(a, "meanwhile others are served as ever", fmt.Sprintf("a list took %s", took.Round(time.Second/10)))
 			}
+			cancel()
+			v.eventually("after a user has ended all watches, the user can begin another one", eventPatience, func() (string, bool) {
+				w := followBy(v.ctx, p.client, p.host, llamas(here), "&resourceVersion=0", as("crowd")...)
+				defer w.cancel()
+				if w.refused != nil {
+					return "the answer is " + w.refused.told(), false
+				}
+				return "", true
+			})
 		}))).
 		Assess("it still runs", check.Assess(step(func(v visit) {
 			v.eventually("after that the server answers", startPatience, v.touching(func() (string, bool) {

@@ -229,9 +229,14 @@ func bookmarks() types.Feature {
 			var seen []event
 			// A server may need more than a second for it.
 			for _, seconds := range []int{1, 4} {
+				patience := time.Duration(seconds) * time.Second
+				began := time.Now()
 				w := v.follow(llamas(here),
 					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
 				v.begun(w)
+				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
+				elsewhere := v.make(there, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
+				inTime := time.Since(began) < patience/2
 				sent, ended := until(w, time.Duration(seconds)*time.Second+watchEndPatience)
 				seen = append(seen, sent...)
 				w.cancel()
@@ -240,10 +245,19 @@ func bookmarks() types.Feature {
 						fmt.Sprintf("one with timeoutSeconds=%d still went on %s later; it had sent %s",
 							seconds, watchEndPatience, english.Plural(len(sent), "event", "")))
 				}
-				for _, e := range seen {
-					if e.Type != "BOOKMARK" {
-						continue
+				i := len(seen) - 1
+				for i >= 0 && seen[i].Type != "BOOKMARK" {
+					i--
+				}
+				if i >= 0 && inTime && later(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
+					if seconds > 1 {
+						v.Fail(v.t, "the last BOOKMARK of a watch has the resourceVersion up to which the server has looked at all changes, also at those that the watch does not send",
+							fmt.Sprintf("it has %q, and 2 s or more before the end a llama of another namespace got %q", versionOf(seen[i].Object), versionOf(elsewhere)))
 					}
+					continue // perhaps only for this once
+				}
+				if i >= 0 {
+					e := seen[i]
 					if versionOf(e.Object) == "" || textOf(e.Object, "kind") != "Llama" {
 						v.Fail(v.t, "a BOOKMARK is a Llama with nothing but a resourceVersion", fmt.Sprintf("its kind is %q and its resourceVersion %q", textOf(e.Object, "kind"), versionOf(e.Object)))
 					}
@@ -312,6 +326,55 @@ func initialEvents() types.Feature {
 		}))).Feature()
 }
 
+// quietWatches are watches that select none of the changes that follow.
+func (v visit) quietWatches(from string) map[string]watch {
+	v.t.Helper()
+	all := map[string]watch{}
+	for what, query := range map[string]string{
+		"of another namespace":  "",
+		"with a label selector": "&labelSelector=set%3Dquiet",
+		"with a field selector": "&fieldSelector=metadata.name%3Dquiet",
+	} {
+		namespace := here
+		if query == "" {
+			namespace = there
+		}
+		w := v.follow(llamas(namespace), query+"&resourceVersion="+from)
+		v.t.Cleanup(w.cancel)
+		v.begun(w)
+		all[what] = w
+	}
+	return all
+}
+
+// stillFollow fails the check unless watches that had nothing to send during many changes send the next change that they select. If
+// one was too slow for so many writers at the same time, which is no mistake, it gets the same changes again, one after the other.
+func (v visit) stillFollow(quiet map[string]watch) {
+	v.t.Helper()
+	for attempt := 1; ; attempt++ {
+		v.make(here, labelled("quiet", "set", "quiet"))
+		v.make(there, labelled("quiet", "set", "quiet"))
+		wrong, observed := "", ""
+		for what, w := range quiet {
+			if events := v.take(w, 1); len(events) == 0 || events[0].String() != "ADDED quiet" {
+				wrong, observed = what, strings.Join(append(told(events), "nothing more"), ", ")
+			}
+		}
+		if wrong == "" {
+			return
+		}
+		if attempt > 1 {
+			v.Fail(v.t, "a watch "+wrong+" that selects none of many changes does not become too old: it sends the next change that it selects, ADDED quiet", "it sends "+observed)
+		}
+		v.drop(here, "quiet")
+		v.drop(there, "quiet")
+		quiet = v.quietWatches(v.now(here))
+		for i := range changesUntilGone / 2 {
+			v.change(here, "restless", fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1))
+		}
+	}
+}
+
 // changesUntilGone are more changes than a history may have: see the task.
 const changesUntilGone = 320
 
@@ -320,6 +383,7 @@ func gone() types.Feature {
 		Assess("no change is missed silently", check.Assess(step(func(v visit) {
 			v.make(here, newLlama("restless", 100, 1.5))
 			from := v.now(here)
+			quiet := v.quietWatches(from)
 			// Several at a time: each patches its own llama, so that they don't wait for each other.
 			const writers = 8
 			var group sync.WaitGroup
@@ -343,7 +407,8 @@ func gone() types.Feature {
 				v.fail(a, "a llama can be patched many times", "the answer is "+a.told())
 			default:
 			}
-			changes := writers + writers*(changesUntilGone/writers)
+			v.stillFollow(quiet)
+			changes := writers + writers*(changesUntilGone/writers) + 1
 			w := v.follow(llamas(here), "&resourceVersion="+from)
 			defer w.cancel()
 			if w.refused != nil {

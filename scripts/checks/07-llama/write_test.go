@@ -35,6 +35,13 @@ func create() types.Feature {
 			if textOf(object, "metadata", "namespace") != here {
 				v.fail(a, "metadata.namespace is that of the path", fmt.Sprintf("it is %q", textOf(object, "metadata", "namespace")))
 			}
+			claimed := newLlama("claimed", 99.5, 1.25)
+			claimed["metadata"].(map[string]any)["uid"] = otherUID
+			claimed["metadata"].(map[string]any)["creationTimestamp"] = "2001-02-03T04:05:06Z"
+			if claims := v.make(here, claimed); uidOf(claims) == otherUID || textOf(claims, "metadata", "creationTimestamp") == "2001-02-03T04:05:06Z" {
+				v.Fail(v.t, "the server sets uid and creationTimestamp of a new llama, whatever the client sends",
+					fmt.Sprintf("they are those of the client: uid %q, creationTimestamp %q", uidOf(claims), textOf(claims, "metadata", "creationTimestamp")))
+			}
 			again := v.want(v.send(v.ctx, http.MethodGet, llama(here, "born"), nil), "a llama that was created can be read", http.StatusOK)
 			if uidOf(again.object()) != uidOf(object) || versionOf(again.object()) != versionOf(object) {
 				v.fail(again, "a llama reads back with the uid and the resourceVersion of the create's answer",
@@ -49,6 +56,29 @@ func create() types.Feature {
 				v.Fail(v.t, "generateName gives each llama a name of its own, which begins with it", fmt.Sprintf("the names are %q and %q", nameOf(first), nameOf(second)))
 			}
 		}))).
+		Assess("at the same time", check.Assess(step(func(v visit) {
+			send := v.directly()
+			v.make(here, newLlama("busy", 99.5, 1.25))
+			for round := range rushRounds {
+				name := fmt.Sprintf("rush-%d", round)
+				made := v.rush(send, llama(here, "busy"), func(int) answer { return send(http.MethodPost, llamas(here), newLlama(name, 99.5, 1.25)) })
+				if n := len(having(made, http.StatusCreated)); n != 1 {
+					v.Fail(v.t, fmt.Sprintf("of %d creates of one name at the same time one answers 201, and the others 409 AlreadyExists", rushWrites),
+						"the answers are "+counted(made), made[0].String())
+				}
+				for _, a := range made {
+					if a.code == http.StatusConflict && !a.isStatus("AlreadyExists") {
+						v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
+					}
+				}
+			}
+			generated := newLlama("", 99.5, 1.25)
+			generated["metadata"] = map[string]any{"generateName": "herd-"}
+			made := atOnce(rushWrites, func(int) answer { return send(http.MethodPost, llamas(here), generated) })
+			if n := len(having(made, http.StatusConflict)); n > 0 {
+				v.Fail(v.t, fmt.Sprintf("each of %d creates with the same generateName at the same time gets a name of its own", rushWrites), "the answers are "+counted(made))
+			}
+		}))).
 		Assess("what is wrong is refused", check.Assess(step(func(v visit) {
 			v.make(here, newLlama("taken", 99.5, 1.25))
 			a := v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("taken", 99.5, 1.25)), "a second create with the same name answers 409", http.StatusConflict)
@@ -61,10 +91,54 @@ func create() types.Feature {
 			}
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("Not_A_Name", 99.5, 1.25)), "a create with a name that is none (RFC 1123) answers 422", http.StatusUnprocessableEntity)
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here), `{"apiVersion":"`+groupVersion+`","kind":"Llama","metadata":`), "a create with a body that is no JSON answers 400", http.StatusBadRequest)
+			// The names of fields are case-sensitive.
+			for _, field := range []string{"wool", "Weight", "HEIGHT"} {
+				odd := newLlama("odd", 99.5, 1.25)
+				odd["spec"].(map[string]any)[field] = 7
+				v.want(v.send(v.ctx, http.MethodPost, llamas(here)+"?fieldValidation=Strict", odd),
+					"a create with fieldValidation=Strict and a field that the kind does not have, spec."+field+", answers 400", http.StatusBadRequest)
+				a := v.send(v.ctx, http.MethodPost, llamas(here)+"?fieldValidation=Ignore", odd)
+				if a.code == http.StatusCreated && (numberOf(a.object(), "spec", "weight") != 99.5 || numberOf(a.object(), "spec", "height") != 1.25) {
+					v.fail(a, "a field that the kind does not have, spec."+field+", sets no other field", "the answer has "+spec(a.object()))
+				}
+				v.send(v.ctx, http.MethodDelete, llama(here, "odd"), nil)
+			}
 			stray := newLlama("stray", 99.5, 1.25)
 			stray["metadata"].(map[string]any)["namespace"] = there
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here), stray), "a create whose body names another namespace than the path answers 400", http.StatusBadRequest)
 		}))).Feature()
+}
+
+// otherUID is one that no llama has.
+const otherUID = "11111111-2222-3333-4444-555555555555"
+
+// How many requests write the same llama at the same time, beside how many that write another one, and how often.
+const (
+	rushWrites = 16
+	rushOthers = 4
+	rushRounds = 5
+)
+
+// rush sends requests at the same time, and meanwhile patches another llama: so a server has something to wait for.
+func (v visit) rush(send func(method, path string, body any, headers ...string) answer, busy string, ask func(i int) answer) []answer {
+	v.t.Helper()
+	answers := atOnce(rushWrites+rushOthers, func(i int) answer {
+		if i < rushOthers {
+			return send(http.MethodPatch, busy, fmt.Sprintf(`{"metadata":{"labels":{"at":"%d-%d"}}}`, i, time.Now().UnixNano()), "Content-Type", string(apitypes.MergePatchType))
+		}
+		return ask(i - rushOthers)
+	})
+	return answers[rushOthers:]
+}
+
+// having are the answers with this code.
+func having(answers []answer, code int) (found []answer) {
+	for _, a := range answers {
+		if a.err == nil && a.code == code {
+			found = append(found, a)
+		}
+	}
+	return found
 }
 
 func update() types.Feature {
@@ -84,7 +158,7 @@ func update() types.Feature {
 				v.fail(a, "the answer is a Status with the reason Conflict", "the answer is "+a.told())
 			}
 			other := runtimeCopy(second)
-			v.OK(v.t, "setting the uid", unstructured.SetNestedField(other, "11111111-2222-3333-4444-555555555555", "metadata", "uid"))
+			v.OK(v.t, "setting the uid", unstructured.SetNestedField(other, otherUID, "metadata", "uid"))
 			v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), other), "a replace with another uid is refused (409 or 422)", http.StatusConflict, http.StatusUnprocessableEntity)
 			wrong := runtimeCopy(second)
 			v.OK(v.t, "setting the weight", unstructured.SetNestedField(wrong, -5.0, "spec", "weight"))
@@ -94,6 +168,43 @@ func update() types.Feature {
 			v.want(v.send(v.ctx, http.MethodPut, llama(here, "nobody"), missing), "a replace of a llama that does not exist answers 404", http.StatusNotFound)
 			if now := v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil); numberOf(now.object(), "spec", "weight") != 120.5 {
 				v.fail(now, "what was refused has changed nothing", fmt.Sprintf("the weight is %v and was 120.5", numberOf(now.object(), "spec", "weight")))
+			}
+			// What the server has set, a client can neither change nor leave out.
+			for _, field := range []string{"uid", "creationTimestamp"} {
+				bare := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil).object())
+				unstructured.RemoveNestedField(bare, "metadata", field)
+				v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), bare), "a replace without metadata."+field+" answers 200", http.StatusOK)
+			}
+			aged := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil).object())
+			v.OK(v.t, "setting the creationTimestamp", unstructured.SetNestedField(aged, "2001-02-03T04:05:06Z", "metadata", "creationTimestamp"))
+			v.send(v.ctx, http.MethodPut, llama(here, "eater"), aged) // which is refused, or changes nothing
+			now := v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil)
+			if is, was := textOf(now.object(), "metadata", "creationTimestamp"), textOf(first, "metadata", "creationTimestamp"); is != was || uidOf(now.object()) != uidOf(first) {
+				v.fail(now, "a replace keeps uid and creationTimestamp, whatever the client sends or leaves out", fmt.Sprintf("uid %q was %q, creationTimestamp %q was %q", uidOf(now.object()), uidOf(first), is, was))
+			}
+		}))).
+		Assess("at the same time", check.Assess(step(func(v visit) {
+			send := v.directly()
+			v.make(here, newLlama("busy", 100, 1.5))
+			stored := v.make(here, newLlama("wanted", 100, 1.5))
+			for range rushRounds {
+				made := v.rush(send, llama(here, "busy"), func(i int) answer {
+					mine := runtimeCopy(stored)
+					mine["spec"] = map[string]any{"weight": float64(i + 1), "height": 1.5}
+					mine["metadata"].(map[string]any)["labels"] = map[string]any{"by": fmt.Sprintf("writer-%d-of-%s", i, versionOf(stored))}
+					return send(http.MethodPut, llama(here, "wanted"), mine)
+				})
+				won := having(made, http.StatusOK)
+				if len(won) != 1 {
+					v.Fail(v.t, fmt.Sprintf("of %d replaces with the same resourceVersion at the same time one answers 200, and the others 409 Conflict", rushWrites),
+						"the answers are "+counted(made), made[0].String())
+				}
+				now := v.send(v.ctx, http.MethodGet, llama(here, "wanted"), nil)
+				if versionOf(now.object()) != versionOf(won[0].object()) || spec(now.object()) != spec(won[0].object()) {
+					v.fail(now, "the replace that is answered with 200 is the one that is stored", fmt.Sprintf("the answer was %s at %s, and there is %s at %s",
+						spec(won[0].object()), versionOf(won[0].object()), spec(now.object()), versionOf(now.object())))
+				}
+				stored = now.object()
 			}
 		}))).Feature()
 }
@@ -134,6 +245,68 @@ func patch() types.Feature {
 				v.fail(now, "what was refused has changed nothing", fmt.Sprintf("the weight is %v and was 91", numberOf(now.object(), "spec", "weight")))
 			}
 		}))).
+		Assess("at the same time", check.Assess(step(func(v visit) {
+			send := v.directly()
+			v.make(here, newLlama("busy", 100, 1.5))
+			v.make(here, newLlama("shared", 100, 1.5))
+			made := v.rush(send, llama(here, "busy"), func(i int) answer {
+				return send(http.MethodPatch, llama(here, "shared"), fmt.Sprintf(`{"metadata":{"labels":{"patch-%d":"yes"}}}`, i), "Content-Type", string(apitypes.MergePatchType))
+			})
+			now := v.send(v.ctx, http.MethodGet, llama(here, "shared"), nil)
+			labels, _, _ := unstructured.NestedStringMap(now.object(), "metadata", "labels")
+			for i, a := range made {
+				if name := fmt.Sprintf("patch-%d", i); a.code == http.StatusOK && labels[name] == "" {
+					v.fail(now, fmt.Sprintf("of %d merge patches at the same time none undoes another one: each label is there whose patch was answered with 200", rushWrites),
+						fmt.Sprintf("the label %s is missing, and there are %d", name, len(labels)))
+				}
+			}
+			if len(having(made, http.StatusOK)) == 0 {
+				v.Fail(v.t, fmt.Sprintf("%d merge patches of different labels at the same time are answered with 200", rushWrites), "the answers are "+counted(made))
+			}
+		}))).
+		Assess("fields that the kind does not have", check.Assess(step(func(v visit) {
+			first := v.make(here, newLlama("strict", 100, 1.5))
+			odd := func(path ...string) map[string]any {
+				object := runtimeCopy(first)
+				v.OK(v.t, "setting a field", unstructured.SetNestedField(object, int64(7), path...))
+				return object
+			}
+			for _, path := range [][]string{{"wool"}, {"spec", "wool"}, {"spec", "Weight"}, {"metadata", "wool"}} {
+				field := strings.Join(path, ".")
+				fresh := odd(path...)
+				fresh["metadata"] = map[string]any{"name": "strict-new"}
+				if path[0] == "metadata" {
+					fresh["metadata"].(map[string]any)["wool"] = 7
+				}
+				merge := map[string]any{}
+				v.OK(v.t, "setting a field", unstructured.SetNestedField(merge, int64(7), path...))
+				for _, c := range []struct {
+					verb, method, path string
+					body               any
+				}{
+					{"create", http.MethodPost, llamas(here), fresh},
+					{"replace", http.MethodPut, llama(here, "strict"), odd(path...)},
+					{"merge patch", http.MethodPatch, llama(here, "strict"), merge},
+				} {
+					headers := []string{"Content-Type", "application/json"}
+					refused := []int{http.StatusBadRequest}
+					if c.method == http.MethodPatch {
+						headers[1] = string(apitypes.MergePatchType)
+						refused = append(refused, http.StatusUnprocessableEntity) // as k8s.io/apiserver does
+					}
+					v.want(v.send(v.ctx, c.method, c.path+"?fieldValidation=Strict", c.body, headers...),
+						fmt.Sprintf("a %s with fieldValidation=Strict and a field that the kind does not have, %s, answers 400", c.verb, field), refused...)
+					a := v.send(v.ctx, c.method, c.path+"?fieldValidation=Warn&dryRun=All", c.body, headers...)
+					if a.code != http.StatusOK && a.code != http.StatusCreated || !strings.Contains(strings.Join(a.header.Values("Warning"), " "), path[len(path)-1]) {
+						v.fail(a, fmt.Sprintf("a %s with fieldValidation=Warn and a field that the kind does not have, %s, succeeds, and its header Warning names the field", c.verb, field),
+							fmt.Sprintf("the answer is %s, with the Warning %q", a.told(), a.header.Values("Warning")))
+					}
+				}
+			}
+			if now := v.send(v.ctx, http.MethodGet, llama(here, "strict"), nil); versionOf(now.object()) != versionOf(first) {
+				v.fail(now, "what was refused has changed nothing", fmt.Sprintf("the resourceVersion is %q and was %q", versionOf(now.object()), versionOf(first)))
+			}
+		}))).
 		Assess("server-side apply is served, or clearly refused", check.Assess(step(func(v visit) {
 			body := fmt.Sprintf(`{"apiVersion":%q,"kind":"Llama","metadata":{"name":"applied"},"spec":{"weight":1,"height":1}}`, groupVersion)
 			v.want(v.send(v.ctx, http.MethodPatch, llama(here, "applied")+"?fieldManager=checks", body, "Content-Type", string(apitypes.ApplyYAMLPatchType)),
@@ -161,7 +334,7 @@ func remove() types.Feature {
 		Assess("one, with preconditions", check.Assess(step(func(v visit) {
 			object := v.make(here, newLlama("leaving", 100, 1.5))
 			for what, body := range map[string]string{
-				"uid":             `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"11111111-2222-3333-4444-555555555555"}}`,
+				"uid":             `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + otherUID + `"}}`,
 				"resourceVersion": `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"resourceVersion":"1234567890123"}}`,
 			} {
 				a := v.want(v.send(v.ctx, http.MethodDelete, llama(here, "leaving"), body), "a delete whose precondition names another "+what+" answers 409", http.StatusConflict)
@@ -198,6 +371,44 @@ func remove() types.Feature {
 						fmt.Sprintf("its kind is %q and its deletionTimestamp %q", textOf(a.object(), "kind"), textOf(a.object(), "metadata", "deletionTimestamp")))
 				}
 			}
+			marked := textOf(a.object(), "metadata", "deletionTimestamp")
+			// put sends the llama as it is, but for its deletionTimestamp, and for its finalizers unless they are kept.
+			put := func(timestamp string, keep bool) answer {
+				object := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil).object())
+				unstructured.RemoveNestedField(object, "metadata", "deletionTimestamp")
+				unstructured.RemoveNestedField(object, "metadata", "deletionGracePeriodSeconds")
+				if !keep {
+					unstructured.RemoveNestedField(object, "metadata", "finalizers")
+				}
+				if timestamp != "" {
+					v.OK(v.t, "setting the deletionTimestamp", unstructured.SetNestedField(object, timestamp, "metadata", "deletionTimestamp"))
+				}
+				return v.send(v.ctx, http.MethodPut, llama(here, "held"), object)
+			}
+			still := func(expected string) {
+				v.t.Helper()
+				now := v.send(v.ctx, http.MethodGet, llama(here, "held"), nil)
+				if is := textOf(now.object(), "metadata", "deletionTimestamp"); is != marked {
+					v.fail(now, expected, fmt.Sprintf("its deletionTimestamp is %q and was %q, and the answer is %s", is, marked, now.told()))
+				}
+			}
+			// Each is done without effect on the deletion, or refused.
+			put("", true)
+			still("an update cannot take back a deletion: a llama that is being deleted keeps its deletionTimestamp")
+			v.send(v.ctx, http.MethodPatch, llama(here, "held"), `{"metadata":{"deletionTimestamp":null}}`, "Content-Type", string(apitypes.MergePatchType))
+			still("a patch cannot take back a deletion: a llama that is being deleted keeps its deletionTimestamp")
+			v.send(v.ctx, http.MethodDelete, llama(here, "held")+rehearse, nil)
+			still("a dry run of a delete changes nothing")
+			v.send(v.ctx, http.MethodDelete, llama(here, "held"), nil)
+			still("a second delete of a llama with a finalizer does not remove it")
+			v.want(put("", false), "an update can remove a finalizer", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil),
+				"a llama that is being deleted is gone when an update removes its last finalizer, also one without a deletionTimestamp: 404", http.StatusNotFound)
+			marked = ""
+			v.make(here, held)
+			put("2001-02-03T04:05:06Z", true)
+			still("only a delete sets a deletionTimestamp: an update that has one deletes nothing")
+			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "held"), nil), "a delete of a llama with a finalizer answers 200 or 202", http.StatusOK, http.StatusAccepted)
 			v.want(release(v.ctx), "a finalizer can be removed by a merge patch", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodGet, llama(here, "held"), nil), "a llama that is being deleted is gone when its last finalizer is removed: 404", http.StatusNotFound)
 		}))).
@@ -206,7 +417,7 @@ func remove() types.Feature {
 			v.make(here, labelled("old-2", "age", "old"))
 			v.make(here, labelled("young", "age", "young"))
 			v.make(there, labelled("old-elsewhere", "age", "old"))
-			other := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"11111111-2222-3333-4444-555555555555"}}`
+			other := `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + otherUID + `"}}`
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?labelSelector=age%3Dold", other),
 				"a deletecollection whose precondition names another uid than that of the llamas answers 409", http.StatusConflict)
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?labelSelector=age%3Dold", nil), "a deletecollection answers 200", http.StatusOK)
@@ -237,6 +448,8 @@ func dryRun() types.Feature {
 				v.fail(a, "a dry run of a create stores nothing", "the llama rehearsed exists")
 			}
 			first := v.make(here, newLlama("unchanged", 100, 1.5))
+			live := v.follow(llamas(here), "&resourceVersion="+versionOf(first))
+			defer live.cancel()
 			a = v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("unchanged", 100, 1.5)), "a dry run of a create with a name that is taken answers 409", http.StatusConflict)
 			if !a.isStatus("AlreadyExists") {
 				v.fail(a, "the answer is a Status with the reason AlreadyExists", "the answer is "+a.told())
@@ -249,11 +462,30 @@ func dryRun() types.Feature {
 			v.weighs(a, "a replace", 2)
 			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged")+rehearse, nil), "a dry run of a delete answers 200", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+rehearse, nil), "a dry run of a deletecollection answers 200", http.StatusOK)
+			// kubectl delete --dry-run=server sends it in the body.
+			const options = `{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["All"]}`
+			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged"), options), "a delete with dryRun in its DeleteOptions answers 200", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "a delete with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(here), options), "a deletecollection with dryRun in its DeleteOptions answers 200", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "a deletecollection with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
+			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged")+rehearse, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"`+otherUID+`"}}`),
+				"a dry run of a delete whose precondition names another uid answers 409", http.StatusConflict)
+			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "rehearsed")+rehearse, nil), "a dry run of a delete of a llama that does not exist answers 404", http.StatusNotFound)
+			stale := runtimeCopy(replaced)
+			v.OK(v.t, "setting the resourceVersion", unstructured.SetNestedField(stale, "1", "metadata", "resourceVersion"))
+			v.want(v.send(v.ctx, http.MethodPut, llama(here, "unchanged")+rehearse, stale), "a dry run of a replace with an old resourceVersion answers 409", http.StatusConflict)
 			a = v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "after dry runs the llama is still there", http.StatusOK)
 			if versionOf(a.object()) != versionOf(first) {
 				v.fail(a, "dry runs change nothing", fmt.Sprintf("the resourceVersion %q was %q, and the weight is %v", versionOf(a.object()), versionOf(first), numberOf(a.object(), "spec", "weight")))
 			}
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("light", -1, 1.5)), "a dry run is validated: a negative weight answers 422", http.StatusUnprocessableEntity)
+			if live.refused != nil {
+				return // that is for another check
+			}
+			v.make(here, newLlama("real", 100, 1.5))
+			if events := v.take(live, 1); len(events) > 0 && events[0].Type != "" && events[0].String() != "ADDED real" {
+				v.Fail(v.t, "a dry run is not seen by a watch: the next event is ADDED real, of a create that was no dry run", "it is "+events[0].String())
+			}
 		}))).Feature()
 }
 
@@ -394,5 +626,95 @@ func paging() types.Feature {
 				v.Fail(v.t, fmt.Sprintf("the pages have %v, each once", want), fmt.Sprintf("they have %v", got))
 			}
 			v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=3&continue=nonsense", nil), "a continue that is none answers 400 or 410", http.StatusBadRequest, http.StatusGone)
+		}))).
+		Assess("of each form, and of all namespaces", check.Assess(step(func(v visit) {
+			// Their order is another one where the name of a namespace, or of a llama, is followed by a separator: here is the beginning
+			// of there.
+			var want, wantHere []string
+			for _, name := range []string{"b", "b-1", "b.1", "b1", "a-z", "c"} {
+				v.make(here, labelled(name, "set", "forms"))
+				wantHere = append(wantHere, here+"/"+name)
+			}
+			want = append(want, wantHere...)
+			for _, name := range []string{"a", "b", "b-1", "z"} {
+				v.make(there, labelled(name, "set", "forms"))
+				want = append(want, there+"/"+name)
+			}
+			slices.Sort(want)
+			slices.Sort(wantHere)
+			all, send := v.listsAll(), v.directly()
+			for _, form := range []struct{ what, accept string }{
+				{"a list", "application/json"}, {"a Table", acceptTable}, {"a PartialObjectMetadataList", acceptMetadata},
+			} {
+				for _, limit := range []int{1, 4} {
+					v.pages(send, here, form.what, form.accept, limit, wantHere)
+					if all {
+						v.pages(send, "", form.what, form.accept, limit, want)
+					}
+				}
+			}
+		}))).
+		Assess("of one state", check.Assess(step(func(v visit) {
+			for i := range 5 {
+				v.make(here, labelled(fmt.Sprintf("s-%d", i), "set", "state"))
+			}
+			const path = "?limit=2&labelSelector=set%3Dstate"
+			first := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+path, nil), "a page of a list answers 200", http.StatusOK)
+			v.make(here, labelled("s-2a", "set", "state"))
+			v.drop(here, "s-3")
+			v.change(here, "s-4", `{"metadata":{"labels":{"set":"other"}}}`)
+			names := first.names()
+			for next, a := textOf(first.object(), "metadata", "continue"), first; next != ""; next = textOf(a.object(), "metadata", "continue") {
+				a = v.want(v.send(v.ctx, http.MethodGet, llamas(here)+path+"&continue="+url.QueryEscape(next), nil), "a page of a list answers 200", http.StatusOK)
+				if versionOf(a.object()) != versionOf(first.object()) {
+					v.fail(a, "all pages of a list have the same resourceVersion", fmt.Sprintf("it is %q, and that of the first page %q", versionOf(a.object()), versionOf(first.object())))
+				}
+				if names = append(names, a.names()...); len(names) > 20 {
+					break
+				}
+			}
+			if want := []string{"s-0", "s-1", "s-2", "s-3", "s-4"}; !slices.Equal(slices.Sorted(slices.Values(names)), want) {
+				v.Fail(v.t, fmt.Sprintf("all pages show the state at the resourceVersion of the first one: %v, although meanwhile s-2a was created, s-3 deleted, and s-4 is no longer selected", want),
+					fmt.Sprintf("they have %v", names))
+			}
 		}))).Feature()
+}
+
+// acceptMetadata asks for the metadata of a list alone.
+const acceptMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+// pages fails the check unless the pages of a list, in the form that a client accepts, have each of these llamas once.
+func (v visit) pages(
+	send func(method, path string, body any, headers ...string) answer, namespace, what, accept string, limit int, want []string,
+) {
+	v.t.Helper()
+	var got []string
+	next := ""
+	for range len(want) + 1 {
+		path := fmt.Sprintf("%s?limit=%d&labelSelector=set%%3Dforms&continue=%s", llamas(namespace), limit, url.QueryEscape(next))
+		a := v.want(send(http.MethodGet, path, nil, "Accept", accept), "a page of "+what+" answers 200", http.StatusOK)
+		items := a.items()
+		rows, _, _ := unstructured.NestedSlice(a.object(), "rows")
+		for _, row := range rows {
+			row, _ := row.(map[string]any)
+			object, _ := row["object"].(map[string]any)
+			items = append(items, object)
+		}
+		if len(items) > limit {
+			v.fail(a, fmt.Sprintf("a page of %s has at most as many llamas as its limit, %d", what, limit), fmt.Sprintf("it has %d", len(items)))
+		}
+		for _, item := range items {
+			got = append(got, keyOf(item))
+		}
+		if next = textOf(a.object(), "metadata", "continue"); next == "" {
+			break
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		of := "the namespace " + namespace
+		if namespace == "" {
+			of = "all namespaces"
+		}
+		v.Fail(v.t, fmt.Sprintf("the pages of %s of %s, with limit=%d and continue, have %v, each once", what, of, limit, want), fmt.Sprintf("they have %v", got))
+	}
 }
