@@ -116,10 +116,21 @@ func farmPods() types.Feature {
 				{"Images", []string{"registry.example/shears:1", "registry.example/broom:2"}},
 				{"Age", nil},
 			})
-			for name, want := range map[string][]string{"farm-shearer": {"farm-shearer"}, "shearer": {}} {
-				a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?fieldSelector=metadata.name%3D"+name, nil), "a list of FarmPods with a field selector answers 200", http.StatusOK)
-				if !slices.Equal(a.names(), want) {
-					v.fail(a, fmt.Sprintf("a list with the field selector metadata.name=%s has %v", name, want), fmt.Sprintf("it has %v", a.names()))
+			v.pod(here, "shepherd", "main", "registry.example/crook:1")
+			v.listOf(here, "FarmPods can be listed", func(a answer) bool { return lacking(a, []string{"farm-shepherd"}) == "" })
+			for _, c := range []struct {
+				query string
+				want  []string
+			}{
+				{"fieldSelector=metadata.name=farm-shearer", []string{"farm-shearer"}},
+				{"fieldSelector=metadata.name=shearer", []string{}},
+				{"fieldSelector=metadata.name!=farm-shearer", []string{"farm-shepherd"}},
+				{"labelSelector=" + podLabel + "=shearer", []string{"farm-shearer"}},
+				{"labelSelector=" + podLabel + "!=shearer", []string{"farm-shepherd"}},
+			} {
+				a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?"+escaped(c.query), nil), "a list of FarmPods with a selector answers 200", http.StatusOK)
+				if !slices.Equal(a.names(), c.want) {
+					v.fail(a, fmt.Sprintf("a list with the selector %s has %v", c.query, c.want), fmt.Sprintf("it has %v", a.names()))
 				}
 			}
 		}))).
@@ -397,6 +408,9 @@ func podsUnreadable() types.Feature {
 				broken := a.err != nil || strings.Contains(string(a.body), "error trying to reach service")
 				if broken || a.code >= 400 && !a.isStatus("") {
 					v.fail(a, "while the server can't read Pods, it answers FarmPods with a Status (or from what it knows), and does not crash", "the answer is "+a.told())
+				}
+				if a.code >= http.StatusBadRequest && a.code < http.StatusInternalServerError && a.code != http.StatusNotFound {
+					v.fail(a, "while the server can't read Pods, its answer is 503 (or another one of 500 or more), since that is not the user's fault", "the answer is "+a.told())
 				}
 				if a.code == http.StatusNotFound || a.code == http.StatusOK && !strings.Contains(string(a.body), "farm-hidden") {
 					v.fail(a, "while the server can't read Pods, it does not answer as if there were none", "the answer is "+a.told()+", without farm-hidden")

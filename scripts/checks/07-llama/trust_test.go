@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"lva.io/operators/scripts/checks/check"
 )
@@ -38,7 +40,48 @@ func verified() types.Feature {
 			if textOf(object.Object, "spec", "caBundle") == "" {
 				v.Fail(v.t, expected, "caBundle is not set", "APIService "+apiService)
 			}
+			// In the run the certificate is one of the grader's. This is the one with which config/default would serve.
+			if names := v.certificateNames(); len(names) > 0 && !slices.ContainsFunc(names, serviceName.MatchString) {
+				v.Fail(v.t, "a Certificate in config/certmanager has the DNS name SERVICE.NAMESPACE.svc, by which the API server verifies the server",
+					"the DNS names are "+strings.Join(names, ", "), certManagerFolder)
+			}
 		}))).Feature()
+}
+
+// certManagerFolder has the objects of cert-manager, where kubebuilder puts them. A submission may do without it.
+const certManagerFolder = "config/certmanager/"
+
+// serviceName is the name of a Service that the API server expects in a certificate. Kustomize may still have to replace parts of it.
+var serviceName = regexp.MustCompile(`^[^.]+\.[^.]+\.svc$`)
+
+// certificateNames are the DNS names of Services in the Certificates of the submission.
+func (v visit) certificateNames() (names []string) {
+	var list struct{ Resources []string }
+	content, err := v.Submission.File(v.ctx, certManagerFolder+"kustomization.yaml")
+	if err != nil || yaml.Unmarshal(content, &list) != nil {
+		return nil
+	}
+	for _, file := range list.Resources {
+		content, err := v.Submission.File(v.ctx, certManagerFolder+file)
+		if err != nil {
+			continue
+		}
+		for document := range strings.SplitSeq(string(content), "\n---") {
+			var object struct {
+				Kind string
+				Spec struct{ DNSNames []string }
+			}
+			if yaml.Unmarshal([]byte(document), &object) != nil || object.Kind != "Certificate" {
+				continue
+			}
+			for _, name := range object.Spec.DNSNames {
+				if strings.HasSuffix(name, ".svc") || strings.Contains(name, ".svc.") {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // believed are the codes of an answer to somebody who is not believed.

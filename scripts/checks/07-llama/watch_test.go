@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -154,6 +155,12 @@ func watched() types.Feature {
 			from := v.now(here)
 			query := "&resourceVersion=" + from
 			all, white := v.follow(llamas(here), query), v.follow(llamas(here), query+"&labelSelector=color%3Dwhite")
+			black := v.follow(llamas(here), query+"&fieldSelector=metadata.name%3Dw-black")
+			defer black.cancel()
+			v.begun(black)
+			tables, metadata := v.follow(llamas(here), query, "Accept", acceptTable), v.follow(llamas(here), query, "Accept", acceptPartial)
+			defer tables.cancel()
+			defer metadata.cancel()
 			defer all.cancel()
 			defer white.cancel()
 			v.begun(all)
@@ -172,6 +179,21 @@ func watched() types.Feature {
 			wantWhite := []string{"ADDED w-white", "MODIFIED w-white", "DELETED w-white", "ADDED w-black", "DELETED w-black"}
 			v.saw(v.take(all, len(wantAll)), "a watch on a namespace sends", wantAll)
 			v.saw(v.take(white, len(wantWhite)), "a watch with the label selector color=white sends (what no longer matches is DELETED, what now does is ADDED)", wantWhite)
+			wantBlack := []string{"ADDED w-black", "MODIFIED w-black", "DELETED w-black"}
+			v.saw(v.take(black, len(wantBlack)), "a watch with the field selector metadata.name=w-black, as kubectl delete has it, sends", wantBlack)
+			v.tables(tables, "w-white")
+			if metadata.refused == nil { // who asks for metadata alone accepts all of it as well
+				for _, e := range v.take(metadata, 1) {
+					if textOf(e.Object, "kind") != "PartialObjectMetadata" || nameOf(e.Object) != "w-white" {
+						v.Fail(v.t, "in a watch of a client that asks for metadata alone, each event has a PartialObjectMetadata", fmt.Sprintf("the first has the kind %q and the name %q", textOf(e.Object, "kind"), nameOf(e.Object)))
+					}
+				}
+			}
+			shoes := v.follow(llamas(here), query+"&fieldSelector=spec.shoes%3D4")
+			defer shoes.cancel()
+			if shoes.refused == nil || shoes.refused.code != http.StatusBadRequest {
+				v.Fail(v.t, "a watch with a field selector for a field that is not served answers 400", "it does not")
+			}
 			late := v.follow(llamas(here), query)
 			defer late.cancel()
 			v.begun(late)
@@ -191,6 +213,26 @@ func watched() types.Feature {
 			want := []string{"ADDED w-first", "ADDED w-second"}
 			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and goes on", want)
 		}))).Feature()
+}
+
+// acceptPartial asks for the metadata of objects alone.
+const acceptPartial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// tables fails the check unless the first event of a watch has a Table with a row for an object, as kubectl get -w reads it.
+func (v visit) tables(w watch, name string) {
+	v.t.Helper()
+	v.begun(w)
+	for _, e := range v.take(w, 1) {
+		rows, _, _ := unstructured.NestedSlice(e.Object, "rows")
+		var cells []any
+		if len(rows) > 0 {
+			row, _ := rows[0].(map[string]any)
+			cells, _, _ = unstructured.NestedSlice(row, "cells")
+		}
+		if textOf(e.Object, "kind") != "Table" || len(rows) != 1 || len(cells) != 4 || cells[0] != name {
+			v.Fail(v.t, "in a watch of a client that asks for a Table, each event has a Table of one row", fmt.Sprintf("the first has the kind %q, and %d rows with the cells %v", textOf(e.Object, "kind"), len(rows), cells))
+		}
+	}
 }
 
 func (v visit) saw(events []event, expected string, want []string) {
@@ -356,7 +398,8 @@ func (v visit) stillFollow(quiet map[string]watch) {
 		v.make(there, labelled("quiet", "set", "quiet"))
 		wrong, observed := "", ""
 		for what, w := range quiet {
-			if events := v.take(w, 1); len(events) == 0 || events[0].String() != "ADDED quiet" {
+			// Another event is for the checks of selectors.
+			if events := v.take(w, 1); len(events) == 0 || events[0].Type == "ERROR" {
 				wrong, observed = what, strings.Join(append(told(events), "nothing more"), ", ")
 			}
 		}

@@ -89,6 +89,13 @@ func create() types.Feature {
 			if !invalid.isStatus("Invalid") {
 				v.fail(invalid, "the answer is a Status with the reason Invalid", "the answer is "+invalid.told())
 			}
+			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("light", 99.5, -0.25)), "a create with a negative height answers 422", http.StatusUnprocessableEntity)
+			for _, text := range [][2]any{{"heavy", 1.25}, {99.5, "1.25"}} {
+				v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("wordy", text[0], text[1])), "a create with a string instead of a number answers 400", http.StatusBadRequest)
+			}
+			alpaca := newLlama("alpaca", 99.5, 1.25)
+			alpaca["kind"] = "Alpaca"
+			v.want(v.send(v.ctx, http.MethodPost, llamas(here), alpaca), "a create whose body is of another kind than the path answers 400", http.StatusBadRequest)
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here), newLlama("Not_A_Name", 99.5, 1.25)), "a create with a name that is none (RFC 1123) answers 422", http.StatusUnprocessableEntity)
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here), `{"apiVersion":"`+groupVersion+`","kind":"Llama","metadata":`), "a create with a body that is no JSON answers 400", http.StatusBadRequest)
 			// The names of fields are case-sensitive.
@@ -160,6 +167,12 @@ func update() types.Feature {
 			other := runtimeCopy(second)
 			v.OK(v.t, "setting the uid", unstructured.SetNestedField(other, otherUID, "metadata", "uid"))
 			v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), other), "a replace with another uid is refused (409 or 422)", http.StatusConflict, http.StatusUnprocessableEntity)
+			blind := runtimeCopy(second)
+			unstructured.RemoveNestedField(blind, "metadata", "resourceVersion")
+			v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), blind), "a replace without a resourceVersion answers 422", http.StatusUnprocessableEntity)
+			renamed := runtimeCopy(second)
+			v.OK(v.t, "setting the name", unstructured.SetNestedField(renamed, "feeder", "metadata", "name"))
+			v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), renamed), "a replace whose body names another llama than the path answers 400", http.StatusBadRequest)
 			wrong := runtimeCopy(second)
 			v.OK(v.t, "setting the weight", unstructured.SetNestedField(wrong, -5.0, "spec", "weight"))
 			v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), wrong), "a replace is validated as a create is: a negative weight answers 422", http.StatusUnprocessableEntity)
@@ -238,11 +251,16 @@ func patch() types.Feature {
 				"a JSON patch whose test does not hold is refused (422, 409 or 400)", http.StatusUnprocessableEntity, http.StatusConflict, http.StatusBadRequest)
 			v.want(send(apitypes.MergePatchType, fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"weight":1}}`, versionOf(first))), "a merge patch that names an old resourceVersion answers 409", http.StatusConflict)
 			v.want(send(apitypes.MergePatchType, `{"spec":{"weight":-3}}`), "what a patch comes to is validated: a negative weight answers 422", http.StatusUnprocessableEntity)
+			send(apitypes.MergePatchType, `{"metadata":{"uid":"`+otherUID+`"}}`) // which is refused, or changes nothing
+			absent := v.send(v.ctx, http.MethodPatch, llama(here, "nobody"), `{"spec":{"weight":1}}`, "Content-Type", string(apitypes.MergePatchType))
+			v.want(absent, "a patch of a llama that does not exist answers 404", http.StatusNotFound)
 			v.want(send("application/shears+json", `{"spec":{"weight":1}}`), "a patch of a type that nobody serves answers 415", http.StatusUnsupportedMediaType)
 			// It changes nothing, since a server of built-in types, as one on k8s.io/apiserver is, may serve it.
 			v.want(send(apitypes.StrategicMergePatchType, `{"spec":{"weight":91}}`), "a strategic merge patch answers 415, or 200 where it is served", http.StatusUnsupportedMediaType, http.StatusOK)
 			if now := v.send(v.ctx, http.MethodGet, llama(here, "patched"), nil); fmt.Sprint(numberOf(now.object(), "spec", "weight")) != "91" {
 				v.fail(now, "what was refused has changed nothing", fmt.Sprintf("the weight is %v and was 91", numberOf(now.object(), "spec", "weight")))
+			} else if uidOf(now.object()) != uidOf(first) {
+				v.fail(now, "a patch cannot change the uid", fmt.Sprintf("it is %q, and was %q", uidOf(now.object()), uidOf(first)))
 			}
 		}))).
 		Assess("at the same time", check.Assess(step(func(v visit) {
@@ -428,6 +446,13 @@ func remove() types.Feature {
 			if a := v.send(v.ctx, http.MethodGet, llama(there, "old-elsewhere"), nil); a.code != http.StatusOK {
 				v.fail(a, "a deletecollection in one namespace leaves the llamas of others", "old-elsewhere is gone")
 			}
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?fieldSelector=spec.shoes%3D4", nil),
+				"a deletecollection with a field selector for a field that is not served answers 400, and deletes nothing", http.StatusBadRequest)
+			v.make(here, newLlama("chosen", 100, 1.5))
+			v.want(v.send(v.ctx, http.MethodDelete, llamas(here)+"?fieldSelector=metadata.name%3Dchosen", nil), "a deletecollection with a field selector answers 200", http.StatusOK)
+			if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); slices.Contains(a.names(), "chosen") || !slices.Contains(a.names(), "young") {
+				v.fail(a, "a deletecollection with the field selector metadata.name=chosen removes chosen alone", fmt.Sprintf("there are %v", a.names()))
+			}
 			if output, ok, err := v.kubectl("", "delete", "llamas", "--all", "-n", here, "--timeout=5s"); ok && err != nil {
 				v.Fail(v.t, "kubectl delete llamas --all removes all, and sees that they are gone", "it prints: "+strings.TrimSpace(output))
 			}
@@ -468,23 +493,37 @@ func dryRun() types.Feature {
 			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "a delete with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodDelete, llamas(here), options), "a deletecollection with dryRun in its DeleteOptions answers 200", http.StatusOK)
 			v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "a deletecollection with dryRun in its DeleteOptions deletes nothing", http.StatusOK)
-			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "unchanged")+rehearse, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"`+otherUID+`"}}`),
-				"a dry run of a delete whose precondition names another uid answers 409", http.StatusConflict)
 			v.want(v.send(v.ctx, http.MethodDelete, llama(here, "rehearsed")+rehearse, nil), "a dry run of a delete of a llama that does not exist answers 404", http.StatusNotFound)
-			stale := runtimeCopy(replaced)
-			v.OK(v.t, "setting the resourceVersion", unstructured.SetNestedField(stale, "1", "metadata", "resourceVersion"))
-			v.want(v.send(v.ctx, http.MethodPut, llama(here, "unchanged")+rehearse, stale), "a dry run of a replace with an old resourceVersion answers 409", http.StatusConflict)
 			a = v.want(v.send(v.ctx, http.MethodGet, llama(here, "unchanged"), nil), "after dry runs the llama is still there", http.StatusOK)
 			if versionOf(a.object()) != versionOf(first) {
 				v.fail(a, "dry runs change nothing", fmt.Sprintf("the resourceVersion %q was %q, and the weight is %v", versionOf(a.object()), versionOf(first), numberOf(a.object(), "spec", "weight")))
 			}
 			v.want(v.send(v.ctx, http.MethodPost, llamas(here)+rehearse, newLlama("light", -1, 1.5)), "a dry run is validated: a negative weight answers 422", http.StatusUnprocessableEntity)
-			if live.refused != nil {
-				return // that is for another check
+			if live.refused == nil { // or that is for another check
+				v.make(here, newLlama("real", 100, 1.5))
+				if events := v.take(live, 1); len(events) > 0 && events[0].Type != "" && events[0].String() != "ADDED real" {
+					v.Fail(v.t, "a dry run is not seen by a watch: the next event is ADDED real, of a create that was no dry run", "it is "+events[0].String())
+				}
 			}
-			v.make(here, newLlama("real", 100, 1.5))
-			if events := v.take(live, 1); len(events) > 0 && events[0].Type != "" && events[0].String() != "ADDED real" {
-				v.Fail(v.t, "a dry run is not seen by a watch: the next event is ADDED real, of a create that was no dry run", "it is "+events[0].String())
+			// Without a dry run these are for other checks.
+			const precondition = `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + otherUID + `"}}`
+			stale := runtimeCopy(replaced)
+			v.OK(v.t, "setting the resourceVersion", unstructured.SetNestedField(stale, "1", "metadata", "resourceVersion"))
+			for _, c := range []struct {
+				what, method string
+				body         any
+			}{
+				{"a delete whose precondition names another uid", http.MethodDelete, precondition},
+				{"a replace with an old resourceVersion", http.MethodPut, stale},
+			} {
+				rehearsed := v.send(v.ctx, c.method, llama(here, "unchanged")+rehearse, c.body)
+				if rehearsed.code == http.StatusConflict {
+					continue
+				}
+				if v.send(v.ctx, c.method, llama(here, "unchanged"), c.body).code == http.StatusConflict {
+					v.fail(rehearsed, "a dry run of "+c.what+" answers 409, as without a dry run", "the answer is "+rehearsed.told())
+				}
+				break
 			}
 		}))).Feature()
 }
