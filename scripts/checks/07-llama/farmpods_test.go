@@ -262,7 +262,7 @@ func deputy() types.Feature {
 				})
 			}
 			for _, path := range []string{pods(there), pods(""), pods(there) + "?watch=true&timeoutSeconds=1", pods(there) + "/farm-secretive"} {
-				v.want(v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...), "who may read the Pods of one namespace gets 403 for the FarmPods of others", http.StatusForbidden)
+				v.want(v.send(v.ctx, http.MethodGet, path, nil, by(visitor)...), "a user who may read the Pods of one namespace gets 403 for the FarmPods of others", http.StatusForbidden)
 			}
 		}))).
 		Assess("verb by verb", check.Assess(step(func(v visit) {
