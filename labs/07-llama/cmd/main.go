@@ -138,7 +138,13 @@ func listen(ctx context.Context, listener net.Listener, server *serve.Server, o 
 	server.Stop()
 	timeout, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	if err := https.Shutdown(timeout); err != nil {
+	err := https.Shutdown(timeout)
+	if errors.Is(err, context.DeadlineExceeded) {
+		// A client that sends its request slowly must not keep the server, nor make its end an error.
+		slog.Info("Closing the connections of requests that have not ended in time", "after", shutdownTimeout)
+		err = https.Close()
+	}
+	if err != nil {
 		return fmt.Errorf("end the running requests: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -106,6 +107,36 @@ func TestAServerThatEndsIsUnreadyFirst(t *testing.T) {
 	}
 	if took := time.Since(began); took < o.shutdownDelay {
 		t.Errorf("it has ended after %s, and the delay is %s", took, o.shutdownDelay)
+	}
+}
+
+// With another exit code than 0 the Pod would count as failed because of one slow client.
+func TestAClientThatSendsSlowlyDoesNotKeepTheServer(t *testing.T) {
+	t.Parallel()
+	o := certificate(t)
+	o.shutdownDelay = 100 * time.Millisecond
+	server, err := serve.New(v1alpha.GroupVersion, nobody{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- listen(ctx, listener, server, o) }()
+	client, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := io.WriteString(client, "POST /apis HTTP/1.1\r\nHost: llama\r\nContent-Length: 10\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the server ends with %v", err)
 	}
 }
 
