@@ -266,7 +266,7 @@ func TestMistakesInCodeMarkers(t *testing.T) {
 		},
 		{
 			"a table that does not exist", "<!-- table: prices -->\n<!-- /table -->\n",
-			"docs/page.md:1: there is no table prices: there are checks, conformance, conformance-reasons, labs, lectures, mutants, runs",
+			"docs/page.md:1: there is no table prices: there are blind-sets, checks, conformance, conformance-reasons, labs, lectures, mutants, runs",
 		},
 		{"a table without a name", "<!-- table -->\n", "docs/page.md:1: write <!-- table: name --> in a line of its own"},
 		{
