@@ -129,9 +129,9 @@ func (v visit) impostors(name string) []impostor {
 	const unknown = "a certificate of an unknown authority in the name of the front proxy"
 	all := []impostor{{unknown, &alone}, {unknown + ", followed by the certificate of that authority", followedBy(block.Bytes)}}
 	if v.Server.FrontProxyCert != "" {
-		real, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
+		own, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
 		v.OK(v.t, "reading the front proxy's certificate", err)
-		all = append(all, impostor{unknown + ", followed by the front proxy's own certificate without its key", followedBy(real.Certificate...)})
+		all = append(all, impostor{unknown + ", followed by the front proxy's own certificate without its key", followedBy(own.Certificate...)})
 	}
 	// A configuration without a client certificate has a token.
 	if user, err := rest.TLSConfigFor(v.Config); err == nil && user != nil && user.GetClientCertificate != nil {
