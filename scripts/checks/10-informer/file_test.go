@@ -137,15 +137,13 @@ func foreignLines() types.Feature {
 			v.foreign = others + "\n"
 			v.write(v.foreign)
 			ada := v.add("ada")
-			v.accepted(ada, metav1.ConditionTrue, filePatience)
 			v.holds("an AuthorizedKey was created")
 			v.Idle(v.ctx, v.t) // what it writes now, it has read before
 			// Not its mode: root reads any file. A link that leads to itself nobody can open.
 			v.replaceBy("making a link that leads to itself", func(folder *os.Root, name string) error { return folder.Symlink(fileName, name) })
 			v.keys[ada] = v.drawKey()
 			v.set(ada, v.keys[ada])
-			v.accepted(ada, metav1.ConditionTrue, filePatience)
-			v.Settle(v.ctx, v.t)
+			v.Settle(v.ctx, v.t) // the status tells more exactly when it has seen the change, and is for another check
 			if info := v.stat(); info.Mode().Type() != fs.ModeSymlink {
 				v.Fail(v.t, expected, "it was replaced while it was a link that leads to itself, so that each attempt to read it failed")
 			}
