@@ -74,11 +74,12 @@ func (t Target) Ensure(ctx context.Context, progress Progress) error {
 	if t.Fresh() {
 		return nil
 	}
-	// We hold the lock, so a temporary file beside the program is that of a build that was killed.
-	for _, pattern := range []string{".[0-9]*", ".stamp.[0-9]*"} {
+	// We hold the lock, so what is temporary beside the program is that of a build that was killed. Its compilers may still write into
+	// its workplace: then that stays until the next build.
+	for _, pattern := range []string{".[0-9]*", ".stamp.[0-9]*", workplaceSuffix + "*"} {
 		abandoned, _ := filepath.Glob(t.Output + pattern)
-		for _, file := range abandoned {
-			_ = os.Remove(file)
+		for _, name := range abandoned {
+			_ = os.RemoveAll(name)
 		}
 	}
 	if progress == nil {
@@ -97,15 +98,12 @@ type workplace struct {
 	dir string
 }
 
-// workplace makes one. We hold the program's lock, so a folder that is there is that of a build that was killed. A compiler of
-// that build may still write there: then the folder stays until the next build.
+// workplaceSuffix follows the program's name in that of a workplace.
+const workplaceSuffix = ".work"
+
+// workplace makes one. No build has one of another, whose compilers may still write there.
 func (t Target) workplace() (w workplace, err error) {
-	const name = ".work"
-	abandoned, _ := filepath.Glob(t.Output + name + "*")
-	for _, dir := range abandoned {
-		_ = os.RemoveAll(dir)
-	}
-	if w.dir, err = os.MkdirTemp(filepath.Dir(t.Output), filepath.Base(t.Output)+name); err != nil {
+	if w.dir, err = os.MkdirTemp(filepath.Dir(t.Output), filepath.Base(t.Output)+workplaceSuffix); err != nil {
 		return w, err
 	}
 	if w.scope, err = process.NewScope(process.Options{}); err != nil {

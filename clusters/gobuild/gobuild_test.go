@@ -370,7 +370,7 @@ func TestAKilledBuildsFilesGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(target.Output+".work", "go-build1", "b001"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(target.Output+workplaceSuffix, "go-build1", "b001"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ensure(t, target)
@@ -381,7 +381,7 @@ func TestAKilledBuildsFilesGo(t *testing.T) {
 func TestABuildDoesNotWaitForTheCompilersOfAKilledOne(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
-	abandoned := target.Output + ".work"
+	abandoned := target.Output + workplaceSuffix
 	if err := os.MkdirAll(abandoned, 0o755); err != nil {
 		t.Fatal(err)
 	}
