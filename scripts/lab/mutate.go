@@ -88,14 +88,6 @@ type subject struct {
 	blind *mutate.BlindSet
 }
 
-// figures say what became of the subject's mutants, in a line.
-func (s *subject) figures() fmt.Stringer {
-	if s.blind != nil {
-		return s.blind.CountBlind(s.ledger)
-	}
-	return s.ledger.Figures()
-}
-
 func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 	subjects, err := m.subjects(ctx, refs)
 	if err != nil {
@@ -124,7 +116,11 @@ func (m *mutation) run(ctx context.Context, refs []string, seeded bool) error {
 		}
 		n, err := m.grade(ctx, s, mine)
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted: `%s` goes on", strings.Join(slices.Concat([]string{"lab mutate"}, refs, []string{"--again"}), " "))
+			command := append([]string{"lab mutate"}, refs...)
+			if m.blind != "" {
+				command = append(command, "--blind", m.blind)
+			}
+			return fmt.Errorf("interrupted: `%s --again` continues", strings.Join(command, " "))
 		}
 		if err != nil {
 			return err
@@ -146,11 +142,13 @@ func (m *mutation) tell(s *subject) error {
 			fmt.Println(s.mutants[i].String())
 		}
 	}
-	if m.record {
-		fmt.Printf("%s: %s\n", s.lab.Name, s.figures())
-		if s.blind != nil {
-			return mutate.RecordBlind(m.Root, s.lab.Name, s.blind.CountBlind(s.ledger))
-		}
+	switch {
+	case m.record && s.blind != nil:
+		figures := s.blind.Figures(s.ledger)
+		fmt.Printf("%s: %s\n", s.lab.Name, figures)
+		return mutate.RecordBlind(m.Root, s.lab.Name, figures)
+	case m.record:
+		fmt.Printf("%s: %s\n", s.lab.Name, s.ledger.Figures())
 		return mutate.RecordFigures(m.Root, s.lab.Name, s.ledger.Figures())
 	}
 	return nil
@@ -266,11 +264,11 @@ func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutan
 		return s.ledger.Record(trial)
 	}
 	err = certify.Mutate(ctx, run)
-	figures := mutate.Count(trials)
 	if s.blind != nil {
-		fmt.Printf("%s: %s\n", s.lab.Name, s.figures())
+		fmt.Printf("%s: %s\n", s.lab.Name, s.blind.Figures(s.ledger))
 		return 0, err // it is measured, and need not be full
 	}
+	figures := mutate.Count(trials)
 	fmt.Printf("%s: %s\n", s.lab.Name, figures)
 	return figures.Survived + figures.Undecided, err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -60,7 +61,7 @@ func ReadBlind(file, solution string) (*BlindSet, error) {
 	}
 	var problems []error
 	seen := map[string]bool{}
-	for _, one := range append(append([]Blind{}, set.Mutants...), set.Designs...) {
+	for _, one := range set.all() {
 		if seen[one.Name] {
 			problems = append(problems, fmt.Errorf("%s is there twice", one.Name))
 		}
@@ -72,6 +73,9 @@ func ReadBlind(file, solution string) (*BlindSet, error) {
 	}
 	return set, nil
 }
+
+// all are the set's mutants and designs.
+func (s *BlindSet) all() []Blind { return slices.Concat(s.Mutants, s.Designs) }
 
 func (b *Blind) check(solution string) error {
 	switch {
@@ -118,7 +122,7 @@ func (s *BlindSet) Of(solution string) (all []Mutant) {
 // Known are the set's solutions that have a verdict, by name.
 func (s *BlindSet) Known() map[string]Survivor {
 	known := map[string]Survivor{}
-	for _, one := range append(append([]Blind{}, s.Mutants...), s.Designs...) {
+	for _, one := range s.all() {
 		if one.Verdict != "" {
 			known[one.Name] = Survivor{ID: one.Name, Verdict: one.Verdict, Reason: one.Reason}
 		}
@@ -138,8 +142,8 @@ type BlindFigures struct {
 	Right   int `json:"right"`
 }
 
-// CountBlind counts what became of a blind set.
-func (s *BlindSet) CountBlind(l *Ledger) BlindFigures {
+// Figures counts what became of the set, by its ledger.
+func (s *BlindSet) Figures(l *Ledger) BlindFigures {
 	figures := BlindFigures{Set: s.Name, Written: s.Written}
 	var mutants []Trial
 	for i := range l.mutants {

@@ -64,8 +64,8 @@ func TestABlindSetIsAppliedAndCounted(t *testing.T) {
 	if content, err := os.ReadFile(filepath.Join(solution, "a.txt")); err != nil || string(content) != "HELLO, world\n" {
 		t.Errorf("after the first mutant the file is %q (%v)", content, err)
 	}
-	if change := mutants[0].Change(); change != "mistake: Louder is better." {
-		t.Errorf("its change is %q", change)
+	if listed := mutants[0].String(); listed != "shouts: mistake: Louder is better." {
+		t.Errorf("a list shows it as %q", listed)
 	}
 
 	ledger, err := mutate.OpenLedger(filepath.Join(t.TempDir(), "ledger.json"), mutants, set.Known())
@@ -81,7 +81,7 @@ func TestABlindSetIsAppliedAndCounted(t *testing.T) {
 		Set: "first", Written: "2026-11-30", Designs: 2, Right: 1,
 		Mutants: mutate.Figures{Mutants: 3, Found: 1, Equivalent: 1, Undecided: 1},
 	}
-	if difference := cmp.Diff(want, set.CountBlind(ledger)); difference != "" {
+	if difference := cmp.Diff(want, set.Figures(ledger)); difference != "" {
 		t.Errorf("the figures (-want +got):\n%s", difference)
 	}
 }

@@ -61,6 +61,9 @@ func (m *Mutant) Change() string {
 
 // String is the mutant as a list shows it.
 func (m *Mutant) String() string {
+	if m.edits != nil {
+		return m.ID + ": " + m.Change()
+	}
 	return fmt.Sprintf("%s line %d: %s", m.ID, m.Line, m.Change())
 }
 
