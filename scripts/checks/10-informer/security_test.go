@@ -53,7 +53,7 @@ func (v *visit) account(rules []rbacv1.PolicyRule) *existing.Account {
 	return account
 }
 
-// as is a client of somebody who is in these groups.
+// as is a client of a user who is in these groups.
 func (v *visit) as(config *rest.Config, groups ...string) *admission.Client {
 	v.t.Helper()
 	config = rest.CopyConfig(config)
@@ -71,7 +71,7 @@ func (v *visit) named(config *rest.Config, user string, groups ...string) *admis
 	return v.as(config, append(groups, "system:masters")...)
 }
 
-// user is a client of somebody who has these rights.
+// user is a client of a user who has these rights.
 func (v *visit) user(rules []rbacv1.PolicyRule) *admission.Client {
 	v.t.Helper()
 	return v.as(v.account(rules).Config)
@@ -208,11 +208,11 @@ func policy() types.Feature {
 				v.ask(admin, what+", of a member of "+admins+",", admission.DeniedByPolicy, creating(v.drawName("mallory"), text))
 				v.ask(admin, "a change into "+what, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, text)))
 			}
-			denied := v.ask(helper, "a right key of somebody who is no member of "+admins+", whatever the roles say,", admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
+			denied := v.ask(helper, "a right key of a user who is not a member of "+admins+", whatever the roles say,", admission.DeniedByPolicy, creating(v.drawName("mallory"), key))
 			if !strings.Contains(denied.Message, admins) {
 				v.Fail(v.t, "who is denied since they are no member of "+admins+" reads so in the message", denied.String())
 			}
-			v.ask(helper, "a change of a key by somebody who is no member of "+admins, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			v.ask(helper, "a change of a key by a user who is not a member of "+admins, admission.DeniedByPolicy, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			change := patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key))
 			for who, by := range map[string]*admission.Client{
 				"a member of system:masters whose user name, and no group, is " + admins + ",": master,
@@ -230,12 +230,12 @@ func policy() types.Feature {
 			}
 			v.ask(admin, "a change of a key by a member of "+admins, admission.Accepted, patching(ada, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			const label = `{"metadata":{"labels":{"shift":"night"}}}`
-			v.ask(helper, "a label by somebody who is no member of "+admins+", which leaves the key as it is,", admission.Accepted, patching(ada, label))
+			v.ask(helper, "a label by a user who is not a member of "+admins+", which leaves the key as it is,", admission.Accepted, patching(ada, label))
 			for what, name := range map[string]string{"an AuthorizedKey": ada, "an old AuthorizedKey whose key was never right": old} {
 				v.ask(helper, "a new finalizer of "+what, admission.Accepted, patching(name, `{"metadata":{"finalizers":["example.com/shift"]}}`))
 				v.ask(helper, "a new status of "+what, admission.Accepted, patching(name, `{"status":{"conditions":[]}}`, "status"))
 			}
-			v.ask(helper, "a right key for the old AuthorizedKey by somebody who is no member of "+admins, admission.DeniedByPolicy, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
+			v.ask(helper, "a right key for the old AuthorizedKey by a user who is not a member of "+admins, admission.DeniedByPolicy, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			v.ask(admin, "a right key for the old AuthorizedKey by a member of "+admins, admission.Accepted, patching(old, fmt.Sprintf(`{"data":{"key":%q}}`, key)))
 			v.ask(helper, "a label of an old AuthorizedKey whose key was never right", admission.Accepted, patching(old, label))
 			v.ask(helper, "a deletion, which only roles decide,", admission.Accepted, deleting(ada))
