@@ -112,7 +112,8 @@ func (v visit) life(name, when string) order {
 		launched = "one instance is launched for an object, and it runs"
 	}
 	v.ready(launched, longPatience, o, metav1.ConditionTrue)
-	v.hasOne(launched, longPatience, o, 1)
+	one := v.hasOne(launched, longPatience, o, 1)
+	v.records(launched+", and its Workspace has the instance's ID and no nonce", longPatience, o, one)
 	v.delete(o)
 	gone := "when the object is deleted, its instance ends, and it goes, when the operator is " + when
 	v.goes(gone, longPatience, o)

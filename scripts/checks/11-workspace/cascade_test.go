@@ -183,7 +183,13 @@ func noAnswer() e2etypes.Feature {
 			expected = fmt.Sprintf("%s gets its instance while the launch of %s has no answer", other.name, stuck.name)
 			v.until(expected, longPatience, func() (string, bool) { return v.bill(other), len(v.instances(other)) > 0 })
 			late := v.launchedLate(other)
-			v.disarm()
+			v.disarm() // Now the request ends, and the others go on as before.
+			next := v.make(fmt.Sprintf("bramble-%d", round))
+			v.hasOne(fmt.Sprintf("%s gets its instance when the launch of %s has failed", next.name, stuck.name), longPatience, next, 1)
+			v.ready(next.name+" gets its instance", longPatience, next, metav1.ConditionTrue)
+			if late == nil {
+				late = v.blamed(other, next)
+			}
 			v.hasOne("when the cloud answers again, "+stuck.name+" gets its instance", longPatience, stuck, 1)
 			if late == nil {
 				return
@@ -192,6 +198,16 @@ func noAnswer() e2etypes.Feature {
 		}
 		v.fail(expected, fmt.Sprintf("%s (and so it was each of %d times)", observed, mostRounds))
 	})
+}
+
+// blamed is an error if an object says that the cloud is unavailable, although only a request for another object had no answer.
+func (v visit) blamed(all ...order) error {
+	for _, o := range all {
+		if slices.Contains(v.reasonsOf(o), cloudDown) {
+			return fmt.Errorf("the reason of Ready of %s was %s, although only a request for another object had no answer", o.name, cloudDown)
+		}
+	}
+	return nil
 }
 
 // mostRounds is how often a check tries what a machine that stalls can spoil; inTime is how long before the end of a

@@ -5,6 +5,7 @@ package workspace_test
 
 import (
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,15 +23,25 @@ func (v visit) foreignNamed() {
 	imports := v.create("snowbell", map[string]any{"instanceID": v.instances(own)[0].ID})
 	imports.image = own.image
 	v.ready("snowbell imports its instance", longPatience, imports, metav1.ConditionTrue)
-	forged := []struct{ victim, other order }{
-		{v.runs("silverbell"), untagged}, {v.runs("stewartia"), tagged}, {imports, untagged},
-	}
+	type forgery struct{ victim, other order }
+	forged := []forgery{{v.runs("silverbell"), untagged}, {v.runs("stewartia"), tagged}, {imports, untagged}}
+	alive := []forgery{{v.runs("sweetbay"), untagged}, {v.runs("sweetgum"), tagged}}
 	v.kill()
-	for _, f := range forged {
+	for _, f := range append(slices.Clone(forged), alive...) {
 		v.writeWorkspace(f.victim, v.instances(f.other)[0].ID)
+	}
+	for _, f := range forged {
 		v.delete(f.victim)
 	}
+	for _, f := range alive {
+		v.change(f.victim, `{"status":null}`, "status") // What is there then, the operator has written since.
+	}
 	v.start()
+	for _, f := range alive {
+		v.namesItsOwn(f.victim, f.other)
+		v.delete(f.victim)
+	}
+	forged = append(forged, alive...)
 	for _, f := range forged {
 		expected := fmt.Sprintf("%s is deleted while its Workspace names an instance of another owner: its own ends before it is gone, or its Ready is False",
 			f.victim.name)
@@ -45,6 +56,30 @@ func (v visit) foreignNamed() {
 		v.goes(corrected, longPatience, f.victim)
 		v.untouched(f.other)
 	}
+}
+
+// namesItsOwn waits until the status is written of an object whose Workspace names an instance of another owner, and fails an operator that
+// reports that one.
+func (v visit) namesItsOwn(o, other order) {
+	v.t.Helper()
+	expected := fmt.Sprintf("the Workspace of %s names an instance of another owner: Ready is False, or the status names its own", o.name)
+	v.until(expected, longPatience, func() (string, bool) {
+		v.untouched(other)
+		now, there := v.find(o)
+		if !there {
+			return o.name + " is gone", false
+		}
+		if foreign := v.instances(other)[0].ID; slices.Contains(v.reportedOf(o), foreign) {
+			v.fail(expected, fmt.Sprintf("the status of %s named %s, which is another owner's", o.name, foreign))
+		}
+		c := conditionOf(now)
+		if c == nil {
+			return o.name + " has no condition Ready", false
+		}
+		id, _ := v.statusOf(o)
+		return fmt.Sprintf("Ready of %s is %s (%s: %s), and status.instanceID is %q", o.name, c.Status, c.Reason, c.Message, id),
+			c.Status == metav1.ConditionFalse || id == v.instances(o)[0].ID
+	})
 }
 
 // goneOrUnready reports whether an object that is deleted has gone, after its instance, or says that it can't.

@@ -27,10 +27,31 @@ func launched() e2etypes.Feature {
 		if one.Type != "medium" || one.Tags[ownerTag] != o.uid {
 			v.fail(expected, fmt.Sprintf("the instance %s is %s, and its tags are %v (the UID is %s)", one.ID, one.Type, one.Tags, o.uid))
 		}
-		// A second object is another one, and the first one stays.
-		v.hasOne("for birch an instance is launched, too", patience, v.make("birch"), 1)
+		// Others are other ones, and the first one stays.
+		const too = "for birch an instance is launched, too, and for an object with the longest name and image that there can be"
+		birch, longest := v.make("birch"), v.longest()
+		v.hasOne(too, patience, birch, 1)
+		if large := v.hasOne(too, patience, longest, 1); large.Type != "large" {
+			v.fail("for an object with the longest name a large instance is launched, as its spec says", "it is "+large.Type)
+		}
 		v.Settle(v.ctx, v.t)
 		v.atMost("for almond one instance is launched, and no other one when birch is created", o, 1)
+	})
+}
+
+// The longest name of an object, and the longest image, in bytes. A label's value may have 63, and a token 64.
+const (
+	longestName  = 253
+	longestImage = 200
+)
+
+// longest creates a CloudInstance with the longest name and image that there can be.
+func (v visit) longest() order {
+	v.t.Helper()
+	const part = "birch-with-a-name-that-does-not-fit-into-the-value-of-a-label."
+	image := fmt.Sprintf("registry.example.com:5000/team_a/%d", time.Now().UnixNano())
+	return v.create(strings.Repeat(part, longestName)[:longestName-1]+"x", map[string]any{
+		"type": "large", "image": image + strings.Repeat("x", longestImage-len(image)),
 	})
 }
 
@@ -108,8 +129,7 @@ func nonceFirst() e2etypes.Feature {
 		})
 		v.before(expected, "the Workspace", o, func(e faults.Entry) bool { return e.Resource == workspaces.Resource })
 		for _, attempt := range launches(v.log()) {
-			_, token, _ := strings.Cut(attempt.About, "token ")
-			if !strings.HasPrefix(nonce, strings.TrimSuffix(token, "…")) {
+			if token, is := hasToken(attempt, nonce); !is {
 				v.fail(expected, fmt.Sprintf("the nonce is %s, and an attempt had the token %s", nonce, token))
 			}
 		}
@@ -117,8 +137,8 @@ func nonceFirst() e2etypes.Feature {
 		v.start()
 		v.until(expected, longPatience, func() (string, bool) {
 			attempts := launches(v.log())
-			_, token, _ := strings.Cut(attempts[len(attempts)-1].About, "token ")
-			if now, _, _ := v.workspace(o); now != nonce || !strings.HasPrefix(nonce, strings.TrimSuffix(token, "…")) {
+			token, is := hasToken(attempts[len(attempts)-1], nonce)
+			if now, _, _ := v.workspace(o); now != nonce || !is {
 				v.fail(expected, fmt.Sprintf("the nonce was %s, and after a restart it is %s, and the token of the last attempt %s", nonce, now, token))
 			}
 			restarted := slices.IndexFunc(v.log(), func(e faults.Entry) bool { return e.Service == faults.Operator && e.Verb == "started" })
@@ -126,21 +146,33 @@ func nonceFirst() e2etypes.Feature {
 		})
 		v.disarm()
 		v.hasOne("when the cloud launches again, cedar gets its instance", longPatience, o, 1)
+		v.nonceOfAnother()
 	})
+}
+
+// hasToken reports the token of a launch, of which the log has only the beginning, and whether it is this nonce.
+func hasToken(launch faults.Entry, nonce string) (token string, is bool) {
+	_, token, _ = strings.Cut(launch.About, "token ")
+	return token, strings.HasPrefix(nonce, strings.TrimSuffix(token, "…"))
 }
 
 func recorded() e2etypes.Feature {
 	return feature("the result is recorded", "and the nonce removed", func(v visit) {
 		o := v.make("elder")
 		one := v.hasOne("elder gets one instance", patience, o, 1)
-		expected := fmt.Sprintf("the Workspace elder has the instanceID %s and no nonce any more", one.ID)
-		v.until(expected, patience, func() (string, bool) {
-			nonce, id, there := v.workspace(o)
-			if !there {
-				return "there is no Workspace elder that the CloudInstance elder controls", false
-			}
-			return fmt.Sprintf("its instanceID is %q, and its nonce %q", id, nonce), id == one.ID && nonce == ""
-		})
+		v.records(fmt.Sprintf("the Workspace elder has the instanceID %s and no nonce any more", one.ID), patience, o, one)
+	})
+}
+
+// records waits until the Workspace of an object has the ID of an instance, and no nonce.
+func (v visit) records(expected string, patience time.Duration, o order, one cloud.Instance) {
+	v.t.Helper()
+	v.until(expected, patience, func() (string, bool) {
+		nonce, id, there := v.workspace(o)
+		if !there {
+			return fmt.Sprintf("there is no Workspace %s that the CloudInstance %s controls", o.name, o.name), false
+		}
+		return fmt.Sprintf("the instanceID of the Workspace %s is %q, and its nonce %q", o.name, id, nonce), id == one.ID && nonce == ""
 	})
 }
 
@@ -161,10 +193,10 @@ func statusTold() e2etypes.Feature {
 		v.disarm()
 		v.ready("when the cloud answers again", longPatience, other, metav1.ConditionTrue)
 		v.bootsAtOnce()
-		// Which of its writes meets the conflict that is about the Workspace is the operator's choice.
-		for at := 1; at <= firstWrites; at++ {
-			v.arm(faults.Fault{Kind: faults.Conflict, Class: faults.Write, Service: faults.API, At: at})
-			refused := v.make(fmt.Sprintf("hickory-%d", at))
+		// Which of its writes meets the fault that is about the Workspace is the operator's choice.
+		for _, fault := range apiFails() {
+			v.arm(fault)
+			refused := v.make(fmt.Sprintf("hickory-%s-%s-%d", fault.Kind, fault.Class, fault.At))
 			// If it never gets its instance, that is for every-boundary to say.
 			for began := time.Now(); time.Since(began) < patience; v.Pause(v.ctx, v.t, glance) {
 				if now, there := v.find(refused); there {
@@ -174,12 +206,26 @@ func statusTold() e2etypes.Feature {
 				}
 			}
 			if reasons := v.reasonsOf(refused); slices.Contains(reasons, cloudDown) {
-				const well = "while the cloud is well and the API server refuses a write, the reason of Ready is never " + cloudDown
+				well := fmt.Sprintf("while the cloud is well and the API server fails (%s), the reason of Ready is never %s", fault, cloudDown)
 				v.fail(well, fmt.Sprintf("Ready of %s has had the reasons %q", refused.name, reasons))
 			}
 		}
+		dying := v.runs("hawthorn")
 		v.notesFail(o)
+		v.objectsFail(dying)
 	})
+}
+
+// apiFails are ways in which the API server fails at one of the operator's first requests for an object.
+func apiFails() (all []faults.Fault) {
+	for _, kind := range []faults.Kind{faults.Conflict, faults.LostAnswer} {
+		for at := 1; at <= firstWrites; at++ {
+			all = append(all, faults.Fault{Kind: kind, Class: faults.Write, Service: faults.API, At: at})
+		}
+	}
+	return append(all,
+		faults.Fault{Kind: faults.Unavailable, Class: faults.Write, Service: faults.API, At: 1},
+		faults.Fault{Kind: faults.Unavailable, Class: faults.Read, Service: faults.API, At: 1})
 }
 
 // cloudDown is the reason of Ready while the cloud is in trouble; firstWrites is how many writes to the API server an
@@ -198,10 +244,6 @@ func ended() e2etypes.Feature {
 		const expected = "when ginkgo is deleted, its instance is terminated, also if the cloud answers 503 at first; then ginkgo goes"
 		v.goes(expected, longPatience, o)
 		v.atMost(expected, o, 1)
-		v.until("the Workspace ginkgo goes with it: it is deleted, or the CloudInstance is its owner", patience, func() (string, bool) {
-			object, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
-			return "it is still there, and nobody's", err != nil || ownedBy(object, o)
-		})
 	})
 }
 
@@ -218,6 +260,8 @@ func namesake() e2etypes.Feature {
 			return v.bill(second), len(v.running(second)) == 1
 		})
 		v.atMost("of two CloudInstances holly, one after the other, each has one instance", first, 1)
+		v.inOtherNamespace(second)
+		v.leftOver()
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/clusters/await"
@@ -35,12 +36,45 @@ const (
 // the end: then the object goes.
 func (v visit) notesFail(dying order) {
 	v.t.Helper()
-	isUp := v.webhookDown()
+	isUp := v.webhookDown(workspaces.Resource, func(ctx context.Context) error {
+		probe := &unstructured.Unstructured{}
+		probe.SetGroupVersionKind(workspaces.GroupVersion().WithKind("Workspace"))
+		probe.SetName("probe")
+		_, err := v.notes.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}, admissionv1.Create, admissionv1.Update, admissionv1.Delete)
 	defer isUp()
 	fresh := v.make("hemlock")
 	v.delete(dying)
-	const fails = "while the API server answers each write of a Workspace with an error, since the webhook " + down + " is down, "
-	for _, o := range []order{fresh, dying} {
+	v.sayWhy("each write of a Workspace", fresh, dying)
+	isUp()
+	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
+	v.goes("when the API server does not fail any more, "+dying.name+" goes", longPatience, dying)
+}
+
+// objectsFail is notesFail while the API server fails when a CloudInstance is written, but for its status: the finalizer of one object can't be
+// added, and that of another one, whose instance has ended, can't be removed.
+func (v visit) objectsFail(dying order) {
+	v.t.Helper()
+	isUp := v.webhookDown(resource.Resource, func(ctx context.Context) error {
+		_, err := v.objects.Patch(ctx, dying.name, types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"probe"}}}`),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}, admissionv1.Update)
+	defer isUp()
+	fresh := v.make("hornwort")
+	v.delete(dying)
+	v.sayWhy("each update of a CloudInstance", fresh, dying)
+	isUp()
+	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
+	v.goes("when the API server does not fail any more, "+dying.name+" goes", longPatience, dying)
+}
+
+// sayWhy waits until the condition Ready of each object has the API server's error.
+func (v visit) sayWhy(what string, all ...order) {
+	v.t.Helper()
+	fails := "while the API server answers " + what + " with an error, since the webhook " + down + " is down, "
+	for _, o := range all {
 		expected := fmt.Sprintf("%sReady of %s is False, with that error in its message and another reason than %s", fails, o.name, cloudDown)
 		v.until(expected, patience, func() (string, bool) {
 			now, there := v.find(o)
@@ -55,14 +89,11 @@ func (v visit) notesFail(dying order) {
 				c.Status == metav1.ConditionFalse && c.Reason != cloudDown && strings.Contains(c.Message, down)
 		})
 	}
-	isUp()
-	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
-	v.goes("when the API server does not fail any more, "+dying.name+" goes", longPatience, dying)
 }
 
-// webhookDown registers a webhook for Workspaces that does not answer, and returns when the API server asks it. The
-// function that it returns removes it.
-func (v visit) webhookDown() (isUp func()) {
+// webhookDown registers a webhook for writes of a resource that does not answer, and returns when the API server asks it: then the probe, which
+// is such a write, fails. The function that it returns removes it.
+func (v visit) webhookDown(of string, probe func(context.Context) error, operations ...admissionv1.OperationType) (isUp func()) {
 	v.t.Helper()
 	client, err := kubernetes.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
@@ -73,9 +104,9 @@ func (v visit) webhookDown() (isUp func()) {
 			Name:         down,
 			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}, // no one listens there
 			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete},
+				Operations: operations,
 				Rule: admissionv1.Rule{
-					APIGroups: []string{workspaces.Group}, APIVersions: []string{workspaces.Version}, Resources: []string{workspaces.Resource},
+					APIGroups: []string{workspaces.Group}, APIVersions: []string{workspaces.Version}, Resources: []string{of},
 				},
 			}},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
@@ -85,20 +116,17 @@ func (v visit) webhookDown() (isUp func()) {
 	}, metav1.CreateOptions{})
 	v.OK(v.t, "registering a webhook that is down", err)
 	isUp = func() { _ = all.Delete(context.WithoutCancel(v.ctx), made.Name, metav1.DeleteOptions{}) }
-	probe := &unstructured.Unstructured{}
-	probe.SetGroupVersionKind(workspaces.GroupVersion().WithKind("Workspace"))
-	probe.SetName("probe")
 	ctx, cancel := context.WithTimeoutCause(v.ctx, downTimeout, fmt.Errorf("it does not after %s", downTimeout))
 	defer cancel()
 	err = await.Until(ctx, downLook, "the API server to ask a webhook that is down", func(ctx context.Context) (string, error) {
-		_, err := v.notes.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		err := probe(ctx)
 		switch {
 		case err == nil:
-			return "it accepts Workspaces", nil
+			return "it accepts " + of, nil
 		case apierrors.IsInternalError(err):
 			return "", nil
 		}
-		return "", fmt.Errorf("asking whether Workspaces are accepted: %w", err)
+		return "", fmt.Errorf("asking whether %s are accepted: %w", of, err)
 	})
 	if err != nil {
 		isUp()

@@ -33,6 +33,7 @@ import (
 // What the task says about names.
 const (
 	namespace = "default"
+	elsewhere = "workspace-checks-elsewhere"
 	finalizer = "cloud.lva.io/instance"
 	ownerTag  = "cloud.lva.io.owner"
 	ready     = "Ready"
@@ -58,15 +59,16 @@ type region struct {
 	notes    dynamic.ResourceInterface // the Workspaces
 	cloud    *cloud.Client
 	informer cache.SharedIndexInformer
+	client   dynamic.Interface
 
-	// created are the names of objects that were created since the last clean-up.
-	created []string
-	lag     check.Lag
+	// created are the names of objects that were created since the last clean-up, and elsewhere those in the namespace of that name.
+	created, elsewhere []string
+	lag                check.Lag
 
 	mutex   sync.Mutex
 	changed chan struct{}
-	// reasons are those that Ready has ever had, by the UID of an object.
-	reasons map[string][]string
+	// reasons and messages are those that Ready has ever had, and reported the instances that were ever in the status, by the UID of an object.
+	reasons, messages, reported map[string][]string
 }
 
 // order is a CloudInstance that a check has created.
@@ -88,7 +90,8 @@ func open(ctx context.Context, suite *check.Suite) (*region, error) {
 		objects: client.Resource(resource).Namespace(namespace), notes: client.Resource(workspaces).Namespace(namespace), cloud: suite.Cloud,
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
 		changed:  make(chan struct{}),
-		reasons:  map[string][]string{},
+		reasons:  map[string][]string{}, messages: map[string][]string{}, reported: map[string][]string{},
+		client: client,
 	}
 	if _, err := r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { r.lag.Arrived(object.(*unstructured.Unstructured).GetName()); r.notify() },
@@ -113,14 +116,39 @@ func (r *region) notify() {
 	r.changed = make(chan struct{})
 }
 
-// hear remembers the reason that an object gives: it may have another one before anybody looks.
+// hear remembers the reason and the instance in the status of an object, which may change before a check looks.
 func (r *region) hear(object *unstructured.Unstructured) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	uid := string(object.GetUID())
-	if c := conditionOf(object); c != nil && !slices.Contains(r.reasons[uid], c.Reason) {
-		r.reasons[uid] = append(r.reasons[uid], c.Reason)
+	if c := conditionOf(object); c != nil {
+		remember(r.reasons, uid, c.Reason)
+		remember(r.messages, uid, c.Message)
 	}
+	if id, _, _ := unstructured.NestedString(object.Object, "status", "instanceID"); id != "" {
+		remember(r.reported, uid, id)
+	}
+}
+
+// remember adds a text to those of an object, unless it is there.
+func remember(texts map[string][]string, uid, text string) {
+	if !slices.Contains(texts[uid], text) {
+		texts[uid] = append(texts[uid], text)
+	}
+}
+
+// messagesOf are the messages that Ready of an object has had so far.
+func (r *region) messagesOf(o order) []string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.messages[o.uid])
+}
+
+// reportedOf are the instances that the status of an object has named so far.
+func (r *region) reportedOf(o order) []string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.reported[o.uid])
 }
 
 // reasonsOf are the reasons that Ready of an object has had so far.
@@ -161,7 +189,11 @@ func (r *region) empty(ctx context.Context) error {
 	for _, name := range r.created {
 		removed = errors.Join(removed, remove(ctx, r.objects, name), remove(ctx, r.notes, name))
 	}
-	r.created = nil
+	for _, name := range r.elsewhere {
+		removed = errors.Join(removed,
+			remove(ctx, r.client.Resource(resource).Namespace(elsewhere), name), remove(ctx, r.client.Resource(workspaces).Namespace(elsewhere), name))
+	}
+	r.created, r.elsewhere = nil, nil
 	return errors.Join(settings, removed)
 }
 
@@ -476,6 +508,27 @@ func (v visit) goesWhile(expected string, patience time.Duration, o order, other
 		}
 		return o.name + " is still there, though nothing runs for it", !there
 	})
+	v.leavesNone(o)
+}
+
+// leavesNone waits until there is no Workspace of an object that has gone, or only the garbage collector has to remove it, which a finalizer of
+// the operator would prevent for ever.
+func (v visit) leavesNone(o order) {
+	v.t.Helper()
+	v.until(fmt.Sprintf("the Workspace of %s is deleted with it, or the CloudInstance is its owner and nothing holds it", o.name), patience,
+		func() (string, bool) {
+			object, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return "", true
+			}
+			v.OK(v.t, "reading the Workspace "+o.name, err)
+			owned := ownedBy(object, o)
+			if of := object.GetLabels()[ownerTag]; !owned && of != "" && of != o.uid {
+				return "", true // It belongs to a later object.
+			}
+			return fmt.Sprintf("%s is gone, and its Workspace is still there, with the finalizers %q (owned by it: %t)",
+				o.name, object.GetFinalizers(), owned), owned && len(object.GetFinalizers()) == 0
+		})
 }
 
 // arm lets things go wrong from now on. What the operator still had to do is done before.

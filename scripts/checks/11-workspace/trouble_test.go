@@ -4,6 +4,7 @@
 package workspace_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -72,18 +73,25 @@ func lostAnswer() e2etypes.Feature {
 		v.hasOne(expected, longPatience, o, 1)
 		v.ready(expected, longPatience, o, metav1.ConditionTrue)
 		v.atMost(expected, o, 1)
-		v.arm(faults.Fault{Kind: faults.NoAnswer, Class: faults.Write, Service: cloud.Service, At: 1})
-		const given = "the operator gives a request up that has no answer after at most 2 s"
-		v.delete(o)
-		v.goes("juniper goes, although the answer to the first attempt to end its instance never comes: "+given, longPatience, o)
-		waited := v.waited()
-		for round := 1; waited > longestAnswer && round < mostRounds; round++ { // did it wait, or did the machine stall?
-			again := v.runs(fmt.Sprintf("juniper-%d", round))
-			v.arm(faults.Fault{Kind: faults.NoAnswer, Class: faults.Write, Service: cloud.Service, At: 1})
+		other := v.runs("jujube")
+		const given = "the operator gives a request up that has no answer, or only half of it, after at most 2 s"
+		unanswered := func(all ...order) time.Duration {
+			v.t.Helper()
+			v.arm(
+				faults.Fault{Kind: faults.NoAnswer, Class: faults.Write, Service: cloud.Service, At: 1},
+				faults.Fault{Kind: faults.HalfAnswer, Class: faults.Write, Service: cloud.Service, At: 2})
 			v.began = time.Now()
-			v.delete(again)
-			v.goes(again.name+" goes: "+given, longPatience, again)
-			waited = min(waited, v.waited())
+			for _, o := range all {
+				v.delete(o)
+			}
+			for _, o := range all {
+				v.goes(o.name+" goes, although the answer to the first attempt to end its instance never comes, or only half of it: "+given, longPatience, o)
+			}
+			return v.waited()
+		}
+		waited := unanswered(o, other)
+		for round := 1; waited > longestAnswer && round < mostRounds; round++ { // did it wait, or did the machine stall?
+			waited = min(waited, unanswered(v.runs(fmt.Sprintf("juniper-%d", round)), v.runs(fmt.Sprintf("jujube-%d", round))))
 		}
 		v.Measure("until it gives a request up that has no answer", waited.Seconds(), "s")
 		if waited > longestAnswer {
@@ -95,14 +103,15 @@ func lostAnswer() e2etypes.Feature {
 // longestAnswer is how long an operator waits for an answer at most, with what a busy machine takes besides.
 const longestAnswer = 2800 * time.Millisecond
 
-// waited is how long the operator has waited for an answer that did not come.
-func (v visit) waited() time.Duration {
+// waited is how long the operator has waited for an answer that did not come, or only half of it.
+func (v visit) waited() (longest time.Duration) {
 	v.t.Helper()
-	request, sent := v.unansweredRequest()
-	if !sent {
-		return 0
+	for _, e := range v.log() {
+		if e.Service == cloud.Service && (e.Fault == faults.NoAnswer || e.Fault == faults.HalfAnswer) {
+			longest = max(longest, time.Duration(e.Seconds*float64(time.Second)))
+		}
 	}
-	return time.Duration(request.Seconds * float64(time.Second))
+	return longest
 }
 
 // behindFor is how far behind the cloud's answers are in a check: longer than an operator takes to start again, and until it has been told
@@ -204,7 +213,7 @@ func statusNoInput() e2etypes.Feature {
 			}
 		}
 		v.bootsAtOnce()
-		o, other := v.runs("maple"), v.runs("medlar")
+		o, other, same := v.runs("maple"), v.runs("medlar"), v.runs("mulberry")
 		one, two := v.instances(o)[0], v.instances(other)[0]
 		v.change(o, lie, "status")
 		const corrected = "when somebody writes another instance into the status of maple, the operator writes what is true, and neither launches nor ends anything"
@@ -213,11 +222,22 @@ func statusNoInput() e2etypes.Feature {
 		v.atMost(corrected, o, 1)
 		unharmed(corrected)
 
+		v.eachField(same, v.instances(same)[0], decoy)
+		v.pausedCorrects()
+
 		v.kill()
 		v.change(other, `{"status":null}`, "status")
 		v.change(o, lie, "status")
 		v.delete(o)
+		v.change(same, `{"spec":{"paused":true}}`)
+		v.change(same, `{"spec":{"paused":false}}`)
+		fresh := v.make("mangrove")
+		v.change(fresh, lie, "status")
 		v.start()
+		const unread = "when another user writes an instance into the status of mangrove before the operator has seen it, one is launched for it"
+		v.tells(unread, longPatience, fresh, v.hasOne(unread, longPatience, fresh, 1))
+		v.ready(unread, longPatience, fresh, metav1.ConditionTrue)
+		v.ready("when the spec of mulberry is changed and changed back while the operator is down", longPatience, same, metav1.ConditionTrue)
 		const lost = "when the status of medlar is lost while the operator is down, nothing is launched, and the status is written again"
 		v.tells(lost, longPatience, other, two)
 		v.atMost(lost, other, 1)
@@ -225,6 +245,83 @@ func statusNoInput() e2etypes.Feature {
 		v.goes(deleted, longPatience, o)
 		unharmed(deleted)
 	})
+}
+
+// eachField writes something else into each field of a status in turn: the operator corrects each.
+func (v visit) eachField(o order, one, decoy cloud.Instance) {
+	v.t.Helper()
+	now, _ := v.find(o)
+	right := *conditionOf(now)
+	for what, lie := range map[string]string{
+		"instanceID": fmt.Sprintf(`{"status":{"instanceID":%q}}`, decoy.ID),
+		"state":      `{"status":{"state":"terminated"}}`,
+	} {
+		v.change(o, lie, "status")
+		v.tells(fmt.Sprintf("when another user writes the field %s of the status, the operator corrects it", what), longPatience, o, one)
+	}
+	for what, change := range map[string]func(*metav1.Condition){
+		"status":             func(c *metav1.Condition) { c.Status = metav1.ConditionFalse },
+		"reason":             func(c *metav1.Condition) { c.Reason = "AnotherReason" },
+		"message":            func(c *metav1.Condition) { c.Message = "another message" },
+		"observedGeneration": func(c *metav1.Condition) { c.ObservedGeneration += 7 },
+	} {
+		wrong := right
+		change(&wrong)
+		v.writeCondition(o, wrong)
+		expected := fmt.Sprintf("when another user writes the field %s of the condition Ready, the operator corrects it", what)
+		v.until(expected, longPatience, func() (string, bool) {
+			now, there := v.find(o)
+			if !there {
+				return o.name + " is gone", false
+			}
+			c := conditionOf(now)
+			if c == nil {
+				return o.name + " has no condition Ready", false
+			}
+			return fmt.Sprintf("Ready of %s is %s (%s: %s), with observedGeneration %d", o.name, c.Status, c.Reason, c.Message, c.ObservedGeneration),
+				c.Status == right.Status && c.Reason == right.Reason && c.Message == right.Message && c.ObservedGeneration == right.ObservedGeneration
+		})
+	}
+}
+
+// writeCondition writes a condition into the status of an object, as another user does.
+func (v visit) writeCondition(o order, c metav1.Condition) {
+	v.t.Helper()
+	text, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{c}}})
+	v.OK(v.t, "encoding a condition", err)
+	v.change(o, string(text), "status")
+}
+
+// pausedCorrects is about the status of an object that is paused, of which no look at the cloud reminds the operator.
+func (v visit) pausedCorrects() {
+	v.t.Helper()
+	spec := v.wanted("myrtle")
+	spec["paused"] = true
+	o := v.create("myrtle", spec)
+	const expected = "when another user writes or deletes the condition Ready of myrtle, which is paused, the operator corrects it"
+	const lie = "AnotherReason"
+	corrected := func() {
+		v.t.Helper()
+		v.until(expected, longPatience, func() (string, bool) {
+			now, there := v.find(o)
+			if !there {
+				return "myrtle is gone", false
+			}
+			c := conditionOf(now)
+			if c == nil {
+				return "myrtle has no condition Ready", false
+			}
+			return fmt.Sprintf("Ready of myrtle is %s (%s: %s), with observedGeneration %d", c.Status, c.Reason, c.Message, c.ObservedGeneration),
+				c.Reason != lie && c.ObservedGeneration == now.GetGeneration()
+		})
+	}
+	corrected()
+	v.writeCondition(o, metav1.Condition{
+		Type: ready, Status: metav1.ConditionTrue, Reason: lie, Message: "another user says so", ObservedGeneration: 1, LastTransitionTime: metav1.Now(),
+	})
+	corrected()
+	v.change(o, `{"status":null}`, "status")
+	corrected()
 }
 
 // unwrittenFor is how long the API server refuses all writes after the first one: an operator that does not mind launches at once.
@@ -260,6 +357,14 @@ func drift() e2etypes.Feature {
 		three := v.hasOne(killed, longPatience, o, 3)
 		v.tells(killed, longPatience, o, three)
 		v.atMost(killed, o, 3)
+		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: faults.API, At: 1})
+		end()
+		v.change(o, `{"metadata":{"labels":{"team":"green"}}}`)
+		const renewed = "when another user ends the instance of oak again, one other is launched, although the operator is killed after its first write"
+		four := v.hasOne(renewed, longPatience, o, 4)
+		v.tells(renewed, longPatience, o, four)
+		v.records(renewed, longPatience, o, four)
+		v.atMost(renewed, o, 4)
 	})
 }
 
@@ -329,8 +434,42 @@ func backsOff() e2etypes.Feature {
 		})
 		v.disarm()
 		v.hasOne("when the cloud does not throttle any more, palm gets its instance", longPatience, o, 1)
+
+		v.resets(o)
 	})
 }
+
+// resets is about a cloud that resets connections: the error of each attempt names another port. If the status has that port, each attempt
+// changes the status, and each change calls Reconcile.
+func (v visit) resets(o order) {
+	v.t.Helper()
+	v.ready("the instance of "+o.name+" runs", longPatience, o, metav1.ConditionTrue)
+	before := len(v.messagesOf(o))
+	v.arm(whole(faults.Reset)...)
+	v.began = time.Now()
+	v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`) // Whether it looks by itself is for other checks to say.
+	const expected = "while the cloud resets each connection, the operator tries again, and Ready has the same message for the same error"
+	v.until(expected, longPatience, func() (string, bool) {
+		attempts := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != cloud.Service || !e.Injected })
+		messages := v.messagesOf(o)[before:]
+		if len(messages) > mostMessages {
+			v.fail(expected, fmt.Sprintf("Ready of %s has had %d messages: %q", o.name, len(messages), messages))
+		}
+		return fmt.Sprintf("it has tried %d times", check.Tries(attempts)), check.Tries(attempts) >= triesAtReset
+	})
+	v.disarm()
+	v.ready("when the cloud resets no connection any more", longPatience, o, metav1.ConditionTrue)
+	if messages := v.messagesOf(o)[before:]; len(messages) > mostMessages {
+		v.fail(expected, fmt.Sprintf("Ready of %s has had %d messages: %q", o.name, len(messages), messages))
+	}
+}
+
+// mostMessages is how many messages Ready may have while connections are reset: an operator may look for an instance or launch it, and a
+// connection may be reset while it writes or while it reads. After triesAtReset, one whose messages all differ has had more.
+const (
+	mostMessages = 4
+	triesAtReset = 8
+)
 
 func inFlight() e2etypes.Feature {
 	return feature("deleted while it is launched", "and nothing is left", func(v visit) {
@@ -359,6 +498,7 @@ func inFlight() e2etypes.Feature {
 		v.start()
 		const none = "when rubus is deleted while the operator is down for longer than the cloud keeps tokens, the instance that was launched ends before rubus goes"
 		v.goes(none, longPatience, forgotten)
+		v.deletedEarly()
 		v.Settle(v.ctx, v.t)
 		for _, o := range []order{slow, lost, forgotten} {
 			if running := v.running(o); len(running) > 0 {
@@ -366,6 +506,36 @@ func inFlight() e2etypes.Feature {
 			}
 		}
 	})
+}
+
+// deletedEarly deletes objects while the answer to the operator's first write for it is on the way, or to its second: whatever it has
+// written, the objects go, and nothing is left.
+func (v visit) deletedEarly() {
+	v.t.Helper()
+	for at := 1; at <= 2; at++ {
+		v.Settle(v.ctx, v.t)
+		v.arm(faults.Fault{
+			Kind: faults.Slow, Class: faults.Write, Service: faults.API, At: at, For: metav1.Duration{Duration: answerTakes},
+		})
+		v.began = time.Now()
+		o := v.make(fmt.Sprintf("rosewood-%d", at))
+		written := fmt.Sprintf("the operator sends write %d for %s to the API server", at, o.name)
+		v.until(written, longPatience, func() (string, bool) {
+			log := v.log()
+			i := slices.IndexFunc(log, func(e faults.Entry) bool { return e.Fault == faults.Slow })
+			if i < 0 {
+				return "it does not", false
+			}
+			now, there := v.find(o)
+			_, err := v.notes.Get(v.ctx, o.name, metav1.GetOptions{})
+			return "it is not done yet", log[i].Code != 0 || err == nil || at == 1 && there && len(now.GetFinalizers()) > 0
+		})
+		v.delete(o)
+		v.disarm() // Now the answer arrives.
+		expected := fmt.Sprintf("when %s is deleted right after write %d for it, it goes, and no instance and no Workspace is left", o.name, at)
+		v.goes(expected, longPatience, o)
+		v.atMost(expected, o, 1)
+	}
 }
 
 func imported() e2etypes.Feature {
@@ -503,17 +673,53 @@ func (v visit) knewOnly(o order, started time.Time) bool {
 	return busy >= 0 && time.Since(log[busy].Time) > oldNewsFor || listed >= 0 && time.Since(log[listed].Time) > listBehind
 }
 
+// hold puts a finalizer of another controller on an object.
+func (v visit) hold(o order) {
+	v.t.Helper()
+	v.edit(v.objects, "adding a finalizer to "+o.name, o.name, func(object *unstructured.Unstructured) bool {
+		object.SetFinalizers(append(object.GetFinalizers(), otherFinalizer))
+		return true
+	})
+}
+
+// otherFinalizer is a finalizer of another controller.
+const otherFinalizer = "team.example.com/hold"
+
 // oldList is about an operator that is started again while the API server that it asks is behind the others, as one of three may be
-// (kubernetes issue 59848). Its cache begins with an object that has gone in the meantime.
+// (kubernetes issue 59848). Its cache begins with an object that has gone in the meantime, one of whose name there is another one by now, one
+// that is being deleted, of which its part is done, and one without the finalizers that it has by now.
 func oldList(v visit) {
 	v.bootsAtOnce()
-	o := v.runs("willow")
+	o, again, dying := v.runs("willow"), v.runs("weigela"), v.runs("wingnut")
+	v.hold(dying)
 	v.Settle(v.ctx, v.t)
+	v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
+	fresh := v.make("whitebeam")
+	v.until("the operator writes for whitebeam, which the API server refuses", longPatience, func() (string, bool) {
+		return "it does not", slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Injected && e.Name == fresh.name })
+	})
 	before, err := v.objects.List(v.ctx, metav1.ListOptions{})
 	v.OK(v.t, "listing the CloudInstances", err)
-	v.delete(o)
+	v.disarm()
+	for _, gone := range []order{o, again, dying} {
+		v.delete(gone)
+	}
+	v.hasOne("whitebeam gets its instance when the API server accepts writes again", longPatience, fresh, 1)
+	v.ready("whitebeam gets its instance", longPatience, fresh, metav1.ConditionTrue)
+	v.hold(fresh)
 	v.goes("when willow is deleted, its instance ends, and it goes", longPatience, o)
+	v.goes("when weigela is deleted, its instance ends, and it goes", longPatience, again)
+	v.until("when wingnut is deleted, its instance ends, and the operator removes its finalizer, but not another controller's", longPatience,
+		func() (string, bool) {
+			now, there := v.find(dying)
+			if !there {
+				return "it is gone", false
+			}
+			return fmt.Sprintf("its finalizers are %q", now.GetFinalizers()),
+				len(v.running(dying)) == 0 && slices.Equal(now.GetFinalizers(), []string{otherFinalizer})
+		})
 	v.kill()
+	second := v.make("weigela")
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{
 		Kind: faults.Behind, Class: faults.Read, Service: faults.API,
 		Version: before.GetResourceVersion(), For: metav1.Duration{Duration: listBehind},
@@ -522,15 +728,36 @@ func oldList(v visit) {
 	v.start()
 	// Events arrive in order: when it knows of this one, it knows that willow has gone.
 	other := v.make("yew")
-	for time.Since(started) < longPatience && !v.knewOnly(o, started) {
+	known := func() bool {
+		for _, old := range []order{o, again, dying, fresh} {
+			if !v.knewOnly(old, started) {
+				return false
+			}
+		}
+		return true
+	}
+	for time.Since(started) < longPatience && !known() {
 		v.Pause(v.ctx, v.t, glance)
 	}
 	v.disarm() // now the events arrive
-	const expected = "nothing is launched for willow, which has gone, although the operator was started again and at first still saw it"
 	v.ready("yew gets its instance", longPatience, other, metav1.ConditionTrue)
+	const own = "another CloudInstance weigela gets an instance of its own, although the operator was started again and at first still saw the earlier one"
+	v.hasOne(own, longPatience, second, 1)
 	v.Settle(v.ctx, v.t)
-	v.atMost(expected, o, 1)
-	if len(v.running(o)) > 0 {
-		v.fail(expected, v.bill(o))
+	for _, gone := range []order{o, again, dying} {
+		expected := fmt.Sprintf("nothing is launched for %s, which is deleted, although the operator was started again and at first still saw it", gone.name)
+		v.atMost(expected, gone, 1)
+		if len(v.running(gone)) > 0 {
+			v.fail(expected, v.bill(gone))
+		}
+		v.leavesNone(gone)
+	}
+	v.ready("whitebeam still has its instance", longPatience, fresh, metav1.ConditionTrue)
+	const kept = "whitebeam keeps the finalizer " + otherFinalizer + " of another controller, although the operator at first saw whitebeam without it"
+	v.atMost(kept, fresh, 1)
+	now, err := v.objects.Get(v.ctx, fresh.name, metav1.GetOptions{})
+	v.OK(v.t, "reading the CloudInstance whitebeam", err)
+	if !slices.Contains(now.GetFinalizers(), otherFinalizer) {
+		v.fail(kept, fmt.Sprintf("its finalizers are %q", now.GetFinalizers()))
 	}
 }
