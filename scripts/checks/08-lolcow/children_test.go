@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
 )
@@ -100,6 +101,7 @@ func children() types.Feature {
 		Assess("of what its spec says", check.Assess(assess(func(v visit) {
 			c := v.penned()
 			v.victims() // for later checks
+			v.foreigners()
 			v.Settle(v.ctx, v.t)
 			if wrong := v.herd.wrong(c); wrong != "" {
 				v.Fail(v.t, "the children of "+c.Name+" stay as they are", wrong)
@@ -300,7 +302,7 @@ func (v visit) isMadeAgain(l *loss) {
 // before they are needed: a Deployment whose Pods a quota forbids changes for some seconds after the start of the cluster.
 func (v visit) victims() []*cow {
 	v.t.Helper()
-	for len(v.herd.victims) < max(len(drifts), len(workload.ServiceEdits)) {
+	for len(v.herd.victims) < max(len(drifts), len(serviceEdits)) {
 		v.herd.victims = append(v.herd.victims, v.make(v.herd.draw(paddock)))
 	}
 	return v.herd.victims
@@ -365,6 +367,28 @@ var drifts = []drift{
 	{"the environment and the arguments were removed", func(pod *corev1.PodSpec, _ string) {
 		pod.Containers[0].Env, pod.Containers[0].Args, pod.Containers[0].Command = nil, nil, nil
 	}},
+	{"the port of the container was renamed to horse", func(pod *corev1.PodSpec, _ string) {
+		for i := range pod.Containers[0].Ports {
+			pod.Containers[0].Ports[i].Name = fmt.Sprintf("horse-%d", i)
+		}
+	}},
+	{"the port of the container was changed to 9090, with the name horse", func(pod *corev1.PodSpec, _ string) {
+		for i := range pod.Containers[0].Ports {
+			pod.Containers[0].Ports[i].Name, pod.Containers[0].Ports[i].ContainerPort = fmt.Sprintf("horse-%d", i), int32(9090+i) //nolint:gosec // there are few
+		}
+	}},
+	{"the ports of the container were removed", func(pod *corev1.PodSpec, _ string) { pod.Containers[0].Ports = nil }},
+}
+
+// lostPort is the name of a port that a container had and no longer has; empty: there is none. A port that another client has added
+// may stay.
+func lostPort(had, has []corev1.ContainerPort) string {
+	for _, port := range had {
+		if !slices.Contains(has, port) {
+			return fmt.Sprintf("%d (%q)", port.ContainerPort, port.Name)
+		}
+	}
+	return ""
 }
 
 // regreet replaces a greeting wherever a container has it.
@@ -381,20 +405,29 @@ func regreet(pod *corev1.PodSpec, old, greeting string) {
 
 func driftTemplate() types.Feature {
 	return features.New("a hand edit of the template is undone").
-		Assess("of the image and of the greeting", check.Assess(assess(func(v visit) {
+		Assess("of the image, the greeting and the ports", check.Assess(assess(func(v visit) {
 			image := func(d *appsv1.Deployment) string { return d.Spec.Template.Spec.Containers[0].Image }
 			v.putBack(len(drifts), func(i int, c *cow) (told string, wrong func() string) {
 				v.t.Helper()
 				var before string
+				var ports []corev1.ContainerPort
+				var same bool // an operator that states no ports has none to repair
 				edited := v.editDeployment(c, func(d *appsv1.Deployment) {
-					before = image(d)
+					unedited := d.Spec.Template.DeepCopy()
+					before, ports = image(d), unedited.Spec.Containers[0].Ports
 					drifts[i].change(&d.Spec.Template.Spec, c.greeting)
+					same = reflect.DeepEqual(unedited, &d.Spec.Template)
 				})
 				return drifts[i].what + " in the Deployment", func() string {
 					now, _ := v.herd.deployment(c)
+					lost := lostPort(ports, now.Spec.Template.Spec.Containers[0].Ports)
 					switch {
+					case same:
+						return ""
 					case image(&now) != before:
 						return "the image of the Deployment is " + image(&now)
+					case lost != "":
+						return "the container of the Deployment does not have its port " + lost
 					case !workload.Newer(&now, edited):
 						return workload.Unseen
 					}
@@ -404,17 +437,22 @@ func driftTemplate() types.Feature {
 		}))).Feature()
 }
 
+// serviceEdits are hand edits of all that an operator says of a Service.
+var serviceEdits = append(slices.Clone(workload.ServiceEdits), workload.ServiceEdit{
+	What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" },
+})
+
 func driftService() types.Feature {
 	return features.New("a hand edit of the Service is undone").
 		Assess("of its selector, its port, and its type", check.Assess(assess(func(v visit) {
-			v.putBack(len(workload.ServiceEdits), func(i int, c *cow) (told string, wrong func() string) {
+			v.putBack(len(serviceEdits), func(i int, c *cow) (told string, wrong func() string) {
 				v.t.Helper()
 				var before corev1.ServiceSpec
 				edited := v.editService(c, func(s *corev1.Service) {
 					before = *s.Spec.DeepCopy()
-					workload.ServiceEdits[i].Change(&s.Spec, v.herd.ports.Draw())
+					serviceEdits[i].Change(&s.Spec, v.herd.ports.Draw())
 				})
-				return workload.ServiceEdits[i].What + " in the Service", func() string {
+				return serviceEdits[i].What + " in the Service", func() string {
 					now, _ := v.herd.service(c)
 					target := now.Spec.Ports[0].TargetPort
 					switch {
@@ -439,17 +477,23 @@ func othersFields() types.Feature {
 			deployment, _ := v.herd.deployment(c)
 			deployments := v.herd.Client.AppsV1().Deployments(c.Namespace)
 			replicas := int32(2 + v.herd.random.IntN(3)) //nolint:gosec // it is below 5
+			v.forbidden(c)
+			v.done(c, doneSoon) // what it writes from now on is an answer to what others do
+			edited := v.Audit.Now()
 			_, err := deployments.Patch(v.ctx, deployment.Name, apitypes.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
-				metav1.PatchOptions{FieldManager: "horizontal-pod-autoscaler"}, "scale")
+				metav1.PatchOptions{FieldManager: autoscaler}, "scale")
 			v.OK(v.t, "scaling the Deployment", err)
 			v.editDeployment(c, func(d *appsv1.Deployment) {
 				metav1.SetMetaDataAnnotation(&d.ObjectMeta, "team.example.com/contact", "herders")
 				metav1.SetMetaDataLabel(&d.ObjectMeta, "team.example.com/cost-centre", "milk")
 				metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "team.example.com/restarted-at", "today")
+				metav1.SetMetaDataLabel(&d.Spec.Template.ObjectMeta, "team.example.com/cost-centre", "milk")
+				d.Spec.Template.Spec.InitContainers = append(d.Spec.Template.Spec.InitContainers, corev1.Container{Name: "sunscreen", Image: "operator-labs/lolcow:v1", Args: []string{":9092"}})
 				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "parasol", Image: "operator-labs/lolcow:v1", Args: []string{":9090"}})
 			})
 			v.editService(c, func(s *corev1.Service) {
 				metav1.SetMetaDataAnnotation(&s.ObjectMeta, "team.example.com/contact", "herders")
+				metav1.SetMetaDataLabel(&s.ObjectMeta, "team.example.com/cost-centre", "milk")
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			})
 			stays := func() (string, bool) {
@@ -468,6 +512,9 @@ func othersFields() types.Feature {
 				lose(now.Annotations["team.example.com/contact"] == "", "an annotation of the Deployment is gone")
 				lose(now.Labels["team.example.com/cost-centre"] == "", "a label of the Deployment is gone")
 				lose(now.Spec.Template.Annotations["team.example.com/restarted-at"] == "", "an annotation of the template (as of `kubectl rollout restart`) is gone")
+				lose(now.Spec.Template.Labels["team.example.com/cost-centre"] == "", "a label of the template is gone")
+				lose(!slices.ContainsFunc(now.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "sunscreen" }), "the init container sunscreen, which was injected, is gone")
+				lose(page.Labels["team.example.com/cost-centre"] == "", "a label of the Service is gone")
 				lose(!slices.ContainsFunc(now.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "parasol" }), "the container parasol, which was injected, is gone")
 				lose(page.Annotations["team.example.com/contact"] == "", "an annotation of the Service is gone")
 				lose(page.Spec.SessionAffinity != corev1.ServiceAffinityClientIP, "the Service's sessionAffinity, which somebody has set, is "+string(page.Spec.SessionAffinity))
@@ -476,13 +523,43 @@ func othersFields() types.Feature {
 			expected := fmt.Sprintf("what others have set in the children of %s stays: replicas, labels, annotations, a container, the session affinity", c.Name)
 			v.Settle(v.ctx, v.t)
 			v.Eventually(v.ctx, v.t, expected, v.herd.Changed, stays)
+			if writes := v.childWrites(c, edited); len(writes) > 0 {
+				v.Fail(v.t, fmt.Sprintf("the operator writes nothing to the children of %s, of which others have set only what is not the operator's", c.Name),
+					fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
+			}
 			v.say(c, v.herd.drawGreeting())
 			v.Eventually(v.ctx, v.t, expected+", also when the greeting changes", v.herd.Changed, stays)
 			v.Settle(v.ctx, v.t)
 			if observed, ok := stays(); !ok {
 				v.Fail(v.t, expected, observed)
 			}
+			now, _ := v.herd.deployment(c)
+			if managers := managersOfReplicas(&now); len(managers) > 0 {
+				v.Fail(v.t, fmt.Sprintf("the operator does not own spec.replicas of the Deployment %s, which an autoscaler has set", now.Name),
+					fmt.Sprintf("in metadata.managedFields %s has it: the operator has written the number that it has read, and the next client that sets another one gets a conflict",
+						strings.Join(managers, ", ")))
+			}
 		}))).Feature()
+}
+
+// autoscaler is the field manager that scales a Deployment.
+const autoscaler = "horizontal-pod-autoscaler"
+
+// managersOfReplicas are the field managers besides the autoscaler that own the number of replicas.
+func managersOfReplicas(d *appsv1.Deployment) (managers []string) {
+	for _, entry := range d.ManagedFields {
+		if entry.Manager != autoscaler && entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
+			managers = append(managers, entry.Manager)
+		}
+	}
+	return managers
+}
+
+// childWrites are the operator's writes to the children of a cow since a mark.
+func (v visit) childWrites(c *cow, since audit.Mark) []audit.Event {
+	return v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+		return (e.Resource == "deployments" || e.Resource == "services") && e.Namespace == c.Namespace && e.Name == c.Name
+	}))
 }
 
 func deref(n *int32) int32 {
@@ -499,6 +576,7 @@ func selectors() types.Feature {
 			c := v.penned()
 			before, _ := v.herd.deployment(c)
 			page, _ := v.herd.service(c)
+			v.byBothLabels(c, &before, &page)
 			for range 2 {
 				v.say(c, v.herd.drawGreeting())
 				v.move(c, v.herd.ports.Draw())
@@ -519,6 +597,35 @@ func selectors() types.Feature {
 					labels.Set(page.Spec.Selector), labels.Set(pageAfter.Spec.Selector)))
 			}
 		}))).Feature()
+}
+
+// The labels that select the Pods of a Lolcow.
+const (
+	nameLabel     = "app.kubernetes.io/name"
+	instanceLabel = "app.kubernetes.io/instance"
+)
+
+// podLabels are the labels of the Pods of a cow.
+func (c *cow) podLabels() map[string]string {
+	return map[string]string{nameLabel: "lolcow", instanceLabel: c.Name}
+}
+
+// byBothLabels fails unless the Pods of a cow have both labels, and each selector asks for both: with one alone, Pods of other applications
+// would be selected as well.
+func (v visit) byBothLabels(c *cow, deployment *appsv1.Deployment, service *corev1.Service) {
+	v.t.Helper()
+	expected := fmt.Sprintf("the labels %s select the Pods of %s: in the template and in both selectors", labels.Set(c.podLabels()), c.Name)
+	for what, has := range map[string]map[string]string{
+		"the template of the Deployment": deployment.Spec.Template.Labels,
+		"the selector of the Deployment": deployment.Spec.Selector.MatchLabels,
+		"the selector of the Service":    service.Spec.Selector,
+	} {
+		for name, value := range c.podLabels() {
+			if has[name] != value {
+				v.Fail(v.t, expected, fmt.Sprintf("%s has %s", what, labels.Set(has)))
+			}
+		}
+	}
 }
 
 // apart fails unless no selector of one cow matches Pods of the other.
@@ -559,12 +666,27 @@ func twoLolcows() types.Feature {
 			v.gone(before)
 			v.make(again)
 			v.Settle(v.ctx, v.t)
+			v.notAdopted(again, deployment.UID, service.UID)
 			// The children of the one before are the garbage collector's. Then there is room for others.
 			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
 			// Whether the operator notices that by itself is for deleted-child.
 			v.say(again, v.herd.drawGreeting())
 			v.asSpecifiedWithin(healPatience, again)
 		}))).Feature()
+}
+
+// notAdopted fails if children of an earlier Lolcow of the same name are now those of another one.
+func (v visit) notAdopted(c *cow, born ...apitypes.UID) {
+	v.t.Helper()
+	deployment, _ := workload.Named[appsv1.Deployment](v.herd.Owners, workload.Deployments, c.NamespacedName)
+	service, _ := workload.Named[corev1.Service](v.herd.Owners, workload.Services, c.NamespacedName)
+	for what, child := range map[string]metav1.Object{"Deployment": &deployment, "Service": &service} {
+		adopted := slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == c.object.GetUID() })
+		if adopted && slices.Contains(born, child.GetUID()) {
+			v.Fail(v.t, fmt.Sprintf("the %s %s belongs to an earlier Lolcow of that name, with another UID, and is left alone", what, c.Name),
+				"its metadata.ownerReferences have the new Lolcow: it was adopted")
+		}
+	}
 }
 
 func namespaces() types.Feature {

@@ -29,9 +29,10 @@ const (
 	paddock = "lolcow-paddock"
 	stable  = "lolcow-stable"
 	corner  = "lolcow-corner"
+	barn    = "lolcow-barn" // Pods are made, and never start
 )
 
-var spaces = []string{meadow, sickbay, ward, paddock, stable, corner}
+var spaces = []string{meadow, sickbay, ward, paddock, stable, corner, barn}
 
 // herd is all Lolcows of the run.
 type herd struct {
@@ -47,6 +48,8 @@ type herd struct {
 	teller, calm *cow
 	// victims are Lolcows whose children are deleted and edited by hand; empty: there are none.
 	victims []*cow
+	// foreigners are Lolcows whose children have the names of foreign objects; nil: there are none.
+	foreigners *foreigners
 	// dirty says that the check that runs has not come to its end.
 	dirty bool
 	// taken is a Lolcow whose port another Service has, or had; nil: there is none.
@@ -75,6 +78,9 @@ func openHerd(ctx context.Context, suite *check.Suite) (*herd, error) {
 		if err := h.Namespace(ctx, name); err != nil {
 			return nil, err
 		}
+	}
+	if err := h.HoldPods(ctx, barn); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{paddock, stable, corner} {
 		if err := h.ForbidPods(ctx, name); err != nil {
@@ -127,7 +133,7 @@ func (c *cow) New() *unstructured.Unstructured {
 // have no owner.
 func (h *herd) cleanUp(ctx context.Context) error {
 	if h.dirty {
-		h.first, h.patients, h.teller, h.calm, h.victims, h.restarted = nil, nil, nil, nil, nil, nil
+		h.first, h.patients, h.teller, h.calm, h.victims, h.restarted, h.foreigners = nil, nil, nil, nil, nil, nil, nil
 		if h.taken != nil {
 			h.taken.End()
 			h.taken = nil
@@ -142,6 +148,9 @@ func (h *herd) cleanUp(ctx context.Context) error {
 	}
 	if h.taken != nil {
 		kept = append(kept, h.taken.cow)
+	}
+	if h.foreigners != nil {
+		kept = append(kept, h.foreigners.cows()...)
 	}
 	if h.restarted != nil {
 		kept = append(kept, h.restarted.changed...)
@@ -330,6 +339,7 @@ func said(page string) string {
 func (v visit) begin() {
 	v.t.Helper()
 	h := v.herd
+	v.free()
 	if h.first != nil && h.first.shown {
 		v.regreet()
 		v.teller()

@@ -8,9 +8,14 @@ package lolcow_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
@@ -33,6 +38,9 @@ func TestLolcow(t *testing.T) {
 		"selectors":       selectors(),
 		"two-lolcows":     twoLolcows(),
 		"namespaces":      namespaces(),
+		"foreign":         foreignChild(),
+		"foreign-gone":    foreignGone(),
+		"pods":            podStates(),
 		"page":            page(),
 		"greeting":        greeting(),
 		"any-greeting":    anyGreeting(),
@@ -53,7 +61,7 @@ func TestLolcow(t *testing.T) {
 		"metrics":         gauge(),
 		"leader":          leader(),
 		"namespaced":      namespaced(),
-		"role-suffices":   check.RoleSuffices(),
+		"role-suffices":   roleSuffices(),
 		"least-privilege": check.AllowsNoMore(mayNeed),
 		"bad-day":         check.BadDay(assess(scenario)),
 	}, check.Options{
@@ -68,6 +76,33 @@ func TestLolcow(t *testing.T) {
 		},
 		CleanUp: func(ctx context.Context) error { return herdOf(ctx).cleanUp(ctx) },
 	})
+}
+
+// roleSuffices asks for a right, too, that only API servers with the admission plugin OwnerReferencesPermissionEnforcement ask for.
+func roleSuffices() types.Feature {
+	return features.New("the role is enough").
+		Assess("in the whole run", check.RoleSuffices().Steps()[0].Func()).
+		Assess("for owner references that block the deletion of the owner", check.Assess(assess(func(v visit) {
+			c := v.penned()
+			deployment, _ := v.herd.deployment(c)
+			service, _ := v.herd.service(c)
+			if !slices.ContainsFunc(slices.Concat(deployment.OwnerReferences, service.OwnerReferences), func(r metav1.OwnerReference) bool {
+				return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
+			}) {
+				return
+			}
+			review, err := v.herd.Client.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: v.OperatorUser(), ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: c.Namespace, Verb: "update", Group: lolcows.Group, Resource: lolcows.Resource, Subresource: "finalizers",
+				}},
+			}, metav1.CreateOptions{})
+			v.OK(v.t, "asking for a right of the operator", err)
+			if !review.Status.Allowed {
+				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: the children have blockOwnerDeletion",
+					"the operator may not update lolcows/finalizers, so that with this plugin it can't create a child",
+					"the marker for it is: // +kubebuilder:rbac:groups=my.domain,resources=lolcows/finalizers,verbs=update")
+			}
+		}))).Feature()
 }
 
 // mayNeed are rights that a right operator may have, whatever it asked for in this run. Who applies needs create as well as patch, and the

@@ -170,16 +170,16 @@ func (v visit) pod(as rbacv1.Subject) *corev1.Pod {
 
 // serveMetrics starts the operator so that it serves its metrics. The result asks for them: a Pod is reached through the API server, as
 // `kubectl port-forward` does it.
-func (v visit) serveMetrics() (ask func(token string) (code int, body string, err error)) {
+func (v visit) serveMetrics(flags ...string) (ask func(token string) (code int, body string, err error)) {
 	v.t.Helper()
 	account := v.account()
 	if v.pod(account) == nil {
 		address, err := freePort()
 		v.OK(v.t, "finding a port", err)
-		v.restartAs(protocol.Start{Flags: []string{"--metrics-bind-address=" + address}})
+		v.restartAs(protocol.Start{Flags: append(flags, "--metrics-bind-address="+address)})
 		return func(token string) (int, string, error) { return scrape(v.ctx, address, token) }
 	}
-	v.restartAs(protocol.Start{Flags: []string{fmt.Sprintf("--metrics-bind-address=:%d", metricsPort)}})
+	v.restartAs(protocol.Start{Flags: append(flags, fmt.Sprintf("--metrics-bind-address=:%d", metricsPort))})
 	return func(token string) (int, string, error) {
 		pod := v.pod(account)
 		if pod == nil {
@@ -237,6 +237,51 @@ func told(body, state string) (float64, bool) {
 	return 0, false
 }
 
+// states are the conditions that the gauge counts, by the value of its label.
+var states = map[string]string{"available": availableType, "progressing": progressingType, "degraded": degradedType}
+
+// counts says how the gauge differs from the Lolcows; empty: it does not.
+func (h *herd) counts(body string) (wrong string) {
+	for state, of := range states {
+		is, there := told(body, state)
+		if want := h.count(of); !there || is != want {
+			return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, there, want, of)
+		}
+	}
+	return ""
+}
+
+// scraper is an account that may get the metrics of the operator, which may ask the API server for that.
+func (v visit) scraper() (token string) {
+	v.t.Helper()
+	v.grant(v.roleOf("config/rbac/metrics_auth_role.yaml"), v.account())
+	token, scraper := v.token("lolcow-scraper")
+	v.grant([]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}, scraper)
+	return token
+}
+
+// scrapes asks for the metrics until they are as wanted.
+func (v visit) scrapes(expected string, scrape func() (code int, body string, err error), wanted func(body string) (wrong string)) {
+	v.t.Helper()
+	for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
+		code, body, err := scrape()
+		observed := "nobody answers at the address of --metrics-bind-address: " + fmt.Sprint(err)
+		switch {
+		case err != nil:
+		case code != http.StatusOK:
+			observed = fmt.Sprintf("a client that may get /metrics is answered %d %s", code, http.StatusText(code))
+		default:
+			observed = wanted(body)
+		}
+		if observed == "" {
+			return
+		}
+		if time.Since(began) > metricsPatience {
+			v.Fail(v.t, expected, observed)
+		}
+	}
+}
+
 // count is how many Lolcows have a condition that is True.
 func (h *herd) count(of string) (n float64) {
 	for _, name := range h.All(spaces...) {
@@ -250,54 +295,30 @@ func (h *herd) count(of string) (n float64) {
 }
 
 func gauge() types.Feature {
-	states := map[string]string{"available": availableType, "progressing": progressingType, "degraded": degradedType}
 	return features.New("the metrics tell how many Lolcows there are").
 		Assess("to those who may ask, without a series for each", check.Assess(assess(func(v visit) {
-			v.grant(v.roleOf("config/rbac/metrics_auth_role.yaml"), v.account())
-			token, scraper := v.token("lolcow-scraper")
+			token := v.scraper()
 			stranger, _ := v.token("lolcow-stranger")
-			v.grant([]rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}, scraper)
 			scraped := v.serveMetrics()
 			cows := []*cow{v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock))}
-			ask := func(expected string, wanted func(code int, body string) (string, bool)) {
-				v.t.Helper()
-				for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
-					code, body, err := scraped(token)
-					observed, ok := "nobody answers at the address of --metrics-bind-address: "+fmt.Sprint(err), false
-					if err == nil {
-						observed, ok = wanted(code, body)
-					}
-					if ok {
-						return
-					}
-					if time.Since(began) > metricsPatience {
-						v.Fail(v.t, expected, observed)
-					}
-				}
-			}
-			follows := func(code int, body string) (string, bool) {
-				if code != http.StatusOK {
-					return fmt.Sprintf("who may get /metrics is answered %d %s", code, http.StatusText(code)), false
-				}
+			fine := v.make(v.herd.draw(paddock))
+			v.asSpecified(fine)
+			v.idle(fine) // another state than that of the others
+			scrape := func() (int, string, error) { return scraped(token) }
+			follows := func(body string) string {
 				for _, c := range cows {
 					if strings.Contains(body, c.Name) {
-						return fmt.Sprintf("there is a series with the name of %s: one more for each Lolcow that there ever was", c.Name), false
+						return fmt.Sprintf("there is a series with the name of %s: one more for each Lolcow that there ever was", c.Name)
 					}
 				}
-				for state, of := range states {
-					is, there := told(body, state)
-					if want := v.herd.count(of); !there || is != want {
-						return fmt.Sprintf("%s{state=%q} is %v (there: %t), and %v Lolcows have the condition %s", gaugeName, state, is, there, want, of), false
-					}
-				}
-				return "", true
+				return v.herd.counts(body)
 			}
 			const expected = gaugeName + `{state="available|progressing|degraded"} is the number of Lolcows whose condition is True, and no label has the name of one`
 			v.conditions(cows[0], "no Pod is let in", statusPatience, workload.Wanted{Of: degradedType, Status: "True"})
 			v.conditions(cows[1], "no Pod is let in", statusPatience, workload.Wanted{Of: degradedType, Status: "True"})
-			ask(expected, follows)
+			v.scrapes(expected, scrape, follows)
 			v.remove(cows[0])
-			ask(expected+", also when one is gone", follows)
+			v.scrapes(expected+", also when one is gone", scrape, follows)
 			for who, token := range map[string]string{"who shows no token": "", "an account without a right to it": stranger} {
 				v.refused(who, func() (int, error) {
 					code, _, err := scraped(token)
@@ -373,8 +394,9 @@ func leader() types.Feature {
 			v.StopQuietly(v.ctx, v.t)
 			v.hold(leases.Get, leases.Update, name, "another-operator")
 			again := v.Audit.Now()
-			v.OK(v.t, "starting the operator", v.Operator.StartAs(v.ctx, protocol.Start{Flags: flags, KeepLeases: true}))
-			v.EventuallyWithin(v.ctx, v.t, "the operator asks for its Lease", leasePatience, v.Audit.Changed, func() (string, bool) {
+			// Of one namespace only: its Lease is in the operator's own namespace all the same.
+			v.OK(v.t, "starting the operator", v.Operator.StartAs(v.ctx, protocol.Start{Flags: append(flags, "--namespace="+paddock), KeepLeases: true}))
+			v.EventuallyWithin(v.ctx, v.t, "the operator asks for its Lease, also with --namespace", leasePatience, v.Audit.Changed, func() (string, bool) {
 				return "it has not", len(asks(again)) > 0
 			})
 			c := v.make(v.herd.draw(paddock))
@@ -547,6 +569,9 @@ func (v visit) givesARole() {
 	}
 }
 
+// otherImage is an image that the operator is told to use.
+const otherImage = "operator-labs/lolcow:v2"
+
 // namespaced lets the operator have its role in one namespace only.
 func namespaced() types.Feature {
 	var taken []rbacv1.ClusterRoleBinding
@@ -568,8 +593,9 @@ func namespaced() types.Feature {
 				taken = append(taken, binding)
 				v.OK(v.t, "taking the operator's role away elsewhere", v.herd.Client.RbacV1().ClusterRoleBindings().Delete(v.ctx, binding.Name, deleteNow))
 			}
+			token := v.scraper()
 			began := v.Audit.Now()
-			v.restartAs(protocol.Start{Flags: []string{"--namespace=" + paddock}})
+			scraped := v.serveMetrics("--namespace="+paddock, "--image="+otherImage)
 			inside, outside := v.make(v.herd.draw(paddock)), v.make(v.herd.draw(stable))
 			expected := fmt.Sprintf("with --namespace=%s the operator asks about that namespace only, where it has its rights", paddock)
 			everywhere := func() []audit.Event {
@@ -585,8 +611,17 @@ func namespaced() types.Feature {
 				return wrong, wrong == ""
 			})
 			v.Settle(v.ctx, v.t)
+			deployment, _ := v.herd.deployment(inside)
+			if !slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == otherImage }) {
+				v.Fail(v.t, "with --image="+otherImage+" the container has that image", "no container of the Deployment "+inside.Name+" has it")
+			}
 			if left, none := v.herd.left(outside); !none {
 				v.Fail(v.t, "a Lolcow of another namespace is not touched", left)
+			}
+			v.scrapes(fmt.Sprintf("with --namespace=%s the operator serves its metrics", paddock),
+				func() (int, string, error) { return scraped(token) }, func(string) string { return "" })
+			if beyond := everywhere(); len(beyond) > 0 {
+				v.Fail(v.t, expected, "when the metrics were read, it asked about all namespaces: "+beyond[0].String(), audit.Lines(beyond)...)
 			}
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error {
@@ -599,6 +634,6 @@ func namespaced() types.Feature {
 				_, err := h.Client.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{})
 				problems = append(problems, ignoreThere(err), workload.IgnoreGone(h.Client.RbacV1().RoleBindings(paddock).Delete(ctx, madeName+"-"+binding.Name, deleteNow)))
 			}
-			return errors.Join(append(problems, c.Operator.Start(ctx))...)
+			return errors.Join(append(problems, withdraw(ctx, h), c.Operator.Start(ctx))...)
 		})).Feature()
 }

@@ -6,10 +6,13 @@ package lolcow_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -54,6 +57,11 @@ func anyGreeting() types.Feature {
 		Assess("whatever it is made of", check.Assess(assess(func(v visit) {
 			v.served()
 			v.shows(v.herd.patients.image)
+			// A page in text does not show where a greeting begins and ends. The Deployment does.
+			blanks := v.herd.draw(paddock)
+			blanks.greeting = "  " + blanks.greeting + "\t \n"
+			v.make(blanks)
+			v.asSpecified(blanks)
 		}))).Feature()
 }
 
@@ -82,6 +90,7 @@ func fortune() types.Feature {
 				told = said(text)
 				return "it says: " + told, told != "" && told != "Moo."
 			})
+			v.sameFortune()
 			before, _ := v.herd.deployment(c)
 			v.restart()
 			after, _ := v.herd.deployment(c)
@@ -98,6 +107,46 @@ func fortune() types.Feature {
 			v.herd.teller = nil
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()
+}
+
+// sameFortune changes a Lolcow without a greeting, and fails if it then tells another fortune. No Pod of it runs.
+func (v visit) sameFortune() {
+	v.t.Helper()
+	c := v.herd.draw(paddock)
+	c.greeting = ""
+	v.make(c)
+	v.asSpecified(c)
+	v.done(c, doneSoon)
+	tells := func() []corev1.Container {
+		deployment, _ := v.herd.deployment(c)
+		return deployment.Spec.Template.Spec.Containers
+	}
+	before := tells()
+	for _, change := range []struct {
+		what string
+		make func()
+	}{
+		{"its port has changed", func() { v.move(c, v.herd.ports.Draw()) }},
+		{"its port has changed twice", func() { v.move(c, v.herd.ports.Draw()) }},
+		{"its port has changed three times", func() { v.move(c, v.herd.ports.Draw()) }},
+		{"it has got a label", func() { v.patch(c, `{"metadata":{"labels":{"table":"4"}}}`) }},
+		{"it has had a greeting for a while", func() {
+			v.say(c, v.herd.drawGreeting())
+			v.asSpecified(c)
+			c.greeting = ""
+			v.patch(c, `{"spec":{"greeting":null}}`)
+			v.Eventually(v.ctx, v.t, fmt.Sprintf("%s, whose greeting was removed, tells its fortune again", c.Name), v.herd.Changed, func() (string, bool) {
+				return "the Deployment still has the greeting or another fortune", reflect.DeepEqual(tells(), before)
+			})
+		}},
+	} {
+		change.make()
+		v.asSpecified(c)
+		v.Settle(v.ctx, v.t)
+		if !reflect.DeepEqual(tells(), before) {
+			v.Fail(v.t, fmt.Sprintf("%s has no greeting and always tells the same fortune", c.Name), change.what+", and the template of the Deployment is another one")
+		}
+	}
 }
 
 // calm is a Lolcow of the paddock with which nothing happens.
@@ -122,10 +171,13 @@ func (v visit) restart() {
 	v.t.Helper()
 	c := v.calm()
 	a, b, fresh := v.make(v.herd.draw(paddock)), v.make(v.herd.draw(paddock)), v.herd.draw(paddock)
-	v.asSpecified(c, a, b)
+	lost := v.make(v.herd.draw(paddock))
+	v.asSpecified(c, a, b, lost)
+	v.idle(lost)
 	v.done(c, doneWindow)
 	since := v.Audit.Now()
 	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+	v.loseChildren(lost)
 	v.say(a, v.herd.drawGreeting())
 	v.move(b, v.herd.ports.Draw())
 	page, _ := v.herd.service(a)
@@ -134,9 +186,33 @@ func (v visit) restart() {
 	began := v.Audit.Now()
 	v.OK(v.t, "starting the operator", v.Operator.Start(v.ctx))
 	v.started(began, a, b, fresh)
-	v.herd.restarted = &restarted{since: since, of: c, changed: []*cow{a, b, fresh}, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+	v.herd.restarted = &restarted{since: since, of: c, changed: []*cow{a, b, fresh, lost}, writes: v.Audit.Since(began, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
 		return e.Resource != "leases" && e.Name == c.Name
 	}))}
+}
+
+// idle lets another client scale a cow to no Pods: then all is well with it, also where a quota lets none in. It waits until Kubernetes has done
+// that. What the operator makes of it is for other checks to say.
+func (v visit) idle(c *cow) {
+	v.t.Helper()
+	v.editDeployment(c, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(0)) })
+	refused := func() bool {
+		deployment, wrong := v.herd.deployment(c)
+		return wrong == "" && (deployment.Status.ObservedGeneration < deployment.Generation || workload.Forbidden(&deployment))
+	}
+	for wait := v.NewWait(turnPatience, 2*turnPatience); refused() && wait.Over(v.ctx) == ""; {
+		v.Pause(v.ctx, v.t, pagePoll/2)
+	}
+	v.done(c, doneSoon)
+}
+
+// loseChildren deletes both children of a cow.
+func (v visit) loseChildren(c *cow) {
+	v.t.Helper()
+	deployment, _ := v.herd.deployment(c)
+	service, _ := v.herd.service(c)
+	v.OK(v.t, "deleting a Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow))
+	v.OK(v.t, "deleting a Service", v.herd.Client.CoreV1().Services(c.Namespace).Delete(v.ctx, service.Name, deleteNow))
 }
 
 // doneWindow is for how long an operator sends nothing about a Lolcow with which it has done, and doneSoon where only what comes next is looked

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
@@ -66,7 +67,19 @@ func available() types.Feature {
 				v.regreet()
 			}
 			isWell("the new greeting is rolled out")
+			v.probed(c)
 		}))).Feature()
+}
+
+// probed fails if nothing asks the server of a cow whether it answers: then a Pod counts as ready when its process has begun, Available is True
+// before the page is served, and a rollout ends Pods that answer before the new ones do.
+func (v visit) probed(c *cow) {
+	v.t.Helper()
+	deployment, _ := v.herd.deployment(c)
+	if !slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.ReadinessProbe != nil || c.StartupProbe != nil }) {
+		v.Fail(v.t, fmt.Sprintf("a Pod of %s is ready, and so Available, only when its server answers /healthz", c.Name),
+			"no container of the Deployment has a readinessProbe, so that a Pod is ready when its process was started")
+	}
 }
 
 // sidecars lets somebody else add containers to the Deployment of a cow, or take them out again: none.
@@ -165,34 +178,120 @@ func portRange() types.Feature {
 		Assess("until it is another one", check.Assess(assess(func(v visit) {
 			c := v.herd.draw(paddock)
 			c.port = int32(1000 + v.herd.random.IntN(20000)) //nolint:gosec // it is below 32768
+			began := v.Audit.Now()
 			v.make(c)
 			v.conditions(c, "the port is out of the range of node ports", statusPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
+			v.Settle(v.ctx, v.t)
+			if len(v.Audit.Since(began, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
+				return e.Namespace == c.Namespace && e.Code == http.StatusUnprocessableEntity
+			}))) == 0 {
+				v.Fail(v.t, fmt.Sprintf("the operator asks the API server for port %d of %s: the range of node ports is a setting of the API server", c.port, c.Name),
+					"it has sent no request for a Service with this port")
+			}
+			v.goesOn(c)
+			refused := strconv.Itoa(int(c.port))
 			v.move(c, v.herd.ports.Draw())
 			v.asSpecified(c)
+			v.overcomes(c, refused)
 		}))).Feature()
 }
 
-// errorReported lets the API server answer with an error whenever a Service is created.
+// goesOn fails unless the operator keeps working on the Deployment of a cow whose port is refused.
+func (v visit) goesOn(c *cow) {
+	v.t.Helper()
+	hasDeployment := func(why string, other apitypes.UID) {
+		v.t.Helper()
+		expected := fmt.Sprintf("the port of %s is refused, and its Deployment has the greeting %q all the same: %s", c.Name, c.greeting, why)
+		v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
+			deployment, wrong := v.herd.deployment(c)
+			switch {
+			case wrong != "":
+				return wrong, false
+			case deployment.UID == other:
+				return workload.Unseen, false
+			}
+			return "it does not have it", greets(&deployment.Spec.Template.Spec, c.greeting)
+		})
+	}
+	hasDeployment("it is new", "")
+	v.say(c, v.herd.drawGreeting())
+	hasDeployment("the greeting has changed", "")
+	deployment, _ := v.herd.deployment(c)
+	v.OK(v.t, "deleting a Deployment", v.herd.Client.AppsV1().Deployments(c.Namespace).Delete(v.ctx, deployment.Name, deleteNow))
+	hasDeployment("it was deleted by hand", deployment.UID)
+}
+
+// trouble is a write that the API server answers with an error.
+type trouble struct {
+	what     string
+	resource string
+	answer   workload.Answer
+	// change makes the operator send the write; nil: the Lolcow is created.
+	change func(visit, *cow)
+	of     *cow
+}
+
+// errorReported lets the API server answer with errors when the operator creates and updates children.
 func errorReported() types.Feature {
 	return features.New("an error of the API server is reported").
 		Assess("while it lasts", check.Assess(assess(func(v visit) {
-			isUp, err := v.herd.WebhookDown(v.ctx, stable)
-			v.OK(v.t, "registering a webhook that is down", err)
-			defer isUp()
-			c := v.make(v.herd.draw(stable))
-			v.conditions(c, "the API server answers with an error when the Service is created, since a webhook is down", statusPatience,
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}},
-				workload.Wanted{Of: availableType, Status: "False"})
+			troubles := []*trouble{
+				{what: "500 when the Service is created", resource: "services", answer: workload.InternalError},
+				{what: "503 when the Deployment is created", resource: "deployments", answer: workload.Unavailable},
+				{what: "504 when the Deployment is updated", resource: "deployments", answer: workload.TimedOut, change: func(v visit, c *cow) { v.say(c, v.herd.drawGreeting()) }},
+				{what: "429 when the Service is updated", resource: "services", answer: workload.TooManyRequests, change: func(v visit, c *cow) { v.move(c, v.herd.ports.Draw()) }},
+			}
+			of := map[string]*trouble{}
+			var all, before []*cow
+			for _, one := range troubles {
+				one.of = v.herd.draw(stable)
+				of[one.of.Name] = one
+				all = append(all, one.of)
+				if one.change != nil {
+					before = append(before, v.make(one.of))
+				}
+			}
+			v.asSpecified(before...)
+			isUp, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{"services", "deployments"}, func(resource, name string) workload.Answer {
+				if one := of[name]; one != nil && one.resource == resource {
+					return one.answer
+				}
+				return workload.Answer{}
+			})
+			v.OK(v.t, "registering a webhook", err)
+			up := false
+			defer func() {
+				if !up {
+					isUp()
+				}
+			}()
+			for _, one := range troubles {
+				if one.change != nil {
+					one.change(v, one.of)
+				} else {
+					v.make(one.of)
+				}
+			}
+			for _, one := range troubles {
+				wanted := []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{workload.DownName}}}
+				if one.change == nil {
+					wanted = append(wanted, workload.Wanted{Of: availableType, Status: "False"})
+				}
+				v.conditions(one.of, "the API server answers "+one.what+", since a webhook says so", statusPatience, wanted...)
+			}
 			isUp()
-			v.asSpecifiedWithin(healPatience, c)
-			v.overcomes(c, workload.DownName)
+			up = true
+			v.asSpecifiedWithin(healPatience, all...)
+			for _, c := range all {
+				v.overcomes(c, workload.DownName)
+			}
 		}))).Feature()
 }
 
 // overcomes waits until Degraded of a cow no longer mentions an error. It stays True, because a quota lets no Pod in.
 func (v visit) overcomes(c *cow, failure string) {
 	v.t.Helper()
-	expected := fmt.Sprintf("the API server answers again: Degraded of %s no longer mentions its error", c.Name)
+	expected := fmt.Sprintf("the API server accepts what it refused before: Degraded of %s no longer mentions %s", c.Name, failure)
 	v.EventuallyWithin(v.ctx, v.t, expected, statusPatience, v.herd.Changed, func() (string, bool) {
 		object, there := v.herd.Get(c.NamespacedName)
 		if !there {
@@ -225,9 +324,7 @@ func (v visit) occupy() *occupation {
 	// The event recorder writes in the background: on a busy machine an Event comes after the condition that tells the
 	// same.
 	look := func(ctx context.Context, x *workload.Occupation) (told bool, err error) {
-		o.writes = len(v.Audit.Since(x.Since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-			return e.Resource == "events" && e.Namespace == o.cow.Namespace && strings.HasPrefix(e.Name, o.cow.Name+".") && e.Code < http.StatusMultipleChoices
-		})))
+		o.writes = len(v.eventWrites(o.cow, x.Since))
 		o.events, err = v.herd.eventsOf(ctx, x.Owner)
 		return slices.ContainsFunc(o.events, o.cow.portIsTaken), err
 	}
@@ -254,6 +351,7 @@ func portTaken() types.Feature {
 				v.Fail(v.t, expected, observed, audit.Lines(o.Tries)...)
 			}
 			v.asSpecifiedWithin(healPatience, c)
+			v.overcomes(c, strconv.Itoa(int(c.port)))
 		}))).Feature()
 }
 
@@ -264,6 +362,13 @@ func (h *herd) eventsOf(ctx context.Context, object *unstructured.Unstructured) 
 		return nil, fmt.Errorf("asking for the Events of %s: %w", object.GetName(), err)
 	}
 	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != object.GetUID() }), nil
+}
+
+// eventWrites are the operator's writes of Events about a cow since a mark.
+func (v visit) eventWrites(c *cow, since audit.Mark) []audit.Event {
+	return v.Audit.Since(since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
+		return e.Resource == "events" && e.Namespace == c.Namespace && strings.HasPrefix(e.Name, c.Name+".") && e.Code < http.StatusMultipleChoices
+	}))
 }
 
 // portIsTaken reports whether an Event is a Warning that names the node port of a cow.
@@ -296,7 +401,50 @@ func events() types.Feature {
 			}
 			taken.End()
 			v.herd.taken = nil
-		}))).Feature()
+		}))).
+		Assess("and only when the status says it", check.Assess(assess(visit.noEventBeforeTheStatus))).Feature()
+}
+
+// leastRefused is how often the API server refuses a status until the check looks at the Events.
+const leastRefused = 3
+
+// noEventBeforeTheStatus lets the API server refuse the status that says that a port is refused: then no condition has changed yet.
+func (v visit) noEventBeforeTheStatus() {
+	v.t.Helper()
+	c := v.make(v.herd.draw(stable))
+	v.asSpecified(c)
+	v.idle(c)
+	isUp, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{lolcows.Resource + "/status"}, func(_, name string) workload.Answer {
+		if name == c.Name {
+			return workload.InternalError
+		}
+		return workload.Answer{}
+	})
+	v.OK(v.t, "registering a webhook", err)
+	up := false
+	defer func() {
+		if !up {
+			isUp()
+		}
+	}()
+	began := v.Audit.Now()
+	v.move(c, 1000+c.port%1000)
+	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the operator writes the status of %s again and again, while the API server refuses it", c.Name), statusPatience, v.Audit.Changed, func() (string, bool) {
+		refused := v.Audit.Since(began, v.ByOperator().And(audit.On(lolcows.Group, lolcows.Resource), audit.Writes, func(e audit.Event) bool {
+			return e.Namespace == c.Namespace && e.Name == c.Name && e.Code >= http.StatusBadRequest
+		}))
+		return fmt.Sprintf("it has sent %d such requests", len(refused)), len(refused) >= leastRefused
+	})
+	v.Pause(v.ctx, v.t, doneSoon) // an event recorder writes in the background
+	written, err := v.herd.eventsOf(v.ctx, c.object)
+	v.OK(v.t, "asking for Events", err)
+	if i := slices.IndexFunc(written, c.portIsTaken); i >= 0 {
+		v.Fail(v.t, fmt.Sprintf("no condition of %s has changed, since the API server refuses its status: there is no Event about port %d yet", c.Name, c.port),
+			fmt.Sprintf("there is an Event %s: %s", written[i].Reason, written[i].Message))
+	}
+	isUp()
+	up = true
+	v.conditions(c, "the API server accepts the status again", healPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
 }
 
 // mostEvents are as many as have a reason while a port is taken: that it is, that there is a Deployment, and that it has no Pods.

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package lolcow_test
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// foreign is a Deployment or a Service that has the name of a Lolcow and is not its child, as it was before the Lolcow was created.
+type foreign struct {
+	*workload.Foreign
+	of *cow
+	// said is what the Lolcow reported of it at the end.
+	said workload.Condition
+}
+
+// foreigners are Lolcows each of which finds that one of its children has the name of a foreign object.
+type foreigners struct {
+	all []*foreign
+	// owners are Lolcows that are the controllers of some.
+	owners []*cow
+	// seen says that the check that looks at the foreign objects is over, and freed that they were deleted.
+	seen, freed bool
+}
+
+// cows are the Lolcows of both kinds.
+func (f *foreigners) cows() (all []*cow) {
+	for _, one := range f.all {
+		all = append(all, one.of)
+	}
+	return append(all, f.owners...)
+}
+
+// Ways in which an object is foreign that only this lab has.
+const (
+	ownLabels = "was made by hand with the labels of a Lolcow and has no owner"
+	anothers  = "has another Lolcow as its controller"
+)
+
+// foreigners makes the foreign objects, and then their Lolcows. The operator is restarted while they are there.
+func (v visit) foreigners() *foreigners {
+	v.t.Helper()
+	h := v.herd
+	if h.foreigners != nil {
+		return h.foreigners
+	}
+	f := &foreigners{}
+	for _, whose := range []string{workload.NoOwner, ownLabels, workload.AnotherController} {
+		f.all = append(f.all, v.foreignService(f, h.draw(paddock), whose))
+	}
+	for _, whose := range []string{workload.NoOwner, anothers} {
+		f.all = append(f.all, v.foreignDeployment(f, h.draw(paddock), whose))
+	}
+	for _, one := range f.all {
+		v.make(one.of)
+	}
+	h.foreigners = f
+	return f
+}
+
+// ownersOf are the owner references of a foreign object.
+func (v visit) ownersOf(f *foreigners, c *cow, whose string) (owners []metav1.OwnerReference) {
+	v.t.Helper()
+	switch whose {
+	case workload.AnotherController:
+		var err error
+		owners, err = v.herd.ControlledByConfigMap(v.ctx, c.Namespace, "owner-of-"+c.Name)
+		v.OK(v.t, "making an owner", err)
+	case anothers:
+		other := v.make(v.herd.draw(c.Namespace))
+		f.owners = append(f.owners, other)
+		owners = workload.ControlledBy(other.object)
+	}
+	return owners
+}
+
+func (v visit) foreignService(f *foreigners, c *cow, whose string) *foreign {
+	v.t.Helper()
+	made, err := v.herd.ForeignService(v.ctx, v.Suite, c.NamespacedName, whose, v.ownersOf(f, c, whose))
+	v.OK(v.t, "making a Service by hand", err)
+	if whose == ownLabels {
+		edited, err := workload.Edit(v.ctx, v.herd.Client.CoreV1().Services(c.Namespace), c.Name, func(s *corev1.Service) {
+			maps.Copy(s.Labels, c.podLabels())
+			s.Spec.Selector = c.podLabels()
+		})
+		v.OK(v.t, "editing a Service by hand", err)
+		made.Is, made.Spec, made.Since = edited, edited.Spec, v.Audit.Now()
+	}
+	return &foreign{Foreign: made, of: c}
+}
+
+// foreignDeployment makes a Deployment of no Pods: it calls itself available.
+func (v visit) foreignDeployment(f *foreigners, c *cow, whose string) *foreign {
+	v.t.Helper()
+	made, err := v.herd.ForeignDeployment(v.ctx, c.NamespacedName, 0, whose, v.ownersOf(f, c, whose))
+	v.OK(v.t, "making a Deployment by hand", err)
+	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+c.Name, podPatience, v.herd.Changed, func() (string, bool) {
+		return v.herd.Steady(v.Suite, made)
+	})
+	return &foreign{Foreign: made, of: c}
+}
+
+// wrongBeside says what is wrong with the child of a Lolcow whose other child has the name of a foreign object; empty: it is as the spec says.
+func (h *herd) wrongBeside(f *foreign) string {
+	if f.Kind == "Deployment" {
+		service, wrong := h.service(f.of)
+		if wrong != "" {
+			return wrong
+		}
+		return workload.WrongService(&service, f.of.port, nil)
+	}
+	deployment, wrong := h.deployment(f.of)
+	if wrong == "" && !greets(&deployment.Spec.Template.Spec, f.of.greeting) {
+		wrong = fmt.Sprintf("the template of the Deployment %s does not have the greeting %q in an environment variable or an argument", deployment.Name, f.of.greeting)
+	}
+	return wrong
+}
+
+// besides waits until the other child of each Lolcow is as its spec says.
+func (v visit) besides(f *foreigners) {
+	v.t.Helper()
+	for _, one := range f.all {
+		other := "Service"
+		if one.Kind == other {
+			other = "Deployment"
+		}
+		expected := fmt.Sprintf("%s is not the operator's, and the %s of %s is as its spec says", one, other, one.of.Name)
+		v.Eventually(v.ctx, v.t, expected, v.herd.Changed, func() (string, bool) {
+			wrong := v.herd.wrongBeside(one)
+			return wrong, wrong == ""
+		})
+	}
+}
+
+// untouched fails if the operator has touched a foreign object.
+func (v visit) untouched(f *foreigners) {
+	v.t.Helper()
+	v.Settle(v.ctx, v.t)
+	for _, one := range f.all {
+		if touched := v.herd.Touched(v.Suite, one.Foreign); touched != "" {
+			v.Fail(v.t, one.String()+" is not touched", touched)
+		}
+	}
+}
+
+func foreignChild() types.Feature {
+	return features.New("foreign objects are left alone").
+		Assess("whichever labels and owners they have", check.Assess(assess(func(v visit) {
+			f := v.foreigners()
+			v.besides(f)
+			v.untouched(f)
+			for _, one := range f.all {
+				v.say(one.of, v.herd.drawGreeting())
+				v.move(one.of, v.herd.ports.Draw())
+			}
+			v.besides(f)
+			v.untouched(f)
+			f.seen = true
+		}))).Feature()
+}
+
+// inTheWay are the conditions of a Lolcow one of whose children has the name of a foreign object.
+func inTheWay(f *foreign) []workload.Wanted {
+	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{f.Kind}}, {Of: availableType, Status: "False"}}
+}
+
+// free deletes the foreign objects, if the operator has reported them all by now. It may try again some seconds later, in which other
+// checks run.
+func (v visit) free() bool {
+	v.t.Helper()
+	f := v.herd.foreigners
+	if f == nil || f.freed || !f.seen {
+		return f != nil && f.freed
+	}
+	for _, one := range f.all {
+		if v.herd.Unlike(one.of.NamespacedName, one.of.object.GetGeneration(), inTheWay(one)) != "" {
+			return false
+		}
+	}
+	for _, one := range f.all {
+		if object, there := v.herd.Get(one.of.NamespacedName); there {
+			one.said, _ = workload.ConditionOf(object, degradedType)
+		}
+		var err error
+		if one.Kind == "Service" {
+			err = v.herd.Client.CoreV1().Services(one.Namespace).Delete(v.ctx, one.Name, deleteNow)
+		} else {
+			err = v.herd.Client.AppsV1().Deployments(one.Namespace).Delete(v.ctx, one.Name, deleteNow)
+		}
+		v.OK(v.t, "deleting a foreign object", workload.IgnoreGone(err))
+	}
+	f.freed = true
+	return true
+}
+
+func foreignGone() types.Feature {
+	return features.New("a foreign object is reported").
+		Assess("until it is gone", check.Assess(assess(func(v visit) {
+			f := v.foreigners()
+			f.seen = true
+			if !v.free() {
+				for _, one := range f.all {
+					v.conditions(one.of, one.String()+" is not the operator's", statusPatience, inTheWay(one)...)
+				}
+				v.free()
+			}
+			for _, one := range f.all {
+				v.asSpecifiedWithin(healPatience, one.of)
+				// It stays True, because a quota lets no Pod in.
+				v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("%s is gone: Degraded of %s no longer reports it", one, one.of.Name), statusPatience, v.herd.Changed, func() (string, bool) {
+					object, there := v.herd.Get(one.of.NamespacedName)
+					if !there {
+						return "the Lolcow is gone", false
+					}
+					is, _ := workload.ConditionOf(object, degradedType)
+					return fmt.Sprintf("it is %s: %s", is.Status, is.Message), is.Status == "False" || is.Message != one.said.Message
+				})
+			}
+			v.herd.foreigners = nil
+		}))).Feature()
+}

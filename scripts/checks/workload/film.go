@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Film is every state of an owner from a moment on: a condition that is wrong for a moment only is wrong.
+type Film struct {
+	mutex  sync.Mutex
+	states []*unstructured.Unstructured
+	stop   context.CancelFunc
+}
+
+// Shoot begins to record an owner with its next change.
+func (o *Owners) Shoot(ctx context.Context, owner *unstructured.Unstructured) (*Film, error) {
+	ctx, stop := context.WithCancel(ctx)
+	watch, err := o.Dynamic.Resource(o.Resource).Namespace(owner.GetNamespace()).Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + owner.GetName(), ResourceVersion: owner.GetResourceVersion(),
+	})
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("watching %s: %w", owner.GetName(), err)
+	}
+	f := &Film{stop: stop, states: []*unstructured.Unstructured{owner}}
+	go func() {
+		for event := range watch.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				f.mutex.Lock()
+				f.states = append(f.states, object)
+				f.mutex.Unlock()
+			}
+		}
+	}()
+	return f, nil
+}
+
+// Stop ends the recording.
+func (f *Film) Stop() { f.stop() }
+
+// States are the states so far. The first one is that in which the owner was before.
+func (f *Film) States() []*unstructured.Unstructured {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return slices.Clone(f.states)
+}
+
+// Shows reports whether a condition ever had a status since the recording began.
+func (f *Film) Shows(of, status string) bool {
+	return slices.ContainsFunc(f.States()[1:], func(object *unstructured.Unstructured) bool {
+		is, _ := ConditionOf(object, of)
+		return is.Status == status
+	})
+}
+
+// Claims reports whether a condition ever had a status for a generation.
+func (f *Film) Claims(of, status string, generation int64) bool {
+	return slices.ContainsFunc(f.States(), func(object *unstructured.Unstructured) bool {
+		is, _ := ConditionOf(object, of)
+		return is.Status == status && is.ObservedGeneration == generation
+	})
+}
+
+// Turns is how often the status of one of some conditions has changed.
+func (f *Film) Turns(all ...string) (turns int) {
+	states := f.States()
+	for i := 1; i < len(states); i++ {
+		for _, of := range all {
+			before, _ := ConditionOf(states[i-1], of)
+			if after, _ := ConditionOf(states[i], of); after.Status != before.Status {
+				turns++
+			}
+		}
+	}
+	return turns
+}
+
+// Writes is how often the status was written: how many states differ from the one before in their conditions.
+func (f *Film) Writes(all ...string) (writes int) {
+	states := f.States()
+	for i := 1; i < len(states); i++ {
+		if slices.ContainsFunc(all, func(of string) bool {
+			before, _ := ConditionOf(states[i-1], of)
+			after, _ := ConditionOf(states[i], of)
+			return before != after
+		}) {
+			writes++
+		}
+	}
+	return writes
+}
