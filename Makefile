@@ -13,7 +13,7 @@ ifdef PROGRAMS
 export OPERATOR_LABS_PROGRAMS := $(PROGRAMS)
 endif
 
-.PHONY: doctor labs grade up status zombie experiment-state down fresh test prove unit certify mutate soak conformance verify fix bench clean
+.PHONY: doctor labs grade up status zombie experiment-state down fresh test prove unit certify mutate soak conformance verify verify-docs fix bench clean
 .PHONY: docs docs-serve node cluster cluster-status cluster-down invite revoke e2e-kind
 .PHONY: manifests generate build install uninstall run docker-build docker-push deploy undeploy order validate
 
@@ -191,6 +191,9 @@ verify: $(LAB) ## Check generated files, skeletons, pages, modules, lint; edits 
 
 fix: $(LAB) ## Fix what verify finds, where a program can
 	@$(LAB) fix $(FLAGS)
+
+verify-docs: $(LAB) ## Run the commands in the lectures and guides, and compare what they print (PAGE=docs/lectures/02-reconcile.md)
+	@$(LAB) verify-docs $(PAGE) $(FLAGS)
 
 bench: $(LAB) ## Measure times and memory, for docs/benchmarks.md
 	@$(LAB) bench $(FLAGS)

@@ -41,7 +41,7 @@ func root() *cobra.Command {
 		upCommand(), downCommand(), statusCommand(), runCommand(), kubectlCommand(), helmCommand(), chartCommand(), zombieCommand(), acmeCommand(), experimentCommand(),
 		imageCommand(), deployCommand(), undeployCommand(),
 		classCommand(),
-		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), recordCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), programsCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
+		testCommand(), unitCommand(), attendCommand(), proveCommand(), certifyCommand(), recordCommand(), mutateCommand(), conformanceCommand(), verifyCommand(), fixCommand(), verifyDocsCommand(), programsCommand(), benchCommand(), slidesCommand(), controllerGenCommand(), clientsCommand(), assetsCommand(),
 	)
 	return cli.Prepare(command)
 }

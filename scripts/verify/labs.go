@@ -18,6 +18,7 @@ import (
 	"lva.io/operators/scripts/docs"
 	"lva.io/operators/scripts/manifest"
 	"lva.io/operators/scripts/skeleton"
+	"lva.io/operators/scripts/transcript"
 )
 
 var labsList = Check{
@@ -41,7 +42,7 @@ var pages = Check{
 			}
 			findings = append(findings, finding)
 		}
-		return append(findings, messages(docs.CheckLinks(r.Root))...), nil
+		return append(append(findings, messages(docs.CheckLinks(r.Root))...), messages(transcript.Check(r.Root))...), nil
 	},
 	Fix: func(_ context.Context, r *Repository) ([]string, error) { return docs.Fix(r.Root) },
 }

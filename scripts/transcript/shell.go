@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package transcript
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"lva.io/operators/clusters/process"
+)
+
+const (
+	// patience is how long a command may take. The longest build a cluster's programs.
+	patience = 15 * time.Minute
+	// reading is how long a reader looks at a command that does not end, before Ctrl-C.
+	reading = 8 * time.Second
+	// ending is how long a command may take to end after Ctrl-C.
+	ending = 30 * time.Second
+)
+
+// shell is a shell that a page's commands run in, one after the other.
+type shell struct {
+	process *process.Process
+	script  io.WriteCloser
+	nonce   string
+
+	mu      sync.Mutex
+	printed strings.Builder
+	changed chan struct{} // has a value when something was printed
+}
+
+// newShell starts a shell in a folder. It ends with the scope.
+func newShell(scope *process.Scope, dir string, env []string) (_ *shell, err error) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		return nil, errors.New("the commands of the pages run in bash, which is not on PATH: install it")
+	}
+	commands, script, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer commands.Close()
+	s := &shell{script: script, nonce: rand.Text(), changed: make(chan struct{}, 1)}
+	// Its standard input is empty, so that no command of a page reads the next.
+	s.process, err = scope.Start(process.Spec{
+		Name: "the shell", Path: bash, Args: []string{"--norc", "/dev/fd/3"}, Dir: dir, Env: env, Stdout: s, Stderr: s, Files: []*os.File{commands},
+	})
+	if err != nil {
+		return nil, errors.Join(err, script.Close())
+	}
+	// Ctrl-C ends the command, and not the shell.
+	if _, err := io.WriteString(script, "trap : INT\n"); err != nil {
+		return nil, fmt.Errorf("writing to the shell: %w", err)
+	}
+	return s, nil
+}
+
+// Write takes what the shell and its commands print.
+func (s *shell) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.printed.Write(text)
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+	return len(text), nil
+}
+
+// close ends the shell, and what it has started in the background.
+func (s *shell) close() error {
+	err := s.script.Close()
+	s.process.Kill()
+	return err
+}
+
+// run runs a command to its end. A command that is to be interrupted gets Ctrl-C after a while.
+func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry, error) {
+	entry := Entry{Command: command}
+	mark := "\n" + s.nonce + " "
+	if _, err := fmt.Fprintf(s.script, "%s\nprintf '\\n%s %%s\\n' $?\n", command, s.nonce); err != nil {
+		return entry, fmt.Errorf("writing to the shell: %w", err)
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	if interrupt {
+		limit.Reset(reading)
+	}
+	for {
+		if printed, status, ended := s.ended(mark); ended {
+			entry.Lines = trimmed(strings.Split(strings.ReplaceAll(printed, "\r\n", "\n"), "\n"))
+			if entry.Status = status; entry.Interrupted {
+				entry.Status = 0
+			}
+			return entry, nil
+		}
+		select {
+		case <-s.changed:
+		case <-s.process.Done():
+			return entry, fmt.Errorf("the shell ended during this command: %s", firstLine(command))
+		case <-ctx.Done():
+			return entry, context.Cause(ctx)
+		case <-limit.C:
+			if !interrupt {
+				return entry, fmt.Errorf("this command did not end within %s: %s", patience, firstLine(command))
+			}
+			if entry.Interrupted {
+				return entry, fmt.Errorf("this command did not end within %s of Ctrl-C: %s", ending, firstLine(command))
+			}
+			entry.Interrupted = true
+			limit.Reset(ending)
+			if err := syscall.Kill(-s.process.PID(), syscall.SIGINT); err != nil {
+				return entry, fmt.Errorf("interrupting a command: %w", err)
+			}
+		}
+	}
+}
+
+// ended takes what a command has printed, if it has ended.
+func (s *shell) ended(mark string) (printed string, status int, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	printed, rest, found := strings.Cut(s.printed.String(), mark)
+	code, after, whole := strings.Cut(rest, "\n")
+	if !found || !whole {
+		return "", 0, false
+	}
+	status, err := strconv.Atoi(code)
+	if err != nil {
+		return "", 0, false
+	}
+	s.printed.Reset()
+	s.printed.WriteString(after) // of a command in the background
+	return printed, status, true
+}
+
+func firstLine(command string) string {
+	line, _, more := strings.Cut(command, "\n")
+	if more {
+		line += " …"
+	}
+	return line
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Folder is where the transcripts are, from the root.
+const Folder = "docs/transcripts"
+
+// File is the transcript of a page, by its path from the root.
+func File(page string) string {
+	return path.Join(Folder, strings.TrimSuffix(path.Base(page), ".md")+".txt")
+}
+
+// Entry is a command, and what it printed.
+type Entry struct {
+	Command string
+	Lines   []string
+	// Status is its exit code.
+	Status int
+	// Interrupted says that it ended by Ctrl-C. Status means nothing then.
+	Interrupted bool
+}
+
+const (
+	anything    = "…"
+	interrupted = "[interrupted]"
+)
+
+// Format writes a transcript. A command begins with "$ ", its other lines with "> ", and what it printed with two spaces. An exit code
+// other than 0 stands below in brackets.
+func Format(page string, entries []Entry) []byte {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# What the commands in %s print. `make verify-docs` compares it; … stands for anything.\n", page)
+	for _, entry := range entries {
+		out.WriteString("\n$ " + strings.ReplaceAll(entry.Command, "\n", "\n> ") + "\n")
+		for _, line := range entry.Lines {
+			out.WriteString(strings.TrimRight("  "+line, " ") + "\n")
+		}
+		switch {
+		case entry.Interrupted:
+			out.WriteString(interrupted + "\n")
+		case entry.Status != 0:
+			fmt.Fprintf(&out, "[exit code %d]\n", entry.Status)
+		}
+	}
+	return []byte(out.String())
+}
+
+var exitCode = regexp.MustCompile(`^\[exit code (\d+)\]$`)
+
+// Parse reads what Format has written.
+func Parse(content []byte) ([]Entry, error) {
+	var entries []Entry
+	for i, line := range strings.Split(strings.TrimRight(string(content), "\n"), "\n") {
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		switch {
+		case isCommand:
+			entries = append(entries, Entry{Command: command})
+			continue
+		case strings.HasPrefix(line, "#") && len(entries) == 0, line == "" && (len(entries) == 0 || len(entries[len(entries)-1].Lines) == 0):
+			continue
+		case len(entries) == 0:
+			return nil, fmt.Errorf("line %d: the first command begins with \"$ \"", i+1)
+		}
+		entry := &entries[len(entries)-1]
+		if more, is := strings.CutPrefix(line, ">"); is {
+			entry.Command += "\n" + strings.TrimPrefix(more, " ")
+		} else if printed, is := strings.CutPrefix(line, "  "); is || line == "" {
+			entry.Lines = append(entry.Lines, printed)
+		} else if line == interrupted {
+			entry.Interrupted = true
+		} else if code := exitCode.FindStringSubmatch(line); code != nil {
+			entry.Status, _ = strconv.Atoi(code[1])
+		} else {
+			return nil, fmt.Errorf("line %d: what a command printed begins with two spaces", i+1)
+		}
+	}
+	for i := range entries {
+		entries[i].Lines = trimmed(entries[i].Lines)
+	}
+	return entries, nil
+}
+
+// trimmed leaves out the empty lines at both ends: in a transcript they can't be told from the space between two commands.
+func trimmed(lines []string) []string {
+	empty := func(line string) bool { return strings.TrimSpace(line) == "" }
+	for len(lines) > 0 && empty(lines[len(lines)-1]) {
+		lines = lines[:len(lines)-1]
+	}
+	for len(lines) > 0 && empty(lines[0]) {
+		lines = lines[1:]
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return lines
+}
+
+// Load reads the transcript of a page. A page without one has no entries.
+func Load(root, page string) ([]Entry, error) {
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(File(page))))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := Parse(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", File(page), err)
+	}
+	return entries, nil
+}
+
+// matches reports whether a command printed what the transcript says.
+func (e Entry) matches(got Entry) bool {
+	return e.Command == got.Command && e.Interrupted == got.Interrupted && (e.Interrupted || e.Status == got.Status) &&
+		pattern(e.Lines).MatchString(joined(got.Lines))
+}
+
+func joined(lines []string) string {
+	var out strings.Builder
+	for _, line := range trimmed(lines) {
+		out.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return out.String()
+}
+
+// pattern is what matches the lines that are meant by those of a transcript.
+func pattern(lines []string) *regexp.Regexp {
+	var out strings.Builder
+	out.WriteString(`\A`)
+	for _, line := range lines {
+		if strings.TrimSpace(line) == anything {
+			out.WriteString(`(?:.*\n)*?`)
+		} else {
+			out.WriteString(linePattern(line) + `\n`)
+		}
+	}
+	out.WriteString(`\z`)
+	return regexp.MustCompile(out.String())
+}
+
+func linePattern(line string) string {
+	return strings.ReplaceAll(regexp.QuoteMeta(strings.Join(strings.Fields(line), " ")), anything, ".*")
+}
+
+// volatile is what differs from one run to the next.
+var volatile = []struct {
+	found *regexp.Regexp
+	shown string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?`), anything},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), anything},
+	{regexp.MustCompile(`(resourceVersion"?: ?"?)\d+`), "${1}" + anything},
+	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost):\d+`), "${1}:" + anything},
+	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), anything},
+	{regexp.MustCompile(`\b\d+(\.\d+)? (milliseconds|s|ms)\b`), anything + " ${2}"},
+	// Ages in kubectl's tables, and names that the API server has completed.
+	{regexp.MustCompile(`(^|\s{2,})(\d+[smhd])+(\s|$)`), "${1}" + anything + "${3}"},
+	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b`), "-" + anything},
+	// What client-go logs begins with the time and the process.
+	{regexp.MustCompile(`^([IWE])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "${1}" + anything + " "},
+	{regexp.MustCompile(`milliseconds=\d+`), "milliseconds=" + anything},
+}
+
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}=*`)
+
+// recorded is an entry as it is kept: what differs from one run to the next is left out.
+func (e Entry) recorded() Entry {
+	lines := make([]string, len(e.Lines))
+	for i, line := range e.Lines {
+		for _, part := range volatile {
+			line = part.found.ReplaceAllString(line, part.shown)
+		}
+		line = encoded.ReplaceAllStringFunc(line, func(found string) string {
+			if strings.ContainsAny(found, "0123456789") {
+				return anything
+			}
+			return found // a path
+		})
+		lines[i] = strings.TrimRight(line, " \t")
+	}
+	e.Lines = lines
+	return e
+}
+
+// shows reports the first line of a printed block that is not in the entries, or is not in its place; empty: all are there. Either side may have
+// a … where the other is exact.
+func shows(printed []string, entries []Entry) string {
+	var have []string
+	for _, entry := range entries {
+		have = append(have, strings.Split(entry.Command, "\n")...)
+		have = append(have, entry.Lines...)
+	}
+	for _, line := range printed {
+		if line = strings.TrimSpace(line); line == anything || line == "" {
+			continue
+		}
+		line = strings.TrimPrefix(line, "$ ") // a command with what it prints
+		for len(have) > 0 && !alike(line, have[0]) {
+			have = have[1:]
+		}
+		if len(have) == 0 {
+			return line
+		}
+		have = have[1:]
+	}
+	return ""
+}
+
+func alike(a, b string) bool {
+	is := func(pattern, line string) bool {
+		return regexp.MustCompile(`\A` + linePattern(pattern) + `\z`).MatchString(strings.Join(strings.Fields(line), " "))
+	}
+	return is(a, b) || is(b, a)
+}
