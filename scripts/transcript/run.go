@@ -83,6 +83,10 @@ func (o *Options) page(ctx context.Context, page string) (commands int, err erro
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, scope.Close()) }()
+	// At a terminal, curl shows no progress of an answer that it prints.
+	if err := os.WriteFile(filepath.Join(scope.Dir, ".curlrc"), []byte("no-progress-meter\n"), 0o600); err != nil {
+		return 0, err
+	}
 	sh, err := newShell(scope, o.Root, o.environment(scope.Dir))
 	if err != nil {
 		return 0, err
@@ -98,7 +102,7 @@ func (o *Options) page(ctx context.Context, page string) (commands int, err erro
 		return 0, err
 	}
 	if o.Record {
-		return len(got), record(o.Root, page, want, got)
+		return len(got), record(o.Root, page, want, got, o.Root, scope.Dir)
 	}
 	return len(got), compare(page, blocks, want, got)
 }
@@ -170,13 +174,13 @@ func (o *Options) tidy(before []string) error {
 	return errors.Join(problems...)
 }
 
-// record writes a transcript. What it says already stays if it is right.
-func record(root, page string, want, got []Entry) error {
+// record writes a transcript, without the paths of folders. What it says already stays if it is right.
+func record(root, page string, want, got []Entry, folders ...string) error {
 	entries := make([]Entry, len(got))
 	for i, entry := range got {
 		same := slices.IndexFunc(want, entry.isOf)
 		if same < 0 {
-			entries[i] = entry.withoutPaths(root).recorded()
+			entries[i] = entry.without(folders).recorded()
 			continue
 		}
 		entries[i] = want[same]
@@ -191,11 +195,14 @@ func record(root, page string, want, got []Entry) error {
 // isOf reports whether a transcript's entry is right for this one.
 func (e Entry) isOf(want Entry) bool { return want.matches(e) }
 
-// withoutPaths leaves out where the checkout is.
-func (e Entry) withoutPaths(root string) Entry {
+// without leaves out texts, wherever they are in what the command printed.
+func (e Entry) without(texts []string) Entry {
 	lines := make([]string, len(e.Lines))
 	for i, line := range e.Lines {
-		lines[i] = strings.ReplaceAll(line, root, anything)
+		for _, text := range texts {
+			line = strings.ReplaceAll(line, text, anything)
+		}
+		lines[i] = line
 	}
 	e.Lines = lines
 	return e

@@ -170,6 +170,7 @@ var volatile = []struct {
 	// Ages in kubectl's tables, and names that the API server has completed.
 	{regexp.MustCompile(`(^|\s{2,})(\d+[smhd])+(\s|$)`), "${1}" + anything + "${3}"},
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b`), "-" + anything},
+	{regexp.MustCompile(`\bi-[a-z2-7]{12}\b`), "i-" + anything}, // an instance in the cloud
 	// What client-go logs begins with the time and the process.
 	{regexp.MustCompile(`^([IWE])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "${1}" + anything + " "},
 	{regexp.MustCompile(`milliseconds=\d+`), "milliseconds=" + anything},
