@@ -88,6 +88,10 @@ func (s *shell) close() error {
 // run runs a command to its end. A command that is to be interrupted gets Ctrl-C after a while.
 func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry, error) {
 	entry := Entry{Command: command}
+	if interrupt {
+		// There the trap is not set, so that Ctrl-C also ends a loop.
+		command = "(\n" + command + "\n)"
+	}
 	mark := "\n" + s.nonce + " "
 	if _, err := fmt.Fprintf(s.script, "%s\nprintf '\\n%s %%s\\n' $?\n", command, s.nonce); err != nil {
 		return entry, fmt.Errorf("writing to the shell: %w", err)

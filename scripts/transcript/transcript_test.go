@@ -213,6 +213,7 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 		{want: Entry{Command: "cat <<'END'\n$x\n\nEND", Lines: []string{"$x"}}},
 		{want: Entry{Command: "cat; printf 'no newline'", Lines: []string{"no newline"}}}, // standard input is empty
 		{want: Entry{Command: "f() { sleep 600; }; f", Interrupted: true}, interrupt: true},
+		{want: Entry{Command: "while sleep 0.02; do sleep 600; done # a loop", Interrupted: true}, interrupt: true},
 		{want: Entry{Command: "sleep 600 & echo started", Lines: []string{"started"}}},
 		{want: Entry{Command: "kill %1; wait; echo $x", Lines: []string{"1"}}},
 	} {
