@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +30,9 @@ const (
 	// ending is how long a command may take to end after Ctrl-C.
 	ending = 30 * time.Second
 )
+
+// canceledWatch is a line that kubectl wait sometimes logs when it ends: what it waited for has happened while its watch began.
+var canceledWatch = regexp.MustCompile(`^E\d{4} .* reflector\.go:\d+\] "Failed to watch" err=".*: context canceled" `)
 
 // shell is a shell that a page's commands run in, one after the other.
 type shell struct {
@@ -103,7 +108,8 @@ func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry,
 	}
 	for {
 		if printed, status, ended := s.ended(mark); ended {
-			entry.Lines = trimmed(strings.Split(strings.ReplaceAll(printed, "\r\n", "\n"), "\n"))
+			lines := strings.Split(strings.ReplaceAll(printed, "\r\n", "\n"), "\n")
+			entry.Lines = trimmed(slices.DeleteFunc(lines, canceledWatch.MatchString))
 			if entry.Status = status; entry.Interrupted {
 				entry.Status = 0
 			}

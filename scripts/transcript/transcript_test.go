@@ -210,6 +210,10 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 	}{
 		{want: Entry{Command: "x=1 # a comment"}},
 		{want: Entry{Command: "echo $x; echo to stderr >&2; (exit 3)", Lines: []string{"1", "to stderr"}, Status: 3}},
+		{want: Entry{
+			Command: `echo 'E1130 13:05:52.280596   21634 reflector.go:227] "Failed to watch" err="Get \"https://x\": context canceled" reflector="y"' >&2; echo met`,
+			Lines:   []string{"met"},
+		}},
 		{want: Entry{Command: "cat <<'END'\n$x\n\nEND", Lines: []string{"$x"}}},
 		{want: Entry{Command: "cat; printf 'no newline'", Lines: []string{"no newline"}}}, // standard input is empty
 		{want: Entry{Command: "f() { sleep 600; }; f", Interrupted: true}, interrupt: true},
