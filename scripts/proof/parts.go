@@ -412,6 +412,11 @@ func others() []Part {
 			},
 		},
 		{
+			Name: "pages", Inputs: everything, Usual: 20 * time.Minute, Counts: counts("pages", `^ok    docs/`),
+			Proves:   "the commands in lectures and guides print what the transcripts say",
+			Commands: []Command{lab("verify-docs")},
+		},
+		{
 			Name: "lint", Inputs: everything, Usual: 7 * time.Minute, Counts: counts("checks", `^\S+ \(.*\): done in `),
 			Proves:   "all files of the repository are as they must be, and no linter finds anything",
 			Commands: []Command{lab("verify")},

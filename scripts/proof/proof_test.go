@@ -520,7 +520,7 @@ func TestThePartsOfThisCheckout(t *testing.T) {
 			t.Errorf("%s: %v", part.Name, err)
 		}
 	}
-	for _, family := range []string{"certify", "torture", "mutate", "soak", "stalled", "conformance", "unit", "kind", "air-gap", "fresh", "browser", "lint", "bench"} {
+	for _, family := range []string{"certify", "torture", "mutate", "soak", "stalled", "conformance", "unit", "kind", "air-gap", "fresh", "browser", "pages", "lint", "bench"} {
 		if _, err := choose(parts, []string{family}); err != nil {
 			t.Error(err)
 		}
