@@ -38,6 +38,7 @@ var canceledWatch = regexp.MustCompile(`^E\d{4} .* reflector\.go:\d+\] "Failed t
 type shell struct {
 	process *process.Process
 	script  io.WriteCloser
+	groups  io.ReadCloser // the process groups of commands that are to be interrupted
 	nonce   string
 
 	mu      sync.Mutex
@@ -56,15 +57,21 @@ func newShell(scope *process.Scope, dir string, env []string) (_ *shell, err err
 		return nil, err
 	}
 	defer commands.Close()
-	s := &shell{script: script, nonce: rand.Text(), changed: make(chan struct{}, 1)}
-	// Its standard input is empty, so that no command of a page reads the next.
-	s.process, err = scope.Start(process.Spec{
-		Name: "the shell", Path: bash, Args: []string{"--norc", "/dev/fd/3"}, Dir: dir, Env: env, Stdout: s, Stderr: s, Files: []*os.File{commands},
-	})
+	groups, group, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, script.Close())
 	}
-	// Ctrl-C ends the command, and not the shell.
+	defer group.Close()
+	s := &shell{script: script, groups: groups, nonce: rand.Text(), changed: make(chan struct{}, 1)}
+	// Its standard input is empty, so that no command of a page reads the next.
+	s.process, err = scope.Start(process.Spec{
+		Name: "the shell", Path: bash, Args: []string{"--norc", "/dev/fd/3"}, Dir: dir, Env: env, Stdout: s, Stderr: s,
+		Files: []*os.File{commands, group},
+	})
+	if err != nil {
+		return nil, errors.Join(err, script.Close(), groups.Close())
+	}
+	// A shell ends itself when Ctrl-C has ended its command, unless it has a trap.
 	if _, err := io.WriteString(script, "trap : INT\n"); err != nil {
 		return nil, fmt.Errorf("writing to the shell: %w", err)
 	}
@@ -85,7 +92,7 @@ func (s *shell) Write(text []byte) (int, error) {
 
 // close ends the shell, and what it has started in the background.
 func (s *shell) close() error {
-	err := s.script.Close()
+	err := errors.Join(s.script.Close(), s.groups.Close())
 	s.process.Kill()
 	return err
 }
@@ -94,16 +101,20 @@ func (s *shell) close() error {
 func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry, error) {
 	entry := Entry{Command: command}
 	if interrupt {
-		// There the trap is not set, so that Ctrl-C also ends a loop.
-		command = "(\n" + command + "\n)"
+		// Ctrl-C ends what is in the terminal's foreground: a group of its own, with a loop as a whole, and nothing that runs in the background.
+		command = "set -m\n(\necho $BASHPID >&4\n" + command + "\n)"
 	}
 	mark := "\n" + s.nonce + " "
-	if _, err := fmt.Fprintf(s.script, "%s\nprintf '\\n%s %%s\\n' $?\n", command, s.nonce); err != nil {
+	if _, err := fmt.Fprintf(s.script, "%s\nprintf '\\n%s %%s\\n' $?; set +m\n", command, s.nonce); err != nil {
 		return entry, fmt.Errorf("writing to the shell: %w", err)
 	}
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
+	var group int
 	if interrupt {
+		if _, err := fmt.Fscan(s.groups, &group); err != nil {
+			return entry, fmt.Errorf("asking the shell for the group of a command: %w", err)
+		}
 		limit.Reset(reading)
 	}
 	for {
@@ -130,7 +141,7 @@ func (s *shell) run(ctx context.Context, command string, interrupt bool) (Entry,
 			}
 			entry.Interrupted = true
 			limit.Reset(ending)
-			if err := syscall.Kill(-s.process.PID(), syscall.SIGINT); err != nil {
+			if err := syscall.Kill(-group, syscall.SIGINT); err != nil {
 				return entry, fmt.Errorf("interrupting a command: %w", err)
 			}
 		}

@@ -219,6 +219,8 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 		{want: Entry{Command: "f() { sleep 600; }; f", Interrupted: true}, interrupt: true},
 		{want: Entry{Command: "while sleep 0.02; do sleep 600; done # a loop", Interrupted: true}, interrupt: true},
 		{want: Entry{Command: "sleep 600 & echo started", Lines: []string{"started"}}},
+		{want: Entry{Command: "sleep 600", Interrupted: true}, interrupt: true}, // and not what runs in the background
+		{want: Entry{Command: "kill -0 %1"}},
 		{want: Entry{Command: "kill %1; wait; echo $x", Lines: []string{"1"}}},
 	} {
 		got, err := sh.run(t.Context(), c.want.Command, c.interrupt)
