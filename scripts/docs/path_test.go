@@ -20,7 +20,7 @@ const coreWords = 2000
 var (
 	fencedCode   = regexp.MustCompile("(?ms)^```.*?^```$")
 	hiddenAnswer = regexp.MustCompile(`(?s)</summary>.*?</details>`)
-	notAWord     = regexp.MustCompile(`<!--.*?-->|\]\([^)]*\)`)
+	notAWord     = regexp.MustCompile(`(?s)<!--.*?-->|\]\([^)]*\)`)
 	pathMarker   = regexp.MustCompile(`^\*(core|lab|depth)\*\n`)
 )
 
