@@ -96,18 +96,18 @@ x := 1
 
 func TestMistakesInMarkersAreReportedWithTheirLine(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"<!-- not run -->\n~~~sh\ntrue\n~~~": ":1: write <!-- not run: the reason -->",
-		"<!-- interrupt -->\n\nNext.\n":      ":1: <!-- interrupt --> must stand directly above a block",
-		"<!-- printed -->\n~~~\nx\n~~~":      ":3: no block of commands stands above",
-		"~~~sh\nif true\n~~~":                ":2: the shell does not understand this block",
-		"<!-- not run: no -->\n~~~sh\ntrue\n~~~\n\n<!-- printed -->\n~~~\nx\n~~~":     ":8: the commands above are not run",
-		"<!-- run before: true -->\n~~~go\nx\n~~~":                                    ":1: <!-- run before --> must stand directly above",
-		"~~~sh\ntrue\n~~~\n\n<!-- printed -->\n<!-- printed -->\n~~~\nx\n~~~\n\nEnd.": ":5: <!-- printed --> must stand directly above",
+	for _, c := range []struct{ text, want string }{
+		{"<!-- not run -->\n~~~sh\ntrue\n~~~", ":1: write <!-- not run: the reason -->"},
+		{"<!-- interrupt -->\n\nNext.\n", ":1: <!-- interrupt --> must stand directly above a block"},
+		{"<!-- printed -->\n~~~\nx\n~~~", ":3: no block of commands stands above"},
+		{"~~~sh\nif true\n~~~", ":2: the shell does not understand this block"},
+		{"<!-- not run: no -->\n~~~sh\ntrue\n~~~\n\n<!-- printed -->\n~~~\nx\n~~~", ":8: the commands above are not run"},
+		{"<!-- run before: true -->\n~~~go\nx\n~~~", ":1: <!-- run before --> must stand directly above"},
+		{"~~~sh\ntrue\n~~~\n\n<!-- printed -->\n<!-- printed -->\n~~~\nx\n~~~\n\nEnd.", ":5: <!-- printed --> must stand directly above"},
 	} {
-		_, err := Blocks(page(t, text), name)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %s", text, err, want)
+		_, err := Blocks(page(t, c.text), name)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want %s", c.text, err, c.want)
 		}
 	}
 }
