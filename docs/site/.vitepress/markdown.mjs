@@ -5,6 +5,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { address, pages, root } from './sources.mjs'
+import { load, show, take } from './transcripts.mjs'
 
 /** repository and branch are where files are linked to that are no pages, and where pages are edited. */
 export const repository =
@@ -69,12 +70,21 @@ export const extend = (diagrams) => (md) => {
       if (token.type.startsWith('html_')) token.content = token.content.replace(/(<img[^>]* src=")(?![a-z]+:|[./])/g, '$1./')
     }
   })
+  // What a block of commands prints is folded below it, so that a reader can predict it first.
+  const printed = (token, options, env, self) => {
+    env.transcript ??= load(path.relative(root, env.realPath ?? env.path ?? '').split(path.sep).join('/'))
+    const content = show(take(env.transcript, token.content))
+    if (!content) return ''
+    const block = Object.assign(Object.create(Object.getPrototypeOf(token)), token, { info: 'console', content, attrs: null })
+    return `<details class="printed"><summary>What this prints</summary>\n${fence([block], 0, options, env, self)}</details>\n`
+  }
   // Two curly brackets are text here, and no expression of Vue's.
   const { text, fence } = md.renderer.rules
   md.renderer.rules.text = (...args) => text(...args).replaceAll('{{', '&#123;&#123;')
   md.renderer.rules.fence = (tokens, index, ...rest) => {
     const token = tokens[index]
     const drawn = token.info.trim() === 'mermaid' && diagrams[token.content]
+    if (token.info.trim() === 'sh') return fence(tokens, index, ...rest) + printed(token, ...rest)
     if (!drawn) return fence(tokens, index, ...rest)
     const heading = tokens.slice(0, index).findLastIndex(({ type }) => type === 'heading_open')
     const label = md.utils.escapeHtml(`Diagram: ${tokens[heading + 1]?.content.replaceAll('`', '') ?? ''}`)
