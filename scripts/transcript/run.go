@@ -60,7 +60,7 @@ func Run(ctx context.Context, options Options) error {
 		}
 		if err != nil {
 			fmt.Fprintln(options.Out, err)
-			problems = append(problems, fmt.Errorf("%s is stale", page))
+			problems = append(problems, fmt.Errorf("%s has failed", page))
 			continue
 		}
 		fmt.Fprintf(options.Out, "ok    %s: %d commands, %.0f s\n", page, commands, time.Since(began).Seconds())
@@ -73,6 +73,9 @@ func (o *Options) page(ctx context.Context, page string) (commands int, err erro
 	blocks, err := Blocks(o.Root, page)
 	if err != nil {
 		return 0, err
+	}
+	if !slices.ContainsFunc(blocks, func(block Block) bool { return block.NotRun == "" }) {
+		return 0, errors.New("the page has no commands that are run")
 	}
 	want, err := Load(o.Root, page)
 	if err != nil {
@@ -161,14 +164,13 @@ func names(root string) (all []string, err error) {
 	return all, err
 }
 
-// tidy removes what a page has left in the root, and says so: a reader would have to remove it.
+// tidy says what a page has left in the root: a reader would have to remove it. It removes nothing, since it may be work of another program.
 func (o *Options) tidy(before []string) error {
 	after, err := names(o.Root)
 	problems := []error{err}
 	for _, name := range after {
 		if !slices.Contains(before, name) && name != "out" {
-			problems = append(problems, fmt.Errorf("the page leaves %s at the root of the repository: let it remove it", name),
-				os.RemoveAll(filepath.Join(o.Root, name)))
+			problems = append(problems, fmt.Errorf("the page leaves %s at the root of the repository: remove it, and let the page do so", name))
 		}
 	}
 	return errors.Join(problems...)

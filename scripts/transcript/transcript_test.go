@@ -201,6 +201,62 @@ func TestPagesAreComparedWithTheirTranscripts(t *testing.T) {
 	}
 }
 
+func TestAPageIsRecordedAndThenCompared(t *testing.T) {
+	t.Parallel()
+	root := page(t, "<!-- run before: x=$(date +%N) -->\n~~~sh\necho \"$x of $HOME\"; pwd\nfalse\n~~~\n\n<!-- not run: no -->\n~~~sh\nexit 1\n~~~\n")
+	run := func(options Options) (string, error) {
+		t.Helper()
+		var out strings.Builder
+		cleaned := 0
+		options.Root, options.Pages, options.Out = root, []string{name}, &out
+		options.Clean = func() error { cleaned++; return nil }
+		err := Run(t.Context(), options)
+		if cleaned != 1 {
+			t.Errorf("it was cleaned %d times", cleaned)
+		}
+		return out.String(), err
+	}
+	if _, err := run(Options{Record: true}); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := Load(root, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 3 || !strings.HasSuffix(entries[0].Lines[0], " of …") || !cmp.Equal(entries[1].Lines, []string{"…"}) || entries[2].Status != 1 {
+		t.Fatalf("recorded: %+v", entries)
+	}
+	out, err := run(Options{})
+	if err == nil || !strings.Contains(out, "the page's transcript says:\n$ echo") || strings.Contains(out, "$ pwd") {
+		t.Errorf("another number was taken: %v\n%s", err, out)
+	}
+	entries[0].Lines[0] = "… of …"
+	write(t, root, File(name), string(Format(name, entries)))
+	if out, err := run(Options{}); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	// What is right stays as it was written.
+	if _, err := run(Options{Record: true}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Load(root, name); err != nil || !cmp.Equal(again, entries) {
+		t.Errorf("recorded again: %+v, %v", again, err)
+	}
+}
+
+func TestAPageThatLeavesAFileFails(t *testing.T) {
+	t.Parallel()
+	root := page(t, "~~~sh\ntouch left\n~~~\n")
+	var out strings.Builder
+	err := Run(t.Context(), Options{Root: root, Pages: []string{name}, Record: true, Out: &out, Clean: func() error { return nil }})
+	if err == nil || !strings.Contains(out.String(), "the page leaves left at the root") {
+		t.Errorf("got %v\n%s", err, out.String())
+	}
+	if _, err := os.Stat(filepath.Join(root, "left")); err != nil {
+		t.Errorf("a file of another program might be gone, too: %v", err)
+	}
+}
+
 func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 	t.Parallel()
 	sh := start(t)
