@@ -223,19 +223,19 @@ func TestTheTabKeyReachesTheText(t *testing.T) {
 	}
 }
 
-// On paper there is the text in dark letters, with what is folded on the screen.
+// On paper there is the text in dark letters, with what is folded on the screen, except what commands print.
 func TestALectureCanBePrinted(t *testing.T) {
 	site, browser := serveSite(t), start(t)
 	tab := browse(browser, t, site+sitePages["lecture"], screens[1])
 	until(tab, t, mounted+` && document.documentElement.classList.contains("dark")`)
-	folded := value[float64](tab, t, `document.querySelector(".vp-doc details").getBoundingClientRect().height`)
+	folded := value[float64](tab, t, `document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`)
 	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
 	until(tab, t, `!document.documentElement.classList.contains("dark")`)
 	picture(tab, t, "site-print")
-	if open := value[float64](tab, t, `document.querySelector(".vp-doc details").getBoundingClientRect().height`); open <= folded {
+	if open := value[float64](tab, t, `document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`); open <= folded {
 		t.Errorf("an answer is %.0f pixels high on the screen and %.0f on paper", folded, open)
 	}
-	shown := value[[]string](tab, t, `[...document.querySelectorAll(".VPNav, .VPLocalNav, .VPSidebar, .aside, .VPDocFooter, button.copy")]
+	shown := value[[]string](tab, t, `[...document.querySelectorAll(".VPNav, .VPLocalNav, .VPSidebar, .aside, .VPDocFooter, button.copy, details.printed")]
 		.filter((e) => e.checkVisibility()).map((e) => e.className)`)
 	if len(shown) > 0 {
 		t.Errorf("on paper are: %s", strings.Join(shown, ", "))
