@@ -35,7 +35,8 @@ export function take(entries, block) {
   return rest.trim() === '' ? entries.splice(0, count) : []
 }
 
-/** show is what a terminal shows of commands; empty: they print nothing. */
+/** show is what a terminal shows of commands, with the first line of each; empty: they print nothing. */
 export function show(entries) {
-  return entries.filter(({ printed }) => printed.length).map(({ command, printed }) => `$ ${command}\n${printed.join('\n').trimEnd()}\n`).join('\n')
+  return entries.filter(({ printed }) => printed.length)
+    .map(({ command, printed }) => `$ ${command.replace(/\n[^]*/, ' …')}\n${printed.join('\n').trimEnd()}\n`).join('\n')
 }
