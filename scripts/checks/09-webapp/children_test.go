@@ -4,10 +4,13 @@
 package webapp_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -49,13 +53,14 @@ func served() frameworktypes.Feature {
 					v.Fail(v.t, expected, "it serves "+strings.Join(names, ", "))
 				}
 			}
-			v.validates()
+			v.validates(webapps)
 		}))).Feature()
 }
 
-// validates sends WebApps that are never stored: what is asked for is a dry run.
-func (v visit) validates() {
+// validates sends WebApps of a version that are never stored: what is asked for is a dry run.
+func (v visit) validates(version schema.GroupVersionResource) {
 	v.t.Helper()
+	port := portField(version)
 	edits := []struct {
 		what string
 		ok   bool
@@ -64,28 +69,32 @@ func (v visit) validates() {
 		{"one with an image, a port and replicas", true, func(map[string]any) {}},
 		{"one without replicas", true, func(spec map[string]any) { delete(spec, "replicas") }},
 		{"one with 0 replicas", true, func(spec map[string]any) { spec["replicas"] = int64(0) }},
-		{"one with a port that is out of the range of node ports, which is the cluster's and not the CRD's", true, func(spec map[string]any) { spec["nodePortNumber"] = int64(80) }},
+		{"one with a port that is out of the range of node ports, which is the cluster's and not the CRD's", true, func(spec map[string]any) { spec[port] = int64(80) }},
 		{"one without an image", false, func(spec map[string]any) { delete(spec, "image") }},
 		{"one with an empty image", false, func(spec map[string]any) { spec["image"] = "" }},
-		{"one without a port", false, func(spec map[string]any) { delete(spec, "nodePortNumber") }},
-		{"one with port 0", false, func(spec map[string]any) { spec["nodePortNumber"] = int64(0) }},
-		{"one with port 65536", false, func(spec map[string]any) { spec["nodePortNumber"] = int64(65536) }},
-		{"one whose port is a text", false, func(spec map[string]any) { spec["nodePortNumber"] = "30080" }},
+		{"one without a port", false, func(spec map[string]any) { delete(spec, port) }},
+		{"one with port 0", false, func(spec map[string]any) { spec[port] = int64(0) }},
+		{"one with port 65536", false, func(spec map[string]any) { spec[port] = int64(65536) }},
+		{"one whose port is a text", false, func(spec map[string]any) { spec[port] = "30080" }},
 		{"one with -1 replicas", false, func(spec map[string]any) { spec["replicas"] = int64(-1) }},
 	}
 	for _, e := range edits {
-		object := v.town.draw(plans).New()
+		object := v.town.draw(plans).in(version)
 		spec := object.Object["spec"].(map[string]any)
 		e.edit(spec)
-		_, err := v.town.Dynamic.Resource(webapps).Namespace(plans).Create(v.ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		made, err := v.town.Dynamic.Resource(version).Namespace(plans).Create(v.ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 			v.OK(v.t, "asking for a dry run", err)
 		}
 		switch {
 		case e.ok && err != nil:
-			v.Fail(v.t, "the API server accepts a WebApp as the task has it: "+e.what, "it refuses it: "+err.Error())
+			v.Fail(v.t, "the API server accepts a WebApp of "+version.Version+" as the task has it: "+e.what, "it refuses it: "+err.Error())
 		case !e.ok && err == nil:
-			v.Fail(v.t, "the API server refuses a WebApp that can't be meant: "+e.what, fmt.Sprintf("it accepts spec %v", spec))
+			v.Fail(v.t, "the API server refuses a WebApp of "+version.Version+" that can't be meant: "+e.what, fmt.Sprintf("it accepts spec %v", spec))
+		case e.ok && version == newer && spec["replicas"] == nil:
+			if is, _, _ := unstructured.NestedInt64(made.Object, "spec", "replicas"); is != 1 {
+				v.Fail(v.t, "a WebApp of "+version.Version+" without replicas has the default, spec.replicas: 1", fmt.Sprintf("it has spec %v", made.Object["spec"]))
+			}
 		}
 	}
 }
@@ -425,37 +434,169 @@ func ours(d *appsv1.Deployment, image string) int {
 	return max(0, slices.IndexFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Image == image }))
 }
 
-// drift lets two WebApps be edited at a time: the Deployment of one, and the Service of another one.
+// serviceEdits are hand edits of all that the spec of a WebApp says of a Service. The number and the protocol of a port are not among the edits, here
+// and in the Deployment: for an operator that applies they are the key of the port, and an edit of the key adds another port with the same name.
+var serviceEdits = append(slices.Clone(workload.ServiceEdits),
+	workload.ServiceEdit{What: "the type was changed to LoadBalancer", Change: func(s *corev1.ServiceSpec, _ int32) { s.Type = corev1.ServiceTypeLoadBalancer }},
+	workload.ServiceEdit{What: "the label app=nobody was added to the selector", Change: func(s *corev1.ServiceSpec, _ int32) { s.Selector["app"] = "nobody" }},
+	workload.ServiceEdit{What: "a label of the selector was removed", Change: func(s *corev1.ServiceSpec, _ int32) {
+		delete(s.Selector, slices.Sorted(maps.Keys(s.Selector))[0])
+	}},
+)
+
+// handEdit is an edit of a child by hand. undone says what is left of it; empty: nothing.
+type handEdit struct {
+	what   string
+	undone func() string
+}
+
+// drift edits one child of each of some WebApps: no other event then calls Reconcile for that WebApp.
 func drift() frameworktypes.Feature {
 	return features.New("a hand edit is undone").
 		Assess("of whatever the spec says", check.Assess(assess(func(v visit) {
-			a, b := v.planned(), v.planned()
 			foreign := v.town.drawImage()
-			a.before = append(a.before, foreign)
 			deployments := []struct {
 				what   string
-				change func(*appsv1.Deployment)
+				change func(*appsv1.Deployment, *corev1.Container)
 			}{
-				{"the image was changed", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[ours(d, a.image)].Image = foreign }},
-				{"replicas were changed", func(d *appsv1.Deployment) { d.Spec.Replicas = new(a.replicas + 3) }},
+				{"the image was changed", func(_ *appsv1.Deployment, c *corev1.Container) { c.Image = foreign }},
+				{"replicas were changed", func(d *appsv1.Deployment, _ *corev1.Container) { *d.Spec.Replicas += 3 }},
+				{"replicas were changed to 0", func(d *appsv1.Deployment, _ *corev1.Container) { d.Spec.Replicas = new(int32(0)) }},
+				{"the port of the container was renamed", func(_ *appsv1.Deployment, c *corev1.Container) {
+					for i := range c.Ports {
+						c.Ports[i].Name = fmt.Sprintf("edited-%d", i)
+					}
+				}},
 			}
-			before, _ := v.town.service(b)
-			first, second := v.town.random.Perm(len(deployments)), v.town.random.Perm(len(workload.ServiceEdits))
-			for n := range max(len(first), len(second)) {
-				v.Idle(v.ctx, v.t)
-				var told []string
-				var template *appsv1.Deployment
-				if n < len(first) {
-					told = append(told, fmt.Sprintf("%s in the Deployment of %s by hand", deployments[first[n]].what, a.Name))
-					template = v.editDeployment(a, deployments[first[n]].change)
+			var apps []*app
+			for range len(deployments) + len(serviceEdits) {
+				apps = append(apps, v.create(v.town.draw(plans)))
+			}
+			v.asSpecified(apps...)
+			v.Idle(v.ctx, v.t)
+			var edits []handEdit
+			for i, edit := range deployments {
+				a := apps[i]
+				a.before = append(a.before, foreign)
+				template := v.editDeployment(a, func(d *appsv1.Deployment) { edit.change(d, &d.Spec.Template.Spec.Containers[ours(d, a.image)]) })
+				edits = append(edits, handEdit{fmt.Sprintf("%s in the Deployment of %s", edit.what, a.Name), func() string { return v.town.deploymentEdited(a, template) }})
+			}
+			for i, edit := range serviceEdits {
+				a := apps[len(deployments)+i]
+				before, _ := v.town.service(a)
+				edited := v.editService(a, func(s *corev1.Service) { edit.Change(&s.Spec, v.town.ports.Draw()) })
+				edits = append(edits, handEdit{fmt.Sprintf("%s in the Service of %s", edit.What, a.Name), func() string { return v.town.serviceEdited(a, edited, before.Spec.Selector) }})
+			}
+			var told []string
+			for _, edit := range edits {
+				told = append(told, edit.what)
+			}
+			v.eventually(0, strings.Join(told, ", ")+", all by hand, and the operator puts it back", func() string {
+				for _, edit := range edits {
+					if left := edit.undone(); left != "" {
+						return edit.what + ", and " + left
+					}
 				}
-				service := workload.ServiceEdits[second[n]]
-				edited := v.editService(b, func(s *corev1.Service) { service.Change(&s.Spec, v.town.ports.Draw()) })
-				told = append(told, fmt.Sprintf("%s in the Service of %s", service.What, b.Name))
-				v.putBack(strings.Join(told, ", and ")+", and the operator puts it back", a, template, b, edited, before.Spec.Selector)
-			}
+				return ""
+			})
 		}))).
-		Assess("also when that fails at first", check.Assess(assess(refusedRepairs))).Feature()
+		Assess("also when that fails at first", check.Assess(assess(refusedRepairs))).
+		Assess("and one of the status", check.Assess(assess(statusEdits))).Feature()
+}
+
+// told is what the status of a WebApp tells, without words and times.
+func told(object *unstructured.Unstructured) string {
+	var tells []string
+	for _, of := range []string{availableType, degradedType} {
+		if is, there := workload.ConditionOf(object, of); there {
+			tells = append(tells, fmt.Sprintf("%s: %s", of, is.Status))
+		}
+	}
+	replicas, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
+	selector, _, _ := unstructured.NestedString(object.Object, "status", "selector")
+	return strings.Join(append(tells, fmt.Sprintf("replicas: %d", replicas), fmt.Sprintf("selector: %q", selector)), ", ")
+}
+
+// statusEdits lets another client write the status of WebApps: the conditions, the numbers, or nothing at all. Whether the status was right before
+// is for other checks.
+func statusEdits(v visit) {
+	apps := []*app{v.planned(), v.planned(), v.planned()}
+	for _, a := range apps {
+		v.forbidden(a)
+	}
+	v.Idle(v.ctx, v.t)
+	read := func(a *app) *unstructured.Unstructured {
+		object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Get(v.ctx, a.Name, metav1.GetOptions{})
+		v.OK(v.t, "reading "+a.Name, err)
+		return object
+	}
+	var conditions []string
+	for _, of := range []string{availableType, degradedType} {
+		if is, there := workload.ConditionOf(read(apps[0]), of); there {
+			other := map[string]string{"True": "False"}[is.Status]
+			if other == "" {
+				other = "True"
+			}
+			conditions = append(conditions, fmt.Sprintf(
+				`{"type":%q,"status":%q,"observedGeneration":%d,"lastTransitionTime":%q,"reason":"Edited","message":"another client has written this"}`,
+				of, other, is.ObservedGeneration, time.Now().UTC().Format(time.RFC3339)))
+		}
+	}
+	if len(conditions) == 0 {
+		return // then there is no status that the operator could put back
+	}
+	patches := []string{
+		fmt.Sprintf(`{"status":{"conditions":[%s]}}`, strings.Join(conditions, ",")),
+		`{"status":{"replicas":7,"selector":"app=nobody"}}`,
+		`{"status":null}`,
+	}
+	before, edited := map[*app]string{}, map[*app]*unstructured.Unstructured{}
+	for i, a := range apps {
+		before[a] = told(read(a))
+		object, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Patch(v.ctx, a.Name, types.MergePatchType, []byte(patches[i]), metav1.PatchOptions{}, "status")
+		v.OK(v.t, "writing the status of "+a.Name, err)
+		edited[a] = object
+	}
+	expected := fmt.Sprintf("another client has written the conditions of %s, replicas and selector of %s, and removed the status of %s, and the operator puts it back",
+		apps[0].Name, apps[1].Name, apps[2].Name)
+	v.eventually(statusPatience, expected, func() string {
+		for _, a := range apps {
+			object, there := v.town.Get(a.NamespacedName)
+			if !there || !workload.Newer(object, edited[a]) {
+				return fmt.Sprintf("nobody has written the status of %s since, which tells %s", a.Name, told(edited[a]))
+			}
+			if is := told(object); is != before[a] {
+				return fmt.Sprintf("the status of %s tells %s, and before that it told %s", a.Name, is, before[a])
+			}
+		}
+		return ""
+	})
+}
+
+// deploymentEdited says what is left of a hand edit of a Deployment; empty: nothing. An edit may have changed nothing.
+func (t *town) deploymentEdited(a *app, edited *appsv1.Deployment) string {
+	if wrong := t.wrong(a); wrong != "" {
+		return wrong
+	}
+	if now, _ := t.deployment(a); now.ResourceVersion != edited.ResourceVersion && !workload.Newer(&now, edited) {
+		return workload.Unseen
+	}
+	return ""
+}
+
+// serviceEdited says what is left of a hand edit of a Service that had this selector; empty: nothing.
+func (t *town) serviceEdited(a *app, edited *corev1.Service, selector map[string]string) string {
+	if wrong := t.wrong(a); wrong != "" {
+		return wrong
+	}
+	is, _ := t.service(a)
+	switch {
+	case !reflect.DeepEqual(is.Spec.Selector, selector):
+		return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
+	case !workload.Newer(&is, edited):
+		return workload.Unseen
+	}
+	return ""
 }
 
 // refusedRepairs lets the only writes that matter fail: those by which a hand edit is undone. Nothing else happens that would give another chance to
@@ -473,29 +614,11 @@ func refusedRepairs(v visit) {
 	})
 	expected := fmt.Sprintf("the image of the Deployment of %s and the selector of the Service of %s were changed by hand, the API server answered "+
 		"what the operator wrote then with an error, and when it does so no longer the operator puts both back", a.Name, b.Name)
-	v.putBack(expected, a, template, b, edited, service.Spec.Selector)
-}
-
-// putBack waits until the operator has undone two hand edits: of the Deployment of one WebApp, nil if that was not edited, and of the Service of
-// another one, which had this selector before.
-func (v visit) putBack(expected string, a *app, deployment *appsv1.Deployment, b *app, service *corev1.Service, selector map[string]string) {
-	v.t.Helper()
 	v.eventually(0, expected, func() string {
-		if wrong := v.town.wrong(a); wrong != "" {
-			return wrong
+		if left := v.town.deploymentEdited(a, template); left != "" {
+			return left
 		}
-		if wrong := v.town.wrong(b); wrong != "" {
-			return wrong
-		}
-		now, _ := v.town.deployment(a)
-		is, _ := v.town.service(b)
-		switch {
-		case !reflect.DeepEqual(is.Spec.Selector, selector):
-			return fmt.Sprintf("the Service %s has the selector %s", is.Name, labels.Set(is.Spec.Selector))
-		case deployment != nil && !workload.Newer(&now, deployment), !workload.Newer(&is, service):
-			return workload.Unseen
-		}
-		return ""
+		return v.town.serviceEdited(b, edited, service.Spec.Selector)
 	})
 }
 
@@ -508,11 +631,17 @@ func othersFields() frameworktypes.Feature {
 				return corev1.Container{Name: name, Image: "registry.example.com/" + name + ":v1"}
 			}
 			a := v.planned()
-			v.editDeployment(a, func(d *appsv1.Deployment) {
+			edited := v.editDeployment(a, func(d *appsv1.Deployment) {
 				metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "somebody")
 				metav1.SetMetaDataLabel(&d.ObjectMeta, centre, "web")
 				metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, restarted, "today")
+				metav1.SetMetaDataLabel(&d.Spec.Template.ObjectMeta, centre, "web")
 				pod := &d.Spec.Template.Spec
+				own := &pod.Containers[ours(d, a.image)]
+				own.Env = append(own.Env, corev1.EnvVar{Name: "REGION", Value: "north"})
+				own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{Name: "team", MountPath: "/team"})
+				pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "team", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+				pod.InitContainers = append(pod.InitContainers, sidecar("sunscreen"))
 				pod.Containers = append([]corev1.Container{sidecar("parasol")}, append(pod.Containers, sidecar("lantern"))...)
 			})
 			v.editService(a, func(s *corev1.Service) {
@@ -527,10 +656,14 @@ func othersFields() frameworktypes.Feature {
 				d, _ := v.town.deployment(a)
 				s, _ := v.town.service(a)
 				lost := lostSidecars(d.Spec.Template.Spec.Containers, sidecar("parasol"), sidecar("lantern"))
+				if len(lost) == 0 {
+					lost = lostInPod(&edited.Spec.Template.Spec, &d.Spec.Template.Spec, &d.Spec.Template.Spec.Containers[ours(&d, a.image)])
+				}
 				for what, is := range map[string]bool{
 					"an annotation of the Deployment is gone":                                 d.Annotations[contact] == "",
 					"a label of the Deployment is gone":                                       d.Labels[centre] == "",
 					"an annotation of the template (as of `kubectl rollout restart`) is gone": d.Spec.Template.Annotations[restarted] == "",
+					"a label of the template is gone":                                         d.Spec.Template.Labels[centre] == "",
 					"an annotation of the Service is gone":                                    s.Annotations[contact] == "",
 					"a label of the Service is gone":                                          s.Labels[centre] == "",
 					"the Service's sessionAffinity is no longer ClientIP":                     s.Spec.SessionAffinity != corev1.ServiceAffinityClientIP,
@@ -543,7 +676,7 @@ func othersFields() frameworktypes.Feature {
 				return strings.Join(lost, "; ")
 			}
 			expected := fmt.Sprintf("what others have set in the children of %s stays: labels, annotations, a container in front of its own and "+
-				"one behind it, the session affinity", a.Name)
+				"one behind it, an init container, a volume, a variable and a mount of its own container, the session affinity", a.Name)
 			v.Settle(v.ctx, v.t)
 			v.eventually(0, expected, lost)
 			a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage(), v.town.ports.Draw()
@@ -551,7 +684,80 @@ func othersFields() frameworktypes.Feature {
 			v.asSpecified(a)
 			v.Settle(v.ctx, v.t)
 			v.eventually(0, expected+", also when image and port have changed", lost)
-		}))).Feature()
+		}))).
+		Assess("also when it was set a moment ago", check.Assess(assess(setMeanwhile))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
+}
+
+// While late, the operator hears of each change after this time, and between a change of a WebApp and the edits of its children so much passes.
+const (
+	late      = 400 * time.Millisecond
+	meanwhile = 150 * time.Millisecond
+)
+
+// setMeanwhile lets others edit the children of a WebApp after its spec has changed, and before the operator has heard of either. When it hears of
+// the spec, its cache has the children as they were before the edits.
+func setMeanwhile(v visit) {
+	const contact = "team.example.com/contact"
+	a, b := v.planned(), v.town.draw(plans)
+	v.forbidden(a)
+	v.Settle(v.ctx, v.t)
+	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+		{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}}, // each write, and so the first one
+	}}))
+	v.create(b)
+	v.asSpecified(b)
+	a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage(), v.town.ports.Draw()
+	v.set(a)
+	v.Pause(v.ctx, v.t, meanwhile)
+	lantern := corev1.Container{Name: "lantern", Image: "registry.example.com/lantern:v1"}
+	v.editDeployment(a, func(d *appsv1.Deployment) {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "somebody")
+		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, lantern)
+	})
+	v.editService(a, func(s *corev1.Service) { metav1.SetMetaDataAnnotation(&s.ObjectMeta, contact, "somebody") })
+	v.asSpecified(a)
+	v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
+	v.Settle(v.ctx, v.t)
+	v.asSpecified(a)
+	d, _ := v.town.deployment(a)
+	s, _ := v.town.service(a)
+	lost := lostSidecars(d.Spec.Template.Spec.Containers, lantern)
+	if d.Annotations[contact] == "" {
+		lost = append(lost, "an annotation of the Deployment is gone")
+	}
+	if s.Annotations[contact] == "" {
+		lost = append(lost, "an annotation of the Service is gone")
+	}
+	if len(lost) > 0 {
+		v.Fail(v.t, fmt.Sprintf("what others have set in the children of %s stays, also when the operator updates these children before its cache has the change", a.Name),
+			strings.Join(lost, "; "))
+	}
+}
+
+// lostInPod says what has become of what others have set in a Pod's template besides sidecars, if anything has. own is the operator's container.
+func lostInPod(edited, is *corev1.PodSpec, own *corev1.Container) (lost []string) {
+	var before, after []string
+	for _, c := range edited.Containers {
+		before = append(before, c.Name)
+	}
+	for _, c := range is.Containers {
+		after = append(after, c.Name)
+	}
+	if !slices.Equal(before, after) {
+		lost = append(lost, fmt.Sprintf("the containers were %s, and are %s", strings.Join(before, ", "), strings.Join(after, ", ")))
+	}
+	for what, there := range map[string]bool{
+		"the init container sunscreen, which was injected, is gone": slices.ContainsFunc(is.InitContainers, func(c corev1.Container) bool { return c.Name == "sunscreen" }),
+		"the volume team is gone":                                   slices.ContainsFunc(is.Volumes, func(volume corev1.Volume) bool { return volume.Name == "team" }),
+		"the variable REGION of its own container is gone":          slices.ContainsFunc(own.Env, func(e corev1.EnvVar) bool { return e.Name == "REGION" && e.Value == "north" }),
+		"the mount of the volume in its own container is gone":      slices.ContainsFunc(own.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "team" }),
+	} {
+		if !there {
+			lost = append(lost, what)
+		}
+	}
+	return lost
 }
 
 // lostSidecars says what has become of containers that were injected, if anything has.
@@ -583,6 +789,9 @@ func (v visit) apart(a, b *app) {
 	}
 }
 
+// longestName is how long the name of a Service may be.
+const longestName = 63
+
 func twoWebApps() frameworktypes.Feature {
 	return features.New("two WebApps never meet").
 		Assess("in one namespace, and of one name in two", check.Assess(assess(func(v visit) {
@@ -591,13 +800,92 @@ func twoWebApps() frameworktypes.Feature {
 			for _, one := range []*app{a, b, c} {
 				v.create(one)
 			}
-			v.asSpecified(a, b, c)
+			// The longest names that Services may have, which differ at their end.
+			long, longer := v.town.draw(plans), v.town.draw(plans)
+			stem := a.Name + "-" + strings.Repeat("x", longestName-len(a.Name)-len("-")-len("a"))
+			long.Name, longer.Name, longer.image = stem+"a", stem+"b", long.image
+			v.create(long)
+			v.create(longer)
+			v.asSpecified(a, b, c, long, longer)
 			v.apart(a, b)
+			v.apart(long, longer)
 			v.setPort(a, v.town.ports.Draw())
 			v.asSpecified(a, b, c)
 			v.remove(a)
 			v.OK(v.t, "removing the children, as the garbage collector does", v.town.Collect(v.ctx, a.object))
 			v.Settle(v.ctx, v.t)
 			v.asSpecified(b, c)
-		}))).Feature()
+		}))).
+		Assess("also when many change at once", check.Assess(assess(many))).Feature()
+}
+
+// crowd is how many WebApps are created and changed at once.
+const crowd = 8
+
+// many creates WebApps, and changes all of them, at once. No child may ever say what the spec of another WebApp says, not even for a moment.
+func many(v visit) {
+	deployments, services := v.record(workload.Deployments, plans), v.record(workload.Services, plans)
+	var apps []*app
+	images, ports := map[string]string{}, map[int64]string{} // of which WebApp they are
+	note := func(a *app) { images[a.image], ports[int64(a.port)] = a.Name, a.Name }
+	for range crowd {
+		a := v.town.draw(plans)
+		a.image += "-" + a.Name // the image of one WebApp only
+		note(a)
+		apps = append(apps, v.create(a))
+	}
+	v.asSpecified(apps...)
+	for _, a := range apps {
+		a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage()+"-"+a.Name, v.town.ports.Draw()
+		note(a)
+		v.set(a)
+	}
+	v.asSpecified(apps...)
+	v.Settle(v.ctx, v.t)
+	const expected = "no child ever has what the spec of another WebApp says, while %d WebApps are created and changed at once"
+	for _, state := range services() {
+		listed, _, _ := unstructured.NestedSlice(state.Object, "spec", "ports")
+		for _, port := range listed {
+			nodePort, _ := port.(map[string]any)["nodePort"].(int64)
+			if of := ports[nodePort]; of != "" && of != state.GetName() {
+				v.Fail(v.t, fmt.Sprintf(expected, crowd), fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s", state.GetName(), nodePort, of))
+			}
+		}
+	}
+	for _, state := range deployments() {
+		containers, _, _ := unstructured.NestedSlice(state.Object, "spec", "template", "spec", "containers")
+		for _, container := range containers {
+			image, _ := container.(map[string]any)["image"].(string)
+			if of := images[image]; of != "" && of != state.GetName() {
+				v.Fail(v.t, fmt.Sprintf(expected, crowd), fmt.Sprintf("for a moment the Deployment %s had the image %s, which is that of %s", state.GetName(), image, of))
+			}
+		}
+	}
+}
+
+// record records every state of the children of one kind in a namespace, from now on until the check ends.
+func (v visit) record(of schema.GroupVersionResource, namespace string) (states func() []*unstructured.Unstructured) {
+	v.t.Helper()
+	client := v.town.Dynamic.Resource(of).Namespace(namespace)
+	list, err := client.List(v.ctx, metav1.ListOptions{})
+	v.OK(v.t, "listing "+of.Resource, err)
+	watch, err := client.Watch(v.ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	v.OK(v.t, "watching "+of.Resource, err)
+	v.t.Cleanup(watch.Stop)
+	var mutex sync.Mutex
+	var recorded []*unstructured.Unstructured
+	go func() {
+		for event := range watch.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				mutex.Lock()
+				recorded = append(recorded, object)
+				mutex.Unlock()
+			}
+		}
+	}()
+	return func() []*unstructured.Unstructured {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return slices.Clone(recorded)
+	}
 }

@@ -6,14 +6,11 @@ package webapp_test
 import (
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -24,72 +21,10 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// foreign is a Deployment or a Service of somebody else that has the name of a WebApp, as it was before the WebApp came.
+// foreign is a Deployment or a Service of another owner that has the name of a WebApp, as it was before the WebApp came.
 type foreign struct {
-	kind  string // Deployment or Service
-	is    metav1.Object
-	spec  any
-	since audit.Mark
-	whose string
-	of    *app
-	dying bool // that it is being deleted is no work of the operator
-}
-
-func (f *foreign) String() string {
-	return fmt.Sprintf("the %s %s, which %s,", f.kind, f.of.Name, f.whose)
-}
-
-// now is the object as the watch knows it; false: it is gone.
-func (f *foreign) now(t *town) (is metav1.Object, spec any, there bool) {
-	if f.kind == "Service" {
-		service, there := workload.Named[corev1.Service](t.Owners, workload.Services, f.of.NamespacedName)
-		return &service, service.Spec, there
-	}
-	deployment, there := workload.Named[appsv1.Deployment](t.Owners, workload.Deployments, f.of.NamespacedName)
-	return &deployment, deployment.Spec, there
-}
-
-// controllerManager is who writes Deployments besides their owner: their revision, and their status.
-const controllerManager = "kube-controller-manager"
-
-// writers are the field managers of an object, with what each has set, but for the controller of Deployments.
-func writers(of metav1.Object) (all []metav1.ManagedFieldsEntry) {
-	for _, entry := range of.GetManagedFields() {
-		if entry.Manager != controllerManager {
-			all = append(all, entry)
-		}
-	}
-	return all
-}
-
-// touched says what the operator has done with somebody else's object; empty: nothing.
-func (v visit) touched(f *foreign) string {
-	wrote := v.Audit.Since(f.since, v.ByOperator().And(audit.Writes, func(e audit.Event) bool {
-		return e.Resource == strings.ToLower(f.kind)+"s" && e.Namespace == f.of.Namespace && e.Name == f.of.Name && e.Verb != "create" && e.Code < http.StatusMultipleChoices &&
-			(!f.dying || e.Verb != "delete") // the garbage collector deletes it as well
-	}))
-	now, spec, there := f.now(v.town)
-	switch {
-	case !there:
-		return "it is gone"
-	case now.GetUID() != f.is.GetUID():
-		return "it was deleted, and there is another one"
-	case now.GetDeletionTimestamp() != nil && !f.dying:
-		return "it is being deleted"
-	case !reflect.DeepEqual(now.GetOwnerReferences(), f.is.GetOwnerReferences()):
-		return "its metadata.ownerReferences are others: it was adopted"
-	case !reflect.DeepEqual(spec, f.spec):
-		return "its spec was changed"
-	case !reflect.DeepEqual(now.GetLabels(), f.is.GetLabels()):
-		return "its labels were changed"
-	case f.kind == "Service" && !f.dying && now.GetResourceVersion() != f.is.GetResourceVersion():
-		return fmt.Sprintf("its resourceVersion was %s, and is %s", f.is.GetResourceVersion(), now.GetResourceVersion())
-	case !f.dying && !reflect.DeepEqual(writers(now), writers(f.is)):
-		return "its metadata.managedFields are others: somebody has written it"
-	case len(wrote) > 0:
-		return "it was written: " + wrote[0].String()
-	}
-	return ""
+	*workload.Foreign
+	of *app
 }
 
 // untouched fails if the operator has touched what is somebody else's.
@@ -97,7 +32,7 @@ func (v visit) untouched(all ...*foreign) {
 	v.t.Helper()
 	v.Settle(v.ctx, v.t)
 	for _, f := range all {
-		if touched := v.touched(f); touched != "" {
+		if touched := v.town.Touched(v.Suite, f.Foreign); touched != "" {
 			v.Fail(v.t, f.String()+" is not touched", touched)
 		}
 	}
@@ -105,64 +40,47 @@ func (v visit) untouched(all ...*foreign) {
 
 // The ways in which something is somebody else's.
 const (
-	nobodys  = "was made by hand and has no owner"
-	another  = "has another controller, a ConfigMap"
+	nobodys  = workload.NoOwner
+	another  = workload.AnotherController
 	anothers = "has another WebApp as its controller"
 )
 
 // owners are the owner references of something that is somebody else's.
-func (v visit) owners(a *app, whose string) []metav1.OwnerReference {
+func (v visit) owners(a *app, whose string) (owners []metav1.OwnerReference) {
 	v.t.Helper()
 	switch whose {
 	case another:
-		owner, err := v.town.Client.CoreV1().ConfigMaps(a.Namespace).Create(v.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner-of-" + a.Name}}, metav1.CreateOptions{})
+		var err error
+		owners, err = v.town.ControlledByConfigMap(v.ctx, a.Namespace, "owner-of-"+a.Name)
 		v.OK(v.t, "making an owner", err)
-		return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}}
 	case anothers:
-		other := v.create(v.town.draw(plans))
-		return []metav1.OwnerReference{{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: other.Name, UID: other.object.GetUID(), Controller: new(true)}}
+		owners = workload.ControlledBy(v.create(v.town.draw(plans)).object)
 	}
-	return nil
+	return owners
 }
 
 // foreignService makes a Service of somebody else, with the name that a WebApp will have.
 func (v visit) foreignService(a *app, whose string) *foreign {
 	v.t.Helper()
-	service := v.town.foreignService(a.NamespacedName)
-	service.OwnerReferences = v.owners(a, whose)
-	made, err := v.town.Client.CoreV1().Services(a.Namespace).Create(v.ctx, service, metav1.CreateOptions{})
+	made, err := v.town.ForeignService(v.ctx, v.Suite, a.NamespacedName, whose, v.owners(a, whose))
 	v.OK(v.t, "making a Service by hand", err)
-	return &foreign{kind: "Service", is: made, spec: made.Spec, since: v.Audit.Now(), whose: whose, of: a}
+	return &foreign{Foreign: made, of: a}
 }
 
 // foreignDeployment makes a Deployment of somebody else, and waits until its controller is done with it.
 func (v visit) foreignDeployment(a *app, replicas int32, whose string) *foreign {
 	v.t.Helper()
-	pods := map[string]string{"team": "somebody", "of": a.Name}
-	_, err := v.town.Client.AppsV1().Deployments(a.Namespace).Create(v.ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: a.Name, Labels: map[string]string{"team": "somebody"}, OwnerReferences: v.owners(a, whose)},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pods},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: pods},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "somebody", Image: "registry.example.com/somebody:v1"}}},
-			},
-		},
-	}, metav1.CreateOptions{})
+	made, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, whose, v.owners(a, whose))
 	v.OK(v.t, "making a Deployment by hand", err)
-	f := &foreign{kind: "Deployment", whose: whose, of: a}
 	v.EventuallyWithin(v.ctx, v.t, "the controller of Deployments is done with "+a.Name, podPatience, v.town.Changed, func() (string, bool) {
-		is, there := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, a.NamespacedName)
-		f.is, f.spec = &is, is.Spec
-		return fmt.Sprintf("it has %d of %d Pods", is.Status.Replicas, replicas), there && is.Status.ObservedGeneration == is.Generation && is.Status.Replicas == replicas
+		return v.town.Steady(v.Suite, made)
 	})
-	f.since = v.Audit.Now()
-	return f
+	return &foreign{Foreign: made, of: a}
 }
 
 // notOurs are the conditions of a WebApp one of whose children is somebody else's.
 func notOurs(f *foreign) []workload.Wanted {
-	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{f.kind, f.of.Name}}, {Of: availableType, Status: "False"}}
+	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{f.Kind, f.of.Name}}, {Of: availableType, Status: "False"}}
 }
 
 func foreignService() frameworktypes.Feature {
@@ -188,12 +106,52 @@ func foreignService() frameworktypes.Feature {
 				})
 			}
 			v.untouched(all...)
-			f := all[v.town.random.IntN(len(all))]
-			f.of.before, f.of.image, f.of.port = append(f.of.before, f.of.image), v.town.drawImage(), v.town.ports.Draw()
-			v.set(f.of)
-			v.conditions(f.of, f.String()+" is still in the way", notOurs(f)...)
+			for _, f := range all {
+				v.ownedBesides(f)
+				v.change(f.of)
+			}
+			for _, f := range all {
+				v.conditions(f.of, f.String()+" is still in the way", notOurs(f)...)
+			}
 			v.untouched(all...)
 		}))).Feature()
+}
+
+// change changes the image and the port of a WebApp.
+func (v visit) change(a *app) {
+	v.t.Helper()
+	a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage(), v.town.ports.Draw()
+	v.set(a)
+}
+
+// ownedBesides adds an owner reference to a foreign object: the WebApp whose name it has becomes an owner of it, as `kubectl edit` can make it, and
+// not its controller.
+func (v visit) ownedBesides(f *foreign) {
+	v.t.Helper()
+	reference := metav1.OwnerReference{APIVersion: f.of.object.GetAPIVersion(), Kind: f.of.object.GetKind(), Name: f.of.Name, UID: f.of.object.GetUID()}
+	if f.Kind == "Service" {
+		edited := v.editService(f.of, func(s *corev1.Service) { s.OwnerReferences = append(s.OwnerReferences, reference) })
+		f.Is, f.Spec = edited, edited.Spec
+	} else {
+		edited := v.editDeployment(f.of, func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, reference) })
+		f.Is, f.Spec = edited, edited.Spec
+	}
+	f.Whose += ", and has the WebApp as an owner that is not its controller"
+	f.Since = v.Audit.Now()
+	v.eventually(0, "the watch tells of an owner reference of "+f.Name, func() string {
+		var now metav1.Object
+		if f.Kind == "Service" {
+			is, _ := workload.Named[corev1.Service](v.town.Owners, workload.Services, f.NamespacedName)
+			now = &is
+		} else {
+			is, _ := workload.Named[appsv1.Deployment](v.town.Owners, workload.Deployments, f.NamespacedName)
+			now = &is
+		}
+		if now.GetResourceVersion() != f.Is.GetResourceVersion() && !workload.Newer(now, f.Is) {
+			return workload.Unseen
+		}
+		return ""
+	})
 }
 
 func foreignDeployment() frameworktypes.Feature {
@@ -203,7 +161,9 @@ func foreignDeployment() frameworktypes.Feature {
 			all := []*foreign{
 				v.foreignDeployment(v.town.draw(waiting), replicas, nobodys), v.foreignDeployment(v.town.draw(waiting), replicas, another),
 			}
-			for _, f := range all {
+			both := v.foreignDeployment(v.town.draw(plans), 0, nobodys)
+			service := v.foreignService(both.of, nobodys)
+			for _, f := range append([]*foreign{both}, all...) {
 				v.create(f.of)
 			}
 			for _, f := range all {
@@ -219,7 +179,13 @@ func foreignDeployment() frameworktypes.Feature {
 					v.Fail(v.t, fmt.Sprintf("%s is somebody else's, so that %s has no Pods: status.replicas is 0", f, f.of.Name), fmt.Sprintf("it is %d", is.Status.Replicas))
 				}
 			}
-			v.untouched(all...)
+			v.conditions(both.of, fmt.Sprintf("%s is in the way, and so is the Service of that name", both),
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{"Deployment", "Service", both.of.Name}}, workload.Wanted{Of: availableType, Status: "False"})
+			v.untouched(append(all, both, service)...)
+			v.ownedBesides(both)
+			v.change(both.of)
+			v.conditions(both.of, both.String()+" is still in the way", notOurs(both)...)
+			v.untouched(both, service)
 		}))).Feature()
 }
 
@@ -282,8 +248,12 @@ func earlierWebApp() frameworktypes.Feature {
 			whose := "belongs to an earlier WebApp of that name, with another UID"
 			since := v.Audit.Now()
 			all := []*foreign{
-				{kind: "Service", is: service, spec: service.Spec, since: since, whose: whose, of: again, dying: true},
-				{kind: "Deployment", is: deployment, spec: deployment.Spec, since: since, whose: whose, of: again, dying: true},
+				{of: again, Foreign: &workload.Foreign{
+					Kind: "Service", NamespacedName: again.NamespacedName, Is: service, Spec: service.Spec, Since: since, Whose: whose, Dying: true,
+				}},
+				{of: again, Foreign: &workload.Foreign{
+					Kind: "Deployment", NamespacedName: again.NamespacedName, Is: deployment, Spec: deployment.Spec, Since: since, Whose: whose, Dying: true,
+				}},
 			}
 			v.create(again)
 			v.conditions(again, "its children of before are in the way", workload.Wanted{Of: degradedType, Status: "True", Says: []string{again.Name}},
@@ -325,6 +295,9 @@ func portTaken() frameworktypes.Feature {
 			if expected, observed := s.Loop(); observed != "" {
 				v.Fail(v.t, expected, observed, audit.Lines(s.Tries)...)
 			}
+			if s.changed != "" {
+				v.Fail(v.t, fmt.Sprintf("while port %d is taken and nothing changes, the operator does not write the status of %s again", s.port, s.Name), s.changed)
+			}
 			v.town.squatted = s
 		}))).Feature()
 }
@@ -332,7 +305,7 @@ func portTaken() frameworktypes.Feature {
 // portHeals comes late: an operator that tries later and later has waited for some seconds before the port was given back, and waits again.
 func portHeals() frameworktypes.Feature {
 	return features.New("a WebApp heals").
-		Assess("when its port is free", check.Assess(assess(func(v visit) {
+		Assess("when its port is free, and when a quota is raised", check.Assess(assess(func(v visit) {
 			s := v.town.squatted
 			if s == nil {
 				v.Fail(v.t, "a WebApp has a port that is taken", "there is none")
@@ -341,38 +314,123 @@ func portHeals() frameworktypes.Feature {
 			v.BeganAt(s.Freed)
 			v.asSpecifiedWithin(healPatience, s.app)
 			v.conditions(s.app, fmt.Sprintf("node port %d is free", s.port), workload.Wanted{Of: degradedType, Status: "False"})
+			if a := v.town.raised; a != nil {
+				v.town.raised = nil
+				v.asSpecifiedWithin(healPatience, a)
+				v.conditions(a, fmt.Sprintf("the quota %s was raised", quotaName), workload.Wanted{Of: degradedType, Status: "False"})
+			}
 		}))).Feature()
+}
+
+// noNodePort draws a port that is no node port, above the range of node ports or below it.
+func (t *town) noNodePort() int32 {
+	const some = 20000
+	if t.random.IntN(2) == 0 {
+		return int32(workload.LastPort + 1 + t.random.IntN(some)) //nolint:gosec // it is below 65536
+	}
+	return int32(workload.FirstPort - 1 - t.random.IntN(some)) //nolint:gosec // it is above 0
 }
 
 func portRange() frameworktypes.Feature {
 	return features.New("a port that is no node port is reported").
 		Assess("until it is another one", check.Assess(assess(func(v visit) {
 			a := v.town.draw(plans)
-			a.port = int32(1000 + v.town.random.IntN(20000)) //nolint:gosec // it is below 32768
+			a.port = v.town.noNodePort()
+			f := v.foreignDeployment(v.town.draw(plans), 0, nobodys)
+			f.of.port = v.town.noNodePort()
+			since := v.Audit.Now()
 			v.create(a)
+			v.create(f.of)
 			v.conditions(a, "the port is out of the range of node ports", workload.Wanted{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(a.port)}},
 				workload.Wanted{Of: availableType, Status: "False"})
+			v.conditions(f.of, f.String()+" is in the way, and the port is out of the range of node ports",
+				workload.Wanted{Of: degradedType, Status: "True", Says: []string{f.Kind, fmt.Sprint(f.of.port)}}, workload.Wanted{Of: availableType, Status: "False"})
+			v.Settle(v.ctx, v.t)
+			asked := v.Audit.Since(since, v.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
+				return e.Namespace == a.Namespace && e.Code == http.StatusUnprocessableEntity
+			}))
+			if len(asked) == 0 {
+				v.Fail(v.t, fmt.Sprintf("the operator asks the API server for port %d of %s: the range of node ports is a setting of the API server", a.port, a.Name),
+					"it has sent no request for a Service with this port")
+			}
 			v.setPort(a, v.town.ports.Draw())
 			v.asSpecified(a)
 			v.conditions(a, "the port is another one", workload.Wanted{Of: degradedType, Status: "False"})
 		}))).Feature()
 }
 
-// errorReported lets the API server answer with an error whenever a Service is created.
+// trouble is a write that the API server answers with an error.
+type trouble struct {
+	of     *app
+	what   string
+	kind   string // the resource that is written
+	answer workload.Answer
+	// change makes the operator send the write; nil: the WebApp is created.
+	change func(*app)
+	// says is what else the message has.
+	says []string
+}
+
+// errorReported lets the API server answer with errors when children are created and updated.
 func errorReported() frameworktypes.Feature {
 	return features.New("an error of the API server is reported").
 		Assess("while it lasts", check.Assess(assess(func(v visit) {
-			a := v.town.draw(plans)
-			isUp, err := v.town.WebhookDown(v.ctx, plans)
-			v.OK(v.t, "registering a webhook that is down", err)
-			defer isUp()
-			v.create(a)
-			v.conditions(a, "the API server answers with an error when the Service is created, since a webhook is down",
-				workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}},
+			troubles := []*trouble{
+				{what: "500 when the Service is created", kind: "services", answer: workload.InternalError},
+				{what: "503 when the Deployment is created", kind: "deployments", answer: workload.Unavailable},
+				{what: "504 when the Service is updated", kind: "services", answer: workload.TimedOut, change: func(a *app) { v.setPort(a, v.town.ports.Draw()) }},
+				{what: "429 when the Deployment is updated", kind: "deployments", answer: workload.TooManyRequests, change: func(a *app) { v.setImage(a, v.town.drawImage()) }},
+			}
+			var all []*app
+			of := map[string]*trouble{}
+			for _, one := range troubles {
+				if one.of = v.town.draw(plans); one.change != nil {
+					v.create(one.of)
+					v.asSpecified(one.of)
+				}
+				all, of[one.of.Name] = append(all, one.of), one
+			}
+			isUp, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{"services", "deployments"}, func(resource, name string) (none workload.Answer) {
+				if one := of[name]; one != nil && one.kind == resource {
+					return one.answer
+				}
+				return none
+			})
+			v.OK(v.t, "registering a webhook", err)
+			up := sync.OnceFunc(isUp)
+			defer up()
+			for _, one := range troubles {
+				if one.change == nil {
+					v.create(one.of)
+				} else {
+					one.change(one.of)
+				}
+			}
+			for _, one := range troubles {
+				v.conditions(one.of, "the API server answers with "+one.what,
+					workload.Wanted{Of: degradedType, Status: "True", Says: append(one.says, workload.DownName)},
+					workload.Wanted{Of: availableType, Status: "False"})
+			}
+			up()
+			v.asSpecifiedWithin(healPatience, all...)
+			for _, a := range all {
+				v.conditions(a, "the API server answers again", workload.Wanted{Of: degradedType, Status: "False"})
+			}
+		}))).
+		Assess("while a quota is exceeded", check.Assess(assess(func(v visit) {
+			a := v.create(v.town.draw(yard))
+			v.conditions(a, "a quota lets no Deployment in", workload.Wanted{Of: degradedType, Status: "True", Says: []string{quotaName}},
 				workload.Wanted{Of: availableType, Status: "False"})
-			isUp()
-			v.asSpecifiedWithin(healPatience, a)
-			v.conditions(a, "the API server answers again", workload.Wanted{Of: degradedType, Status: "False"})
+			v.eventually(0, fmt.Sprintf("a quota does not let the Deployment of %s in, and its Service is made all the same", a.Name), func() string {
+				service, wrong := v.town.service(a)
+				if wrong != "" {
+					return wrong
+				}
+				return wrongService(a, &service, nil)
+			})
+			v.Settle(v.ctx, v.t)
+			v.OK(v.t, "raising a quota", v.town.Limit(v.ctx, yard, quotaName, workload.DeploymentCount, "1000"))
+			v.town.raised = a // a later check looks whether it has healed
 		}))).Feature()
 }
 
@@ -419,34 +477,18 @@ func scenario(v visit) {
 // waitFor is how often something is asked for of which no watch tells.
 const waitFor = 50 * time.Millisecond
 
-// podsOf are the Pods of a Deployment that live, by its ReplicaSets.
-func (v visit) podsOf(d *appsv1.Deployment) (pods []corev1.Pod) {
+// podsOf are the Pods of a Deployment that live.
+func (v visit) podsOf(d *appsv1.Deployment) []corev1.Pod {
 	v.t.Helper()
-	sets, err := v.town.Client.AppsV1().ReplicaSets(d.Namespace).List(v.ctx, metav1.ListOptions{})
-	v.OK(v.t, "asking for the ReplicaSets", err)
-	all, err := v.town.Client.CoreV1().Pods(d.Namespace).List(v.ctx, metav1.ListOptions{})
-	v.OK(v.t, "asking for the Pods", err)
-	for _, pod := range all.Items {
-		if pod.DeletionTimestamp == nil && slices.ContainsFunc(sets.Items, func(set appsv1.ReplicaSet) bool {
-			return metav1.IsControlledBy(&set, d) && metav1.IsControlledBy(&pod, &set)
-		}) {
-			pods = append(pods, pod)
-		}
-	}
+	pods, err := v.town.PodsOf(v.ctx, d)
+	v.OK(v.t, "asking for Pods", err)
 	return pods
 }
 
 // getReady says of Pods, as a kubelet would, that they run and are ready.
 func (v visit) getReady(pods ...corev1.Pod) {
 	v.t.Helper()
-	for _, pod := range pods {
-		if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
-			continue
-		}
-		patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
-		_, err := v.town.Client.CoreV1().Pods(pod.Namespace).Patch(v.ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-		if !apierrors.IsNotFound(err) {
-			v.OK(v.t, "saying that a Pod is ready", err)
-		}
+	for i := range pods {
+		v.OK(v.t, "saying that a Pod is ready", v.town.GetReady(v.ctx, &pods[i]))
 	}
 }

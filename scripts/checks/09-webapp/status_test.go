@@ -25,6 +25,7 @@ import (
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
+	"lva.io/operators/scripts/faults"
 )
 
 // scaleOf is the scale of a WebApp, as `kubectl scale` and an autoscaler read it.
@@ -188,11 +189,19 @@ func available() frameworktypes.Feature {
 			v.getReady(pods[1])
 			v.conditionsWithin(a, "both Pods are ready", podPatience, isAvailable, fine)
 
+			v.refusedImage(a)
+			v.conditions(a, "both Pods run the image of before, which is that of the spec again", isAvailable, fine)
+
 			film := v.shoot(a)
 			defer film.stop()
+			// From the operator's first write on, its cache has what it has written only after a while.
+			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
+				{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}},
+			}}))
 			v.setImage(a, v.town.drawImage())
 			v.asSpecified(a)
 			v.conditions(a, "no Pod runs the new image yet", isNot)
+			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 			v.Settle(v.ctx, v.t)
 			v.conditions(a, "no Pod runs the new image yet", isNot)
 			if film.hasClaimed(a.generation()) {
@@ -206,7 +215,32 @@ func available() frameworktypes.Feature {
 			v.asSpecified(a)
 			isAvailable.Reason = "ScaledToZero"
 			v.conditions(a, "0 Pods are asked for, and there are 0", isAvailable, fine)
-		}))).Feature()
+		}))).
+		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Faults.Disarm(ctx) })).Feature()
+}
+
+// refusedImage changes the image of a WebApp whose Pods are ready, while the API server answers the update of its Deployment with an error, and
+// changes it back.
+func (v visit) refusedImage(a *app) {
+	v.t.Helper()
+	isUp, err := v.town.Answering(v.ctx, v.OperatorUser(), a.Namespace, []string{"deployments"}, func(_, name string) (none workload.Answer) {
+		if name == a.Name {
+			return workload.InternalError
+		}
+		return none
+	})
+	v.OK(v.t, "registering a webhook", err)
+	defer isUp()
+	film := v.shoot(a)
+	defer film.stop()
+	image := a.image
+	v.setImage(a, v.town.drawImage())
+	const why = "the image has changed, and the API server answers the update of the Deployment with an error"
+	v.conditions(a, why, workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}}, workload.Wanted{Of: availableType, Status: "False"})
+	if film.hasClaimed(a.generation()) {
+		v.Fail(v.t, fmt.Sprintf("%s: of %s Available is False", why, a.Name), "for a moment it was True")
+	}
+	v.setImage(a, image)
 }
 
 // pods waits until a WebApp has as many Pods.

@@ -9,19 +9,22 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
 
+	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
 )
@@ -32,9 +35,13 @@ const (
 	plans   = "webapp-plans"   // a quota lets no Pod in
 	suburb  = "webapp-suburb"  // another one of those
 	waiting = "webapp-waiting" // Pods are made, and never start
+	yard    = "webapp-yard"    // a quota lets no Deployment in, until it is raised
 )
 
-var everywhere = []string{street, plans, suburb, waiting}
+var everywhere = []string{street, plans, suburb, waiting, yard}
+
+// quotaName is the name of the quota that lets no Deployment into the yard. The API server's answer has it.
+const quotaName = "no-deployments"
 
 // serverImage is a web server of the course. It listens on 8080.
 const serverImage = "operator-labs/lolcow:v1"
@@ -54,6 +61,8 @@ type town struct {
 	// time, and stay until they have been looked at. Nil: there is none.
 	first    *app
 	squatted *squat
+	// raised is a WebApp whose Deployment a quota did not let in, and since has been raised.
+	raised *app
 	// veterans are WebApps from before the upgrade, and upgraded says that it has begun: from then on each version has to be converted.
 	veterans []veteran
 	upgraded bool
@@ -63,6 +72,14 @@ type town struct {
 type squat struct {
 	*workload.Occupation
 	*app
+
+	// still are the versions of the WebApp and of its Deployment, since when they have been the same. Labelled is the WebApp as it was when it got a
+	// label after that, and asked a mark from before the label. Changed says how Degraded was when the operator had tried again.
+	still    string
+	since    time.Time
+	labelled *unstructured.Unstructured
+	asked    audit.Mark
+	changed  string
 }
 
 type townKey struct{}
@@ -97,7 +114,8 @@ func openTown(ctx context.Context, suite *check.Suite) (*town, error) {
 			return nil, err
 		}
 	}
-	if err := errors.Join(t.ForbidPods(ctx, plans), t.ForbidPods(ctx, suburb), t.HoldPods(ctx, waiting)); err != nil {
+	if err := errors.Join(t.ForbidPods(ctx, plans), t.ForbidPods(ctx, suburb), t.HoldPods(ctx, waiting), t.ForbidPods(ctx, yard),
+		t.Limit(ctx, yard, quotaName, workload.DeploymentCount, "0")); err != nil {
 		return nil, err
 	}
 	// What comes of them is for the checks.
@@ -127,21 +145,56 @@ func (t *town) lag() time.Duration {
 func (t *town) squat(ctx context.Context, suite *check.Suite) (s *squat, err error) {
 	s = &squat{app: t.draw(suburb)}
 	taken := []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{fmt.Sprint(s.port)}}, {Of: availableType, Status: "False"}}
-	if s.Occupation, err = t.Occupy(ctx, suite, s.New(), s.port, taken, nil); err != nil {
+	look := func(ctx context.Context, _ *workload.Occupation) (bool, error) { return t.tryAgain(ctx, suite, s) }
+	if s.Occupation, err = t.Occupy(ctx, suite, s.New(), s.port, taken, look); err != nil {
 		return nil, err
 	}
 	s.object = s.Owner
 	return s, nil
 }
 
-// foreignService is a Service that somebody has made by hand.
-func (t *town) foreignService(name types.NamespacedName) *corev1.Service {
-	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace, Labels: map[string]string{"team": "somebody"}},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"team": "somebody"}, Ports: []corev1.ServicePort{{Name: "web", Port: 8000, TargetPort: intstr.FromInt32(8000)}},
-		},
+const (
+	// stillFor is how long nothing has happened to a WebApp that is reported, until it gets a label: a message with a time in it is another one then.
+	stillFor = 1500 * time.Millisecond
+	// afterTry is how long an operator has for the status after it has tried again.
+	afterTry = 300 * time.Millisecond
+)
+
+// tryAgain labels a WebApp that the operator has reported some seconds ago, and remembers how its status is after the next try. A label calls most
+// operators; others try again by themselves.
+func (t *town) tryAgain(ctx context.Context, suite *check.Suite, s *squat) (all bool, err error) {
+	if s.labelled == nil {
+		deployment, made := workload.Named[appsv1.Deployment](t.Owners, workload.Deployments, s.NamespacedName)
+		object, there := t.Get(s.NamespacedName)
+		if !made || !there || !workload.Forbidden(&deployment) {
+			return false, nil // then the status may still change
+		}
+		if still := deployment.ResourceVersion + " " + object.GetResourceVersion(); still != s.still {
+			s.still, s.since = still, time.Now()
+		}
+		if time.Since(s.since) < stillFor {
+			return false, nil
+		}
+		s.asked = suite.Audit.Now()
+		s.labelled, err = t.Patch(ctx, s.NamespacedName, `{"metadata":{"labels":{"street":"main"}}}`)
+		return false, err
 	}
+	tries := suite.Audit.Since(s.asked, suite.ByOperator().And(audit.On("", "services"), audit.Writes, func(e audit.Event) bool {
+		return e.Namespace == s.Namespace && e.Name == s.Name && e.Code == http.StatusUnprocessableEntity
+	}))
+	before, _ := workload.ConditionOf(s.labelled, degradedType)
+	if now, there := t.Get(s.NamespacedName); there && workload.Newer(now, s.labelled) {
+		is, _ := workload.ConditionOf(now, degradedType)
+		if is != before {
+			s.changed = fmt.Sprintf("its message was %q, and when the operator had tried again it was %q", before.Message, is.Message)
+			return true, nil
+		}
+		if !reflect.DeepEqual(now.Object["status"], s.labelled.Object["status"]) {
+			s.changed = fmt.Sprintf("the status was %v, and when the operator had tried again it was %v", s.labelled.Object["status"], now.Object["status"])
+			return true, nil
+		}
+	}
+	return len(tries) > 0 && time.Since(tries[0].Time) >= afterTry, nil
 }
 
 // app is a WebApp as the checks want it.
@@ -172,13 +225,24 @@ func (t *town) drawImage() string {
 }
 
 // New is the object of a WebApp.
-func (a *app) New() *unstructured.Unstructured {
-	spec := map[string]any{"image": a.image, "nodePortNumber": int64(a.port)}
+func (a *app) New() *unstructured.Unstructured { return a.in(webapps) }
+
+// portField is what a version calls the port.
+func portField(version schema.GroupVersionResource) string {
+	if version == newer {
+		return "port"
+	}
+	return "nodePortNumber"
+}
+
+// in is the object of a WebApp in a version.
+func (a *app) in(version schema.GroupVersionResource) *unstructured.Unstructured {
+	spec := map[string]any{"image": a.image, portField(version): int64(a.port)}
 	if !a.silent {
 		spec["replicas"] = int64(a.replicas)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(kind)
+	object.SetGroupVersionKind(version.GroupVersion().WithKind(kind.Kind))
 	object.SetNamespace(a.Namespace)
 	object.SetName(a.Name)
 	return object
@@ -187,7 +251,8 @@ func (a *app) New() *unstructured.Unstructured {
 // kept reports whether an object belongs to a WebApp that later checks need.
 func (t *town) kept(name types.NamespacedName) bool {
 	return t.first != nil && name == t.first.NamespacedName ||
-		t.squatted != nil && (name == t.squatted.NamespacedName || name == t.squatted.Squatter)
+		t.squatted != nil && (name == t.squatted.NamespacedName || name == t.squatted.Squatter) ||
+		t.raised != nil && name == t.raised.NamespacedName
 }
 
 // cleanUp removes what a check has left, but for what later checks need.

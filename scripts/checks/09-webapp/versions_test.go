@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -40,8 +41,11 @@ const definitionName = "webapps.apps.lva.io"
 // How many WebApps there are before the upgrade, and how many are drawn for the way there and back.
 const (
 	veteranCount = 4
-	draws        = 8
+	draws        = 10
 )
+
+// migrationBegins is for how long the first write of a migration is waited for.
+const migrationBegins = 2 * time.Second
 
 // veteran is a WebApp that was stored before the upgrade, and its resource version then.
 type veteran struct {
@@ -88,13 +92,7 @@ func (v visit) tryEdit(
 
 // spec is what a WebApp says in a version, in words.
 func spec(version schema.GroupVersionResource, image string, port, replicas int32) map[string]any {
-	said := map[string]any{"image": image, "replicas": int64(replicas)}
-	if version == newer {
-		said["port"] = int64(port)
-	} else {
-		said["nodePortNumber"] = int64(port)
-	}
-	return said
+	return map[string]any{"image": image, portField(version): int64(port), "replicas": int64(replicas)}
 }
 
 // differs says how the spec of an object differs from what is wanted; empty: in nothing. An empty description is none.
@@ -155,12 +153,16 @@ func twoVersions() frameworktypes.Feature {
 				v.town.veterans[i].before = v.read(webapps, old.NamespacedName).GetResourceVersion()
 			}
 			v.town.upgraded = true
+			isUp, refused := v.refusedMigration()
+			defer isUp()
 			v.OK(v.t, "upgrading the CRD and the operator", v.Operator.Upgrade(v.ctx))
 			storage, served, _ := v.stored()
 			if want := []string{webapps.Version, newer.Version}; !slices.Equal(served, want) || storage != newer.Version {
 				v.Fail(v.t, "the CRD serves v1alpha1 and v1beta1, and stores v1beta1", fmt.Sprintf("it serves %s, and stores %s", strings.Join(served, " and "), storage))
 			}
+			v.validates(newer)
 			for _, old := range v.town.veterans {
+				v.sameScale(old.app)
 				for _, in := range []schema.GroupVersionResource{newer, webapps} {
 					object := v.read(in, old.NamespacedName)
 					if wrong := differs(object, spec(in, old.image, old.port, old.replicas)); wrong != "" {
@@ -170,6 +172,10 @@ func twoVersions() frameworktypes.Feature {
 						v.Fail(v.t, old.Name+" is the same object in both versions", "its UID is "+string(object.GetUID()))
 					}
 				}
+			}
+			// An operator that migrates begins when it starts. One that does not is for another check.
+			for wait := time.Now().Add(migrationBegins); !refused.Load() && time.Now().Before(wait); {
+				v.Pause(v.ctx, v.t, waitFor)
 			}
 		}))).
 		Assess("and of new ones", check.Assess(assess(func(v visit) {
@@ -181,13 +187,45 @@ func twoVersions() frameworktypes.Feature {
 		}))).Feature()
 }
 
+// refusedMigration lets the API server answer the operator's first write of a WebApp, which is its migration, with an error. It returns what ends
+// that, and whether there was such a write.
+func (v visit) refusedMigration() (isUp func(), refused *atomic.Bool) {
+	v.t.Helper()
+	refused = &atomic.Bool{}
+	isUp, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{webapps.Resource}, func(string, string) (none workload.Answer) {
+		if refused.CompareAndSwap(false, true) {
+			return workload.Unavailable
+		}
+		return none
+	})
+	v.OK(v.t, "registering a webhook", err)
+	return isUp, refused
+}
+
+// sameScale fails unless a WebApp has the same scale in both versions: an autoscaler may name either.
+func (v visit) sameScale(a *app) {
+	v.t.Helper()
+	v.eventually(statusPatience, fmt.Sprintf("%s has the same scale in v1alpha1 and in v1beta1", a.Name), func() string {
+		older, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Get(v.ctx, a.Name, metav1.GetOptions{}, "scale")
+		v.OK(v.t, "asking for the scale in v1alpha1", err)
+		newers, err := v.town.Dynamic.Resource(newer).Namespace(a.Namespace).Get(v.ctx, a.Name, metav1.GetOptions{}, "scale")
+		if apierrors.IsNotFound(err) {
+			return "in v1beta1 it has no scale: " + err.Error()
+		}
+		v.OK(v.t, "asking for the scale in v1beta1", err)
+		if !reflect.DeepEqual(older.Object["spec"], newers.Object["spec"]) || !reflect.DeepEqual(older.Object["status"], newers.Object["status"]) {
+			return fmt.Sprintf("in v1alpha1 it has spec %v and status %v, and in v1beta1 spec %v and status %v",
+				older.Object["spec"], older.Object["status"], newers.Object["spec"], newers.Object["status"])
+		}
+		return ""
+	})
+}
+
 // createNewer creates a WebApp in the newer version.
 func (v visit) createNewer(description string) *app {
 	v.t.Helper()
 	a := v.town.draw(plans)
-	object := a.New()
-	object.SetGroupVersionKind(newer.GroupVersion().WithKind(kind.Kind))
-	object.Object["spec"] = spec(newer, a.image, a.port, a.replicas)
+	object := a.in(newer)
 	if description != "" {
 		object.Object["spec"].(map[string]any)["description"] = description
 	}
@@ -221,10 +259,11 @@ type drawing struct {
 }
 
 var descriptions = []string{
-	"", "", "x", "a shop", "two\nlines and a \ttab", `"quotes" and {braces} and \ and %s`, "Gruß, Привіт, 你好 🐄", strings.Repeat("long ", 150), " ",
+	"", "x", "two\nlines and a \ttab", `"quotes" and {braces} and \ and %s`, "Gruß, Привіт, 你好 🐄", strings.Repeat("long ", 150), " ",
 }
 
-func (v visit) drawing(ports []int32) drawing {
+// drawing is the drawing with a number: each of the descriptions is that of one.
+func (v visit) drawing(number int, descriptions []string, ports []int32) drawing {
 	random := v.town.random
 	some := func(kinds ...string) map[string]string {
 		drawn := map[string]string{}
@@ -234,7 +273,7 @@ func (v visit) drawing(ports []int32) drawing {
 		return drawn
 	}
 	return drawing{
-		image: v.town.drawImage(), description: descriptions[random.IntN(len(descriptions))], port: ports[random.IntN(len(ports))],
+		image: v.town.drawImage(), description: descriptions[number%len(descriptions)], port: ports[random.IntN(len(ports))],
 		replicas: []int32{0, 1, 2, 7}[random.IntN(4)], labels: some("", "a", "b-1"), annotations: some("", "{}", "two\nlines", "ü"),
 	}
 }
@@ -290,8 +329,13 @@ func roundTrip() frameworktypes.Feature {
 			v.works(a)
 			ports := []int32{a.port, v.town.ports.Draw()}
 			const expected = "what is written in one version is the same after it was read and written in the other one"
-			for range draws {
-				d := v.drawing(ports)
+			all := slices.Clone(descriptions)
+			if most := v.longestDescription(); most > 0 { // in characters, each of which takes up to four bytes
+				all = append(all, strings.Repeat("🐄", most), strings.Repeat("ü", most-1)+"x", strings.Repeat("x", most))
+			}
+			v.town.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			for number := range draws {
+				d := v.drawing(number, all, ports)
 				v.edit(newer, a.NamespacedName, d.write(newer))
 				older := v.read(webapps, a.NamespacedName)
 				if wrong := either(differs(older, d.in(webapps)), d.lost(older, false)); wrong != "" {
@@ -313,7 +357,7 @@ func roundTrip() frameworktypes.Feature {
 					v.Fail(v.t, expected, fmt.Sprintf("%s; it was %s", wrong, d))
 				}
 
-				d = v.drawing(ports)
+				d = v.drawing(number, all, ports)
 				d.description = ""
 				v.edit(webapps, a.NamespacedName, d.write(webapps))
 				v.edit(newer, a.NamespacedName, func(*unstructured.Unstructured) {})
@@ -470,8 +514,9 @@ func onlyNewer() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// migrationPatience is how long an operator may be silent until it has migrated what is stored.
-const migrationPatience = 8 * time.Second
+// migrationPatience is how long an operator may be silent until it has migrated what is stored: its first write has failed, and it is in no hurry to
+// try again.
+const migrationPatience = 20 * time.Second
 
 // migrated is about what was stored before the upgrade. Whatever is written since then is stored in the new version.
 func migrated() frameworktypes.Feature {

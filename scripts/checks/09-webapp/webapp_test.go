@@ -8,9 +8,16 @@ package webapp_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
@@ -51,8 +58,8 @@ func TestWebApp(t *testing.T) {
 		"settles":            settles(),
 		"restart":            restart(),
 		"bad-day":            check.BadDay(assess(scenario)),
-		"role-suffices":      check.RoleSuffices(),
-		"least-privilege":    check.AllowsNoMore(func(r audit.Right) bool { return mayNeed(r) || extended && mayMigrate(r) }),
+		"role-suffices":      roleSuffices(),
+		"least-privilege":    leastPrivilege(func(r audit.Right) bool { return mayNeed(r) || extended && mayMigrate(r) }),
 		"two-versions":       twoVersions(),
 		"round-trip":         roundTrip(),
 		"only-in-v1beta1":    onlyNewer(),
@@ -69,6 +76,57 @@ func TestWebApp(t *testing.T) {
 		},
 		CleanUp: func(ctx context.Context) error { return townOf(ctx).cleanUp(ctx) },
 	})
+}
+
+// roleSuffices asks for a right, too, that only API servers with the admission plugin OwnerReferencesPermissionEnforcement ask for.
+func roleSuffices() types.Feature {
+	return features.New("the role is enough").
+		Assess("in the whole run", check.RoleSuffices().Steps()[0].Func()).
+		Assess("for owner references that block the deletion of the owner", check.Assess(assess(func(v visit) {
+			a := v.planned()
+			deployment, _ := v.town.deployment(a)
+			service, _ := v.town.service(a)
+			if !slices.ContainsFunc(slices.Concat(deployment.OwnerReferences, service.OwnerReferences), func(r metav1.OwnerReference) bool {
+				return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
+			}) {
+				return
+			}
+			if !v.mayOperator("update", a.Namespace, webapps.Group, webapps.Resource, "finalizers", a.Name) {
+				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: the children have blockOwnerDeletion",
+					"the operator may not update webapps/finalizers, so that with this plugin it can't create a child",
+					"the marker for it is: // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps/finalizers,verbs=update")
+			}
+		}))).Feature()
+}
+
+// leastPrivilege looks at the names of a rule's resources, too, where the rule is for definitions of all kinds.
+func leastPrivilege(may func(audit.Right) bool) types.Feature {
+	return features.New("the role allows no more than is needed").
+		Assess("in the whole run", check.AllowsNoMore(may).Steps()[0].Func()).
+		Assess("and of one definition only", check.Assess(assess(func(v visit) {
+			const other = "icecreams.demo.lva.io"
+			for _, verb := range []string{"update", "patch"} {
+				for _, subresource := range []string{"status", ""} {
+					if v.mayOperator(verb, "", definitions.Group, definitions.Resource, subresource, other) {
+						what := strings.TrimSuffix(definitions.Resource+"/"+subresource, "/")
+						v.Fail(v.t, "the operator may write no other CustomResourceDefinition than "+definitionName,
+							fmt.Sprintf("it may %s %s of %s", verb, what, other), "in the marker, add resourceNames="+definitionName)
+					}
+				}
+			}
+		}))).Feature()
+}
+
+// mayOperator asks the API server whether the operator's role allows a request.
+func (v visit) mayOperator(verb, namespace, group, resource, subresource, name string) bool {
+	v.t.Helper()
+	review, err := v.town.Client.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: v.OperatorUser(), ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
+		}},
+	}, metav1.CreateOptions{})
+	v.OK(v.t, "asking for a right of the operator", err)
+	return review.Status.Allowed
 }
 
 // mayNeed are rights that a right operator may have, whatever it asked for in this run: who applies needs create as well as patch, and the

@@ -22,7 +22,7 @@ import (
 const (
 	crdName = "webapps.apps.lva.io"
 	// tryAgain is how long to wait after a migration that did not end: it is in no hurry, and everything works meanwhile.
-	tryAgain = 5 * time.Second
+	tryAgain = 2 * time.Second
 )
 
 // Migrator writes each WebApp once, so that it is stored in the version that the CRD stores now, and then takes all others from the CRD's
