@@ -415,8 +415,12 @@ func settles() frameworktypes.Feature {
 // wroteNothing fails if the operator has written something that matches.
 func (v visit) wroteNothing(since audit.Mark, expected string, about audit.Match) {
 	v.t.Helper()
-	noLease := func(e audit.Event) bool { return e.Resource != "leases" }
-	writes := v.Audit.Since(since, v.ByOperator().And(audit.Writes, noLease, about))
+	others := func(e audit.Event) bool {
+		// A WebApp whose quota was raised heals at a time of the operator's own.
+		heals := v.town.raised != nil && e.Name == v.town.raised.Name
+		return e.Resource != "leases" && !heals
+	}
+	writes := v.Audit.Since(since, v.ByOperator().And(audit.Writes, others, about))
 	if len(writes) > 0 {
 		v.Fail(v.t, expected, fmt.Sprintf("it sent %d writes", len(writes)), audit.Lines(writes)...)
 	}
