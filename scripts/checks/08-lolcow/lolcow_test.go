@@ -8,17 +8,15 @@ package lolcow_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
 )
 
 // The kind's identity is the lecture's.
@@ -62,7 +60,7 @@ func TestLolcow(t *testing.T) {
 		"leader":          leader(),
 		"namespaced":      namespaced(),
 		"role-suffices":   roleSuffices(),
-		"least-privilege": check.AllowsNoMore(mayNeed),
+		"least-privilege": check.AllowsNoMore(func(r audit.Right) bool { return workload.MayNeed(lolcows, r) }),
 		"bad-day":         check.BadDay(assess(scenario)),
 	}, check.Options{
 		Scenario: assess(scenario), Writes: 10, Reads: 2,
@@ -86,41 +84,12 @@ func roleSuffices() types.Feature {
 			c := v.penned()
 			deployment, _ := v.herd.deployment(c)
 			service, _ := v.herd.service(c)
-			if !slices.ContainsFunc(slices.Concat(deployment.OwnerReferences, service.OwnerReferences), func(r metav1.OwnerReference) bool {
-				return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
-			}) {
-				return
-			}
-			review, err := v.herd.Client.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, &authorizationv1.SubjectAccessReview{
-				Spec: authorizationv1.SubjectAccessReviewSpec{User: v.OperatorUser(), ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: c.Namespace, Verb: "update", Group: lolcows.Group, Resource: lolcows.Resource, Subresource: "finalizers",
-				}},
-			}, metav1.CreateOptions{})
+			may, err := v.herd.MayReference(v.ctx, v.OperatorUser(), c.NamespacedName, &deployment, &service)
 			v.OK(v.t, "asking for a right of the operator", err)
-			if !review.Status.Allowed {
+			if !may {
 				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: the children have blockOwnerDeletion",
 					"the operator may not update lolcows/finalizers, so that with this plugin it can't create a child",
 					"the marker for it is: // +kubebuilder:rbac:groups=my.domain,resources=lolcows/finalizers,verbs=update")
 			}
 		}))).Feature()
-}
-
-// mayNeed are rights that a right operator may have, whatever it asked for in this run. Who applies needs create as well as patch, and the
-// audit log shows only the patch; Pods say why a Deployment is not available; who deletes a Service to make another is not wrong for it.
-func mayNeed(r audit.Right) bool {
-	read := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
-	write := r.Verb == "update" || r.Verb == "patch"
-	switch r.Group + "/" + r.Resource {
-	case "my.domain/lolcows", "/pods":
-		return read
-	case "my.domain/lolcows/status":
-		return write || r.Verb == "get"
-	case "my.domain/lolcows/finalizers":
-		return r.Verb == "update"
-	case "apps/deployments", "/services":
-		return read || write || r.Verb == "create"
-	case "apps/replicasets":
-		return read
-	}
-	return false
 }

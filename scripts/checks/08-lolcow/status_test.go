@@ -252,19 +252,14 @@ func errorReported() types.Feature {
 				}
 			}
 			v.asSpecified(before...)
-			isUp, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{"services", "deployments"}, func(resource, name string) workload.Answer {
+			end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{"services", "deployments"}, func(resource, name string) workload.Answer {
 				if one := of[name]; one != nil && one.resource == resource {
 					return one.answer
 				}
 				return workload.Answer{}
 			})
 			v.OK(v.t, "registering a webhook", err)
-			up := false
-			defer func() {
-				if !up {
-					isUp()
-				}
-			}()
+			defer end()
 			for _, one := range troubles {
 				if one.change != nil {
 					one.change(v, one.of)
@@ -279,8 +274,7 @@ func errorReported() types.Feature {
 				}
 				v.conditions(one.of, "the API server answers "+one.what+", since a webhook says so", statusPatience, wanted...)
 			}
-			isUp()
-			up = true
+			end()
 			v.asSpecifiedWithin(healPatience, all...)
 			for _, c := range all {
 				v.overcomes(c, workload.DownName)
@@ -414,19 +408,14 @@ func (v visit) noEventBeforeTheStatus() {
 	c := v.make(v.herd.draw(stable))
 	v.asSpecified(c)
 	v.idle(c)
-	isUp, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{lolcows.Resource + "/status"}, func(_, name string) workload.Answer {
+	end, err := v.herd.Answering(v.ctx, v.OperatorUser(), stable, []string{lolcows.Resource + "/status"}, func(_, name string) workload.Answer {
 		if name == c.Name {
 			return workload.InternalError
 		}
 		return workload.Answer{}
 	})
 	v.OK(v.t, "registering a webhook", err)
-	up := false
-	defer func() {
-		if !up {
-			isUp()
-		}
-	}()
+	defer end()
 	began := v.Audit.Now()
 	v.move(c, 1000+c.port%1000)
 	v.EventuallyWithin(v.ctx, v.t, fmt.Sprintf("the operator writes the status of %s again and again, while the API server refuses it", c.Name), statusPatience, v.Audit.Changed, func() (string, bool) {
@@ -442,8 +431,7 @@ func (v visit) noEventBeforeTheStatus() {
 		v.Fail(v.t, fmt.Sprintf("no condition of %s has changed, since the API server refuses its status: there is no Event about port %d yet", c.Name, c.port),
 			fmt.Sprintf("there is an Event %s: %s", written[i].Reason, written[i].Message))
 	}
-	isUp()
-	up = true
+	end()
 	v.conditions(c, "the API server accepts the status again", healPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{strconv.Itoa(int(c.port))}})
 }
 

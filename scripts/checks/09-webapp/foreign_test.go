@@ -6,7 +6,6 @@ package webapp_test
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -390,15 +389,14 @@ func errorReported() frameworktypes.Feature {
 				}
 				all, of[one.of.Name] = append(all, one.of), one
 			}
-			isUp, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{"services", "deployments"}, func(resource, name string) (none workload.Answer) {
+			end, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{"services", "deployments"}, func(resource, name string) (none workload.Answer) {
 				if one := of[name]; one != nil && one.kind == resource {
 					return one.answer
 				}
 				return none
 			})
 			v.OK(v.t, "registering a webhook", err)
-			up := sync.OnceFunc(isUp)
-			defer up()
+			defer end()
 			for _, one := range troubles {
 				if one.change == nil {
 					v.create(one.of)
@@ -411,7 +409,7 @@ func errorReported() frameworktypes.Feature {
 					workload.Wanted{Of: degradedType, Status: "True", Says: append(one.says, workload.DownName)},
 					workload.Wanted{Of: availableType, Status: "False"})
 			}
-			up()
+			end()
 			v.asSpecifiedWithin(healPatience, all...)
 			for _, a := range all {
 				v.conditions(a, "the API server answers again", workload.Wanted{Of: degradedType, Status: "False"})

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -124,47 +123,6 @@ func selector() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// film is every state of a WebApp from a moment on: a condition that is wrong for a moment only is wrong.
-type film struct {
-	mutex  sync.Mutex
-	states []*unstructured.Unstructured
-	stop   context.CancelFunc
-}
-
-// shoot begins to record a WebApp.
-func (v visit) shoot(a *app) *film {
-	v.t.Helper()
-	ctx, stop := context.WithCancel(v.ctx)
-	watch, err := v.town.Dynamic.Resource(webapps).Namespace(a.Namespace).Watch(ctx, metav1.ListOptions{
-		FieldSelector: "metadata.name=" + a.Name, ResourceVersion: a.object.GetResourceVersion(),
-	})
-	if err != nil {
-		stop()
-		v.OK(v.t, "watching "+a.Name, err)
-	}
-	f := &film{stop: stop}
-	go func() {
-		for event := range watch.ResultChan() {
-			if object, ok := event.Object.(*unstructured.Unstructured); ok {
-				f.mutex.Lock()
-				f.states = append(f.states, object)
-				f.mutex.Unlock()
-			}
-		}
-	}()
-	return f
-}
-
-// hasClaimed reports whether a WebApp was ever called available in a generation.
-func (f *film) hasClaimed(generation int64) bool {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	return slices.ContainsFunc(f.states, func(object *unstructured.Unstructured) bool {
-		is, _ := workload.ConditionOf(object, availableType)
-		return is.Status == "True" && is.ObservedGeneration == generation
-	})
-}
-
 // available plays the kubelet: no Pod starts here, and the check says which of them is ready.
 func available() frameworktypes.Feature {
 	return features.New("Available tells whether all Pods are ready").
@@ -192,8 +150,9 @@ func available() frameworktypes.Feature {
 			v.refusedImage(a)
 			v.conditions(a, "both Pods run the image of before, which is that of the spec again", isAvailable, fine)
 
-			film := v.shoot(a)
-			defer film.stop()
+			film, err := v.town.Shoot(v.ctx, a.object)
+			v.OK(v.t, "watching "+a.Name, err)
+			defer film.Stop()
 			// From the operator's first write on, its cache has what it has written only after a while.
 			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 				{Kind: faults.Stale, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: late}},
@@ -204,7 +163,7 @@ func available() frameworktypes.Feature {
 			v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 			v.Settle(v.ctx, v.t)
 			v.conditions(a, "no Pod runs the new image yet", isNot)
-			if film.hasClaimed(a.generation()) {
+			if film.Claims(availableType, "True", a.generation()) {
 				v.Fail(v.t, fmt.Sprintf("the image of %s has changed, and it is not Available for the new generation before its Pods run the new image", a.Name),
 					"for a moment it was: the Deployment's status was still that of its generation before (status.observedGeneration)")
 			}
@@ -223,21 +182,22 @@ func available() frameworktypes.Feature {
 // changes it back.
 func (v visit) refusedImage(a *app) {
 	v.t.Helper()
-	isUp, err := v.town.Answering(v.ctx, v.OperatorUser(), a.Namespace, []string{"deployments"}, func(_, name string) (none workload.Answer) {
+	end, err := v.town.Answering(v.ctx, v.OperatorUser(), a.Namespace, []string{"deployments"}, func(_, name string) (none workload.Answer) {
 		if name == a.Name {
 			return workload.InternalError
 		}
 		return none
 	})
 	v.OK(v.t, "registering a webhook", err)
-	defer isUp()
-	film := v.shoot(a)
-	defer film.stop()
+	defer end()
+	film, err := v.town.Shoot(v.ctx, a.object)
+	v.OK(v.t, "watching "+a.Name, err)
+	defer film.Stop()
 	image := a.image
 	v.setImage(a, v.town.drawImage())
 	const why = "the image has changed, and the API server answers the update of the Deployment with an error"
 	v.conditions(a, why, workload.Wanted{Of: degradedType, Status: "True", Says: []string{workload.DownName}}, workload.Wanted{Of: availableType, Status: "False"})
-	if film.hasClaimed(a.generation()) {
+	if film.Claims(availableType, "True", a.generation()) {
 		v.Fail(v.t, fmt.Sprintf("%s: of %s Available is False", why, a.Name), "for a moment it was True")
 	}
 	v.setImage(a, image)
@@ -280,7 +240,7 @@ func (v visit) podsInRollout(a *app) []corev1.Pod {
 // halfRolledOut lets the new Pods that there are be ready. Unless the Deployment replaces all at once, it then makes more
 // of them, and keeps Pods of before until these are ready, too: as many Pods are ready as asked for, and not all of them
 // run the new image.
-func (v visit) halfRolledOut(a *app, film *film) {
+func (v visit) halfRolledOut(a *app, film *workload.Film) {
 	v.t.Helper()
 	v.getReady(v.podsInRollout(a)...)
 	expected := fmt.Sprintf("the Deployment of %s has %s of the new image", a.Name, workload.Counted(int(a.replicas), "Pod"))
@@ -293,7 +253,7 @@ func (v visit) halfRolledOut(a *app, film *film) {
 		return wrong
 	})
 	v.Settle(v.ctx, v.t)
-	claimed := film.hasClaimed(a.generation())
+	claimed := film.Claims(availableType, "True", a.generation())
 	deployment, _ := v.town.deployment(a)
 	if is := deployment.Status; claimed && is.Replicas > a.replicas {
 		v.Fail(v.t, fmt.Sprintf("Available of %s is False until all Pods run the new image and are ready", a.Name),

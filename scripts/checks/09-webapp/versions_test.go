@@ -153,8 +153,8 @@ func twoVersions() frameworktypes.Feature {
 				v.town.veterans[i].before = v.read(webapps, old.NamespacedName).GetResourceVersion()
 			}
 			v.town.upgraded = true
-			isUp, refused := v.refusedMigration()
-			defer isUp()
+			end, refused := v.refusedMigration()
+			defer end()
 			v.OK(v.t, "upgrading the CRD and the operator", v.Operator.Upgrade(v.ctx))
 			storage, served, _ := v.stored()
 			if want := []string{webapps.Version, newer.Version}; !slices.Equal(served, want) || storage != newer.Version {
@@ -187,19 +187,19 @@ func twoVersions() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// refusedMigration lets the API server answer the operator's first write of a WebApp, which is its migration, with an error. It returns what ends
-// that, and whether there was such a write.
-func (v visit) refusedMigration() (isUp func(), refused *atomic.Bool) {
+// refusedMigration lets the API server answer the operator's first write of a WebApp, which is its migration, with an error, until end is called.
+// refused tells whether there was such a write.
+func (v visit) refusedMigration() (end func(), refused *atomic.Bool) {
 	v.t.Helper()
 	refused = &atomic.Bool{}
-	isUp, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{webapps.Resource}, func(string, string) (none workload.Answer) {
+	end, err := v.town.Answering(v.ctx, v.OperatorUser(), plans, []string{webapps.Resource}, func(string, string) (none workload.Answer) {
 		if refused.CompareAndSwap(false, true) {
 			return workload.Unavailable
 		}
 		return none
 	})
 	v.OK(v.t, "registering a webhook", err)
-	return isUp, refused
+	return end, refused
 }
 
 // sameScale fails unless a WebApp has the same scale in both versions: an autoscaler may name either.

@@ -9,18 +9,17 @@ package webapp_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
 )
 
 // The kind's identity is the lecture's.
@@ -59,7 +58,7 @@ func TestWebApp(t *testing.T) {
 		"restart":            restart(),
 		"bad-day":            check.BadDay(assess(scenario)),
 		"role-suffices":      roleSuffices(),
-		"least-privilege":    leastPrivilege(func(r audit.Right) bool { return mayNeed(r) || extended && mayMigrate(r) }),
+		"least-privilege":    leastPrivilege(func(r audit.Right) bool { return workload.MayNeed(webapps, r) || extended && mayMigrate(r) }),
 		"two-versions":       twoVersions(),
 		"round-trip":         roundTrip(),
 		"only-in-v1beta1":    onlyNewer(),
@@ -86,12 +85,9 @@ func roleSuffices() types.Feature {
 			a := v.planned()
 			deployment, _ := v.town.deployment(a)
 			service, _ := v.town.service(a)
-			if !slices.ContainsFunc(slices.Concat(deployment.OwnerReferences, service.OwnerReferences), func(r metav1.OwnerReference) bool {
-				return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
-			}) {
-				return
-			}
-			if !v.mayOperator("update", a.Namespace, webapps.Group, webapps.Resource, "finalizers", a.Name) {
+			may, err := v.town.MayReference(v.ctx, v.OperatorUser(), a.NamespacedName, &deployment, &service)
+			v.OK(v.t, "asking for a right of the operator", err)
+			if !may {
 				v.Fail(v.t, "the role allows what the admission plugin OwnerReferencesPermissionEnforcement asks for: the children have blockOwnerDeletion",
 					"the operator may not update webapps/finalizers, so that with this plugin it can't create a child",
 					"the marker for it is: // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps/finalizers,verbs=update")
@@ -107,7 +103,11 @@ func leastPrivilege(may func(audit.Right) bool) types.Feature {
 			const other = "icecreams.demo.lva.io"
 			for _, verb := range []string{"update", "patch"} {
 				for _, subresource := range []string{"status", ""} {
-					if v.mayOperator(verb, "", definitions.Group, definitions.Resource, subresource, other) {
+					allowed, err := v.town.May(v.ctx, v.OperatorUser(), authorizationv1.ResourceAttributes{
+						Verb: verb, Group: definitions.Group, Resource: definitions.Resource, Subresource: subresource, Name: other,
+					})
+					v.OK(v.t, "asking for a right of the operator", err)
+					if allowed {
 						what := strings.TrimSuffix(definitions.Resource+"/"+subresource, "/")
 						v.Fail(v.t, "the operator may write no other CustomResourceDefinition than "+definitionName,
 							fmt.Sprintf("it may %s %s of %s", verb, what, other), "in the marker, add resourceNames="+definitionName)
@@ -115,36 +115,6 @@ func leastPrivilege(may func(audit.Right) bool) types.Feature {
 				}
 			}
 		}))).Feature()
-}
-
-// mayOperator asks the API server whether the operator's role allows a request.
-func (v visit) mayOperator(verb, namespace, group, resource, subresource, name string) bool {
-	v.t.Helper()
-	review, err := v.town.Client.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: v.OperatorUser(), ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
-		}},
-	}, metav1.CreateOptions{})
-	v.OK(v.t, "asking for a right of the operator", err)
-	return review.Status.Allowed
-}
-
-// mayNeed are rights that a right operator may have, whatever it asked for in this run: who applies needs create as well as patch, and the
-// audit log shows only the patch; Pods and ReplicaSets say why a Deployment is not available.
-func mayNeed(r audit.Right) bool {
-	read := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
-	write := r.Verb == "update" || r.Verb == "patch"
-	switch r.Group + "/" + r.Resource {
-	case "apps.lva.io/webapps", "/pods", "apps/replicasets":
-		return read
-	case "apps.lva.io/webapps/status":
-		return write || r.Verb == "get"
-	case "apps.lva.io/webapps/finalizers":
-		return r.Verb == "update"
-	case "apps/deployments", "/services":
-		return read || write || r.Verb == "create"
-	}
-	return false
 }
 
 // mayMigrate are rights that a right operator needs which migrates what is stored: to write all WebApps, and to say so in their definition.

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"time"
 
 	admissionreviewv1 "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -37,15 +39,25 @@ var (
 	TooManyRequests = Answer{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests}
 )
 
+// DownName is the name of the webhook by which Answering lets requests fail. The API server's errors have it.
+const DownName = "inspector.team.example.com"
+
+const (
+	// askedTimeout is how long the API server may take to ask a new webhook, of which a watch tells it.
+	askedTimeout = 20 * time.Second
+	askedPoll    = 10 * time.Millisecond
+)
+
 // probeName is the name of a Service by which Answering finds out whether the API server asks its webhook.
 const probeName = "probe"
 
 // answeringLimit is how much of a request the webhook reads, in bytes.
 const answeringLimit = 4 << 20
 
-// Answering lets the API server answer creates and updates of a user with errors, in one namespace: answer says with which, for a resource (as
-// deployments, or lolcows/status) and the name of an object. It is a webhook of this process. An API server that can't reach it answers all these
-// requests with 500. The message has DownName. It returns when the API server does so. end, which is never nil, ends it.
+// Answering lets the API server answer creates and updates of a user with errors, in one namespace: answer says with
+// which, for a resource (as deployments, or lolcows/status) and the name of an object. It is a webhook of this process.
+// An API server that can't reach it answers all these requests with 500. The message has DownName. Answering returns when
+// the API server asks the webhook. end, which is never nil, removes the webhook when it is first called.
 func (o *Owners) Answering(
 	ctx context.Context, user, namespace string, resources []string, answer func(resource, name string) Answer,
 ) (end func(), err error) {
@@ -78,15 +90,15 @@ func (o *Owners) Answering(
 		server.Close()
 		return func() {}, fmt.Errorf("registering a webhook: %w", err)
 	}
-	end = func() {
+	end = sync.OnceFunc(func() {
 		_ = all.Delete(context.WithoutCancel(ctx), made.Name, metav1.DeleteOptions{})
 		server.CloseClientConnections()
 		server.Close()
-	}
+	})
 	probe := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: probeName, Namespace: namespace}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	ctx, cancel := context.WithTimeoutCause(ctx, downTimeout, fmt.Errorf("it does not after %s", downTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, askedTimeout, fmt.Errorf("it does not after %s", askedTimeout))
 	defer cancel()
-	err = await.Until(ctx, downPoll, "the API server to ask a webhook", func(ctx context.Context) (string, error) {
+	err = await.Until(ctx, askedPoll, "the API server to ask a webhook", func(ctx context.Context) (string, error) {
 		_, err := o.Client.CoreV1().Services(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err == nil:
@@ -98,9 +110,8 @@ func (o *Owners) Answering(
 	})
 	if err != nil {
 		end()
-		return func() {}, err
 	}
-	return end, nil
+	return end, err
 }
 
 // answeringWebhook is the configuration of the webhook: of the requests, those of the user for the resources, and the probe.

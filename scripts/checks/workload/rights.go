@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lva.io/operators/scripts/audit"
+)
+
+// May asks the API server whether a user is allowed a request.
+func (o *Owners) May(ctx context.Context, user string, request authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := o.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &request},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("asking whether %s may %s %s: %w", user, request.Verb, request.Resource, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// MayReference reports whether a user may give children of an owner the owner references that they have, where the API
+// server has the admission plugin OwnerReferencesPermissionEnforcement. If a reference has blockOwnerDeletion, the plugin
+// asks for the right to update the owner's finalizers. Without such a reference MayReference asks nothing.
+func (o *Owners) MayReference(
+	ctx context.Context, user string, owner types.NamespacedName, children ...metav1.Object,
+) (bool, error) {
+	blocks := func(r metav1.OwnerReference) bool { return r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion }
+	block := func(child metav1.Object) bool { return slices.ContainsFunc(child.GetOwnerReferences(), blocks) }
+	if !slices.ContainsFunc(children, block) {
+		return true, nil
+	}
+	return o.May(ctx, user, authorizationv1.ResourceAttributes{
+		Verb: "update", Group: o.Resource.Group, Resource: o.Resource.Resource, Subresource: "finalizers",
+		Namespace: owner.Namespace, Name: owner.Name,
+	})
+}
+
+// MayNeed reports whether a correct operator may need a right, whatever requests it sent in this run. owners is the
+// resource of its kind. An operator that applies needs create as well as patch, and the audit log shows only the patch.
+// Pods and ReplicaSets say why a Deployment is not available.
+func MayNeed(owners schema.GroupVersionResource, r audit.Right) bool {
+	read := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
+	write := r.Verb == "update" || r.Verb == "patch"
+	kind := owners.Group + "/" + owners.Resource
+	switch r.Group + "/" + r.Resource {
+	case kind, "/pods", "apps/replicasets":
+		return read
+	case kind + "/status":
+		return write || r.Verb == "get"
+	case kind + "/finalizers":
+		return r.Verb == "update"
+	case "apps/deployments", "/services":
+		return read || write || r.Verb == "create"
+	}
+	return false
+}
