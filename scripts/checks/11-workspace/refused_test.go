@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -36,44 +37,45 @@ const (
 // the end: then the object goes.
 func (v visit) notesFail(dying order) {
 	v.t.Helper()
-	isUp := v.webhookDown(workspaces.Resource, func(ctx context.Context) error {
+	end := v.webhookDown(workspaces.Resource, func(ctx context.Context) error {
 		probe := &unstructured.Unstructured{}
 		probe.SetGroupVersionKind(workspaces.GroupVersion().WithKind("Workspace"))
 		probe.SetName("probe")
 		_, err := v.notes.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}, admissionv1.Create, admissionv1.Update, admissionv1.Delete)
-	defer isUp()
-	fresh := v.make("hemlock")
-	v.delete(dying)
-	v.sayWhy("each write of a Workspace", fresh, dying)
-	isUp()
-	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
-	v.goes("when the API server does not fail any more, "+dying.name+" goes", longPatience, dying)
+	v.failsAndHeals("each write of a Workspace", end, "hemlock", dying)
 }
 
 // objectsFail is notesFail while the API server fails when a CloudInstance is written, but for its status: the finalizer of one object can't be
 // added, and that of another one, whose instance has ended, can't be removed.
 func (v visit) objectsFail(dying order) {
 	v.t.Helper()
-	isUp := v.webhookDown(resource.Resource, func(ctx context.Context) error {
+	end := v.webhookDown(resource.Resource, func(ctx context.Context) error {
 		_, err := v.objects.Patch(ctx, dying.name, types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"probe"}}}`),
 			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}, admissionv1.Update)
-	defer isUp()
-	fresh := v.make("hornwort")
+	v.failsAndHeals("each update of a CloudInstance", end, "hornwort", dying)
+}
+
+// failsAndHeals creates an object and deletes another one while the API server answers certain requests with an error. Both objects must say so
+// in their status. After end, which ends the errors, the new object must become ready, and the other one must be deleted.
+func (v visit) failsAndHeals(requests string, end func(), name string, dying order) {
+	v.t.Helper()
+	defer end()
+	fresh := v.make(name)
 	v.delete(dying)
-	v.sayWhy("each update of a CloudInstance", fresh, dying)
-	isUp()
+	v.sayWhy(requests, fresh, dying)
+	end()
 	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
 	v.goes("when the API server does not fail any more, "+dying.name+" goes", longPatience, dying)
 }
 
 // sayWhy waits until the condition Ready of each object has the API server's error.
-func (v visit) sayWhy(what string, all ...order) {
+func (v visit) sayWhy(requests string, all ...order) {
 	v.t.Helper()
-	fails := "while the API server answers " + what + " with an error, since the webhook " + down + " is down, "
+	fails := "while the API server answers " + requests + " with an error, since the webhook " + down + " is down, "
 	for _, o := range all {
 		expected := fmt.Sprintf("%sReady of %s is False, with that error in its message and another reason than %s", fails, o.name, cloudDown)
 		v.until(expected, patience, func() (string, bool) {
@@ -92,8 +94,8 @@ func (v visit) sayWhy(what string, all ...order) {
 }
 
 // webhookDown registers a webhook for writes of a resource that does not answer, and returns when the API server asks it: then the probe, which
-// is such a write, fails. The function that it returns removes it.
-func (v visit) webhookDown(of string, probe func(context.Context) error, operations ...admissionv1.OperationType) (isUp func()) {
+// is such a write, fails. end removes the webhook when it is first called.
+func (v visit) webhookDown(of string, probe func(context.Context) error, operations ...admissionv1.OperationType) (end func()) {
 	v.t.Helper()
 	client, err := kubernetes.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
@@ -115,7 +117,7 @@ func (v visit) webhookDown(of string, probe func(context.Context) error, operati
 		}},
 	}, metav1.CreateOptions{})
 	v.OK(v.t, "registering a webhook that is down", err)
-	isUp = func() { _ = all.Delete(context.WithoutCancel(v.ctx), made.Name, metav1.DeleteOptions{}) }
+	end = sync.OnceFunc(func() { _ = all.Delete(context.WithoutCancel(v.ctx), made.Name, metav1.DeleteOptions{}) })
 	ctx, cancel := context.WithTimeoutCause(v.ctx, downTimeout, fmt.Errorf("it does not after %s", downTimeout))
 	defer cancel()
 	err = await.Until(ctx, downLook, "the API server to ask a webhook that is down", func(ctx context.Context) (string, error) {
@@ -129,8 +131,8 @@ func (v visit) webhookDown(of string, probe func(context.Context) error, operati
 		return "", fmt.Errorf("asking whether %s are accepted: %w", of, err)
 	})
 	if err != nil {
-		isUp()
+		end()
 		v.OK(v.t, "registering a webhook that is down", err)
 	}
-	return isUp
+	return end
 }
