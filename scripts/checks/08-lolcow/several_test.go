@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package lolcow_test
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// apart fails unless no selector of one cow matches Pods of the other.
+func (v visit) apart(a, b *cow) {
+	v.t.Helper()
+	for _, pair := range [][2]*cow{{a, b}, {b, a}} {
+		one, _ := v.herd.deployment(pair[0])
+		page, _ := v.herd.service(pair[0])
+		other, _ := v.herd.deployment(pair[1])
+		overlap, err := workload.Overlap(pair[0].Name, &page, &one, pair[1].Name, &other)
+		v.OK(v.t, "reading a selector", err)
+		if overlap != "" {
+			v.Fail(v.t, fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name), overlap)
+		}
+	}
+}
+
+func twoLolcows() types.Feature {
+	return features.New("two Lolcows never meet").
+		Assess("in one namespace", check.Assess(assess(func(v visit) {
+			v.begin()
+			v.occupy() // for the check port-taken
+			a, b := v.penned(), v.penned()
+			v.asSpecified(a, b)
+			v.apart(a, b)
+			v.say(a, v.herd.drawGreeting())
+			v.asSpecified(a, b)
+			v.remove(a)
+			v.Settle(v.ctx, v.t)
+			v.asSpecified(b)
+		}))).
+		Assess("when one has the name of one that was there before", check.Assess(assess(func(v visit) {
+			before := v.penned()
+			deployment, _ := v.herd.deployment(before)
+			service, _ := v.herd.service(before)
+			v.remove(before)
+			again := &cow{NamespacedName: before.NamespacedName, greeting: v.herd.drawGreeting(), port: v.herd.ports.Draw()}
+			v.gone(before)
+			v.make(again)
+			v.Settle(v.ctx, v.t)
+			v.notAdopted(again, deployment.UID, service.UID)
+			// The children of the one before are the garbage collector's. Then there is room for others.
+			v.OK(v.t, "removing the children of the one before", v.herd.Collect(v.ctx, before.object, deployment.UID, service.UID))
+			// Whether the operator notices that by itself is for deleted-child.
+			v.say(again, v.herd.drawGreeting())
+			v.asSpecifiedWithin(healPatience, again)
+		}))).Feature()
+}
+
+// notAdopted fails if children of an earlier Lolcow of the same name are now those of another one.
+func (v visit) notAdopted(c *cow, born ...apitypes.UID) {
+	v.t.Helper()
+	deployment, _ := workload.Named[appsv1.Deployment](v.herd.Owners, workload.Deployments, c.NamespacedName)
+	service, _ := workload.Named[corev1.Service](v.herd.Owners, workload.Services, c.NamespacedName)
+	for what, child := range map[string]metav1.Object{"Deployment": &deployment, "Service": &service} {
+		adopted := slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == c.object.GetUID() })
+		if adopted && slices.Contains(born, child.GetUID()) {
+			v.Fail(v.t, fmt.Sprintf("the %s %s belongs to an earlier Lolcow of that name, with another UID, and is left alone", what, c.Name),
+				"its metadata.ownerReferences have the new Lolcow: it was adopted")
+		}
+	}
+}
+
+func namespaces() types.Feature {
+	return features.New("namespaces are apart").
+		Assess("two Lolcows of one name", check.Assess(assess(func(v visit) {
+			v.begin()
+			a := v.penned()
+			b := v.herd.draw(stable)
+			b.Name = a.Name
+			v.make(b)
+			v.asSpecified(a, b)
+			v.remove(a)
+			v.collect(a)
+			v.Settle(v.ctx, v.t)
+			v.asSpecified(b)
+		}))).Feature()
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package webapp_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/checks/workload"
+)
+
+// apart fails unless no selector of one WebApp matches Pods of the other.
+func (v visit) apart(a, b *app) {
+	v.t.Helper()
+	for _, pair := range [][2]*app{{a, b}, {b, a}} {
+		one, _ := v.town.deployment(pair[0])
+		service, _ := v.town.service(pair[0])
+		other, _ := v.town.deployment(pair[1])
+		overlap, err := workload.Overlap(pair[0].Name, &service, &one, pair[1].Name, &other)
+		v.OK(v.t, "reading a selector", err)
+		if overlap != "" {
+			v.Fail(v.t, fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name), overlap)
+		}
+	}
+}
+
+// longestName is how long the name of a Service may be.
+const longestName = 63
+
+func twoWebApps() frameworktypes.Feature {
+	return features.New("two WebApps never meet").
+		Assess("in one namespace, and of one name in two", check.Assess(assess(func(v visit) {
+			a, b, c := v.town.draw(plans), v.town.draw(plans), v.town.draw(suburb)
+			b.image, b.Name, c.Name = a.image, a.Name+"-b", a.Name
+			for _, one := range []*app{a, b, c} {
+				v.create(one)
+			}
+			// The longest names that Services may have, which differ at their end.
+			long, longer := v.town.draw(plans), v.town.draw(plans)
+			stem := a.Name + "-" + strings.Repeat("x", longestName-len(a.Name)-len("-")-len("a"))
+			long.Name, longer.Name, longer.image = stem+"a", stem+"b", long.image
+			v.create(long)
+			v.create(longer)
+			v.asSpecified(a, b, c, long, longer)
+			v.apart(a, b)
+			v.apart(long, longer)
+			v.setPort(a, v.town.ports.Draw())
+			v.asSpecified(a, b, c)
+			v.remove(a)
+			v.OK(v.t, "removing the children, as the garbage collector does", v.town.Collect(v.ctx, a.object))
+			v.Settle(v.ctx, v.t)
+			v.asSpecified(b, c)
+		}))).
+		Assess("also when many change at once", check.Assess(assess(many))).Feature()
+}
+
+// crowd is how many WebApps are created and changed at once.
+const crowd = 8
+
+// many creates WebApps, and changes all of them, at once. No child may ever say what the spec of another WebApp says, not even for a moment.
+func many(v visit) {
+	deployments, services := v.record(workload.Deployments, plans), v.record(workload.Services, plans)
+	var apps []*app
+	images, ports := map[string]string{}, map[int64]string{} // of which WebApp they are
+	note := func(a *app) { images[a.image], ports[int64(a.port)] = a.Name, a.Name }
+	for range crowd {
+		a := v.town.draw(plans)
+		a.image += "-" + a.Name // the image of one WebApp only
+		note(a)
+		apps = append(apps, v.create(a))
+	}
+	v.asSpecified(apps...)
+	for _, a := range apps {
+		a.before, a.image, a.port = append(a.before, a.image), v.town.drawImage()+"-"+a.Name, v.town.ports.Draw()
+		note(a)
+		v.set(a)
+	}
+	v.asSpecified(apps...)
+	v.Settle(v.ctx, v.t)
+	const expected = "no child ever has what the spec of another WebApp says, while %d WebApps are created and changed at once"
+	for _, state := range services() {
+		listed, _, _ := unstructured.NestedSlice(state.Object, "spec", "ports")
+		for _, port := range listed {
+			nodePort, _ := port.(map[string]any)["nodePort"].(int64)
+			if of := ports[nodePort]; of != "" && of != state.GetName() {
+				v.Fail(v.t, fmt.Sprintf(expected, crowd), fmt.Sprintf("for a moment the Service %s had the node port %d, which is that of %s", state.GetName(), nodePort, of))
+			}
+		}
+	}
+	for _, state := range deployments() {
+		containers, _, _ := unstructured.NestedSlice(state.Object, "spec", "template", "spec", "containers")
+		for _, container := range containers {
+			image, _ := container.(map[string]any)["image"].(string)
+			if of := images[image]; of != "" && of != state.GetName() {
+				v.Fail(v.t, fmt.Sprintf(expected, crowd), fmt.Sprintf("for a moment the Deployment %s had the image %s, which is that of %s", state.GetName(), image, of))
+			}
+		}
+	}
+}
+
+// record records every state of the children of one kind in a namespace, from now on until the check ends.
+func (v visit) record(of schema.GroupVersionResource, namespace string) (states func() []*unstructured.Unstructured) {
+	v.t.Helper()
+	client := v.town.Dynamic.Resource(of).Namespace(namespace)
+	list, err := client.List(v.ctx, metav1.ListOptions{})
+	v.OK(v.t, "listing "+of.Resource, err)
+	watch, err := client.Watch(v.ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	v.OK(v.t, "watching "+of.Resource, err)
+	v.t.Cleanup(watch.Stop)
+	var mutex sync.Mutex
+	var recorded []*unstructured.Unstructured
+	go func() {
+		for event := range watch.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				mutex.Lock()
+				recorded = append(recorded, object)
+				mutex.Unlock()
+			}
+		}
+	}()
+	return func() []*unstructured.Unstructured {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return slices.Clone(recorded)
+	}
+}
