@@ -137,13 +137,13 @@ func owner() types.Feature {
 // and looks at what it did not know later and later: a kind that has just been defined would be waited for longer than all other checks take.
 // So it is asked here whether it may delete the children, by its own rule, and then they are deleted as it does.
 func collected() types.Feature {
-	return features.New("children go with their Lolcow").
+	return features.New("children are deleted with their Lolcow").
 		Assess("by the garbage collector", check.Assess(assess(func(v visit) {
 			c := v.herd.orphan
 			if c == nil {
 				v.Fail(v.t, "a Lolcow was deleted", "none was")
 			}
-			expected := fmt.Sprintf("the Deployment and the Service of %s go with it", c.Name)
+			expected := fmt.Sprintf("the Deployment and the Service of %s are deleted with it", c.Name)
 			v.gone(c)
 			kept, err := v.herd.Kept(v.ctx, c.object, v.herd.orphaned...)
 			v.OK(v.t, "asking for the owners of the children of "+c.Name, err)
@@ -151,7 +151,7 @@ func collected() types.Feature {
 				v.Fail(v.t, expected, c.Name+" has gone; "+kept)
 			}
 			v.collect(c)
-			// With a finalizer of somebody else it is there for a while after it was deleted, and its children may go before it.
+			// With a finalizer of another controller a Lolcow stays for a while after it was deleted, and its children may be deleted before it.
 			d := v.penned()
 			v.keep(d)
 			defer v.release(d)
@@ -178,7 +178,7 @@ func (v visit) release(c *cow) {
 	v.OK(v.t, "removing the finalizer", workload.IgnoreGone(err))
 }
 
-// gonePatience is how long a Lolcow that is deleted may take to go.
+// gonePatience is how long it may take until a Lolcow that was deleted is gone.
 const gonePatience = 10 * time.Second
 
 // collect removes the children of a Lolcow that was deleted, as the garbage collector would if it knew the kind by now.
@@ -188,10 +188,10 @@ func (v visit) collect(c *cow) {
 	v.OK(v.t, "removing the children of "+c.Name, v.herd.Collect(v.ctx, c.object))
 }
 
-// gone waits until a Lolcow that was deleted has gone.
+// gone waits until a Lolcow that was deleted is gone.
 func (v visit) gone(c *cow) {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, c.Name+" goes", gonePatience, v.herd.Changed, func() (string, bool) {
+	v.EventuallyWithin(v.ctx, v.t, c.Name+", which was deleted, disappears", gonePatience, v.herd.Changed, func() (string, bool) {
 		_, there := v.herd.Get(c.NamespacedName)
 		return "it is still there", !there
 	})
@@ -204,8 +204,8 @@ func (h *herd) left(c *cow) (string, bool) {
 	return fmt.Sprintf("there is %s, and there is %s", workload.Counted(deployments, "Deployment"), workload.Counted(services, "Service")), deployments+services == 0
 }
 
-// staysGone fails if the operator goes on making children for Lolcows that are gone, or are being deleted. That it has made one when its cache was behind is nobody's
-// fault: the garbage collector finds that, too.
+// staysGone fails if the operator keeps creating children for Lolcows that are gone, or are being deleted. A child that it creates once, because
+// its cache was behind, is no fault: the garbage collector finds it, too.
 func (v visit) staysGone(cows ...*cow) {
 	v.t.Helper()
 	const most = 2

@@ -30,7 +30,7 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// What the checks of this file make. Its label lets it be found and removed.
+// madeName is the name, or its beginning, of the objects that the checks of the manager create. Their label lets them be found and removed.
 const madeName = "lolcow-checks"
 
 func made(namespace string) metav1.ObjectMeta {
@@ -192,7 +192,7 @@ func leader() types.Feature {
 // idle is how long an operator without the Lease is watched.
 const idle = time.Second
 
-// hold gives the Lease to somebody; to nobody where holder is empty.
+// hold gives the Lease to a holder. If holder is empty, the Lease is free.
 func (v visit) hold(
 	get func(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error),
 	update func(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error), name, holder string,

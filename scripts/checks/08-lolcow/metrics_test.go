@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/limited"
 )
 
-// freePort is a port of this machine at which nobody listens now.
+// freePort is the address of a port of this machine at which no process listens now.
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -215,8 +215,8 @@ func gauge() types.Feature {
 		})).Feature()
 }
 
-// refused fails unless somebody is refused the metrics. On a busy machine a question may have no answer in time, and
-// the operator, which asks the API server who that is, may answer with an error of its own (500): then it is asked
+// refused fails unless a client is refused the metrics. On a busy machine a request may have no answer in time, and the
+// operator, which asks the API server who the client is, may answer with an error of its own (500): then refused asks
 // again.
 func (v visit) refused(who string, ask func() (code int, err error)) {
 	v.t.Helper()

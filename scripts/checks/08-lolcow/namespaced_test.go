@@ -92,8 +92,8 @@ const (
 // noNetwork is an environment in which kustomize downloads nothing that a submission names: it finds no git, and no
 // proxy that answers.
 func noNetwork(home string) []string {
-	const nobody = "http://127.0.0.1:0"
-	return []string{"HOME=" + home, "HTTP_PROXY=" + nobody, "HTTPS_PROXY=" + nobody}
+	const unreachable = "http://127.0.0.1:0"
+	return []string{"HOME=" + home, "HTTP_PROXY=" + unreachable, "HTTPS_PROXY=" + unreachable}
 }
 
 // rendered puts together what is applied to run the operator for one namespace.
@@ -129,7 +129,7 @@ func (v visit) rendered() (all []*unstructured.Unstructured) {
 }
 
 // givesARole checks what rights the manifests give: a Role with the operator's, bound to its account, and nothing for the whole cluster, but
-// for asking who somebody is, which only a ClusterRole can allow.
+// for asking who a client is, which only a ClusterRole can allow.
 func (v visit) givesARole() {
 	v.t.Helper()
 	expected := namespacedFolder + " gives the operator's account a Role, by a RoleBinding, and no right in other namespaces"

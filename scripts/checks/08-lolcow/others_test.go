@@ -19,7 +19,8 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// Whoever has no stake in a field leaves it alone. What others own is not the operator's, and a repair would be a fight.
+// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if it reset them, it would fight
+// with their owners.
 func othersFields() types.Feature {
 	return features.New("what others own is left alone").
 		Assess("while the greeting changes", check.Assess(assess(func(v visit) {
@@ -68,7 +69,7 @@ func othersFields() types.Feature {
 				lose(page.Labels["team.example.com/cost-centre"] == "", "a label of the Service is gone")
 				lose(!slices.ContainsFunc(now.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "parasol" }), "the container parasol, which was injected, is gone")
 				lose(page.Annotations["team.example.com/contact"] == "", "an annotation of the Service is gone")
-				lose(page.Spec.SessionAffinity != corev1.ServiceAffinityClientIP, "the Service's sessionAffinity, which somebody has set, is "+string(page.Spec.SessionAffinity))
+				lose(page.Spec.SessionAffinity != corev1.ServiceAffinityClientIP, "the Service's sessionAffinity, which another client has set, is "+string(page.Spec.SessionAffinity))
 				return strings.Join(lost, "; "), len(lost) == 0
 			}
 			expected := fmt.Sprintf("what others have set in the children of %s stays: replicas, labels, annotations, a container, the session affinity", c.Name)

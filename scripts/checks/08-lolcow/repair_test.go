@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// loss is what somebody deletes of the children of a cow.
+// loss is what a user deletes of the children of a cow.
 type loss struct {
 	of         *cow
 	deletes    []string // Deployment, Service
@@ -92,8 +92,8 @@ func (v visit) victims() []*cow {
 	return v.herd.victims
 }
 
-// putBack lets somebody edit a child of several victims, and waits until the operator has undone it all. edit is edit number i; told are the words
-// for it, and wrong says what is not as it was before.
+// putBack edits a child of each of several victims by hand, and waits until the operator has undone all edits. edit is edit number i; told are the
+// words for it, and wrong says what is not as it was before.
 func (v visit) putBack(edits int, edit func(i int, c *cow) (told string, wrong func() string)) {
 	v.t.Helper()
 	cows := v.victims()

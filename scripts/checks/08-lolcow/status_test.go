@@ -82,7 +82,7 @@ func (v visit) probed(c *cow) {
 	}
 }
 
-// sidecars lets somebody else add containers to the Deployment of a cow, or take them out again: none.
+// sidecars lets another client set the containers that it adds to the Deployment of a cow; without any, it removes them again.
 func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 	v.t.Helper()
 	v.editDeployment(c, func(d *appsv1.Deployment) {
@@ -93,7 +93,7 @@ func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 }
 
 // admit lets things go wrong with the Pods of the patients, if both are well by now and it has not done so: the checks that look at them
-// come later. What goes wrong is the sidecars', which somebody else has added. It comes late enough that no change of the Deployment tells
+// come later. What goes wrong is the sidecars', which another client has added. It comes late enough that no change of the Deployment tells
 // of it: one can't be pulled when the container before it has run for a while, the other one ends again and again.
 func (v visit) admit() bool {
 	v.t.Helper()
@@ -147,7 +147,7 @@ func degradedImage() types.Feature {
 	return features.New("an image that can't be pulled is reported").
 		Assess("by name, until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().image
-			v.conditions(c, "somebody has added a container whose image there is not", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{missingImage}})
+			v.conditions(c, "another client has added a container whose image does not exist", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{missingImage}})
 			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"}, workload.Wanted{Of: availableType, Status: "True"})
 		}))).Feature()
@@ -157,7 +157,7 @@ func degradedCrash() types.Feature {
 	return features.New("a container that crashes is reported").
 		Assess("until it is gone", check.Assess(assess(func(v visit) {
 			c := v.admitted().crash
-			v.conditions(c, "somebody has added a container that ends with an error each time", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"parasol"}})
+			v.conditions(c, "another client has added a container that ends with an error each time", podPatience, workload.Wanted{Of: degradedType, Status: "True", Says: []string{"parasol"}})
 			v.sidecars(c)
 			v.conditions(c, "the container is gone", podPatience, workload.Wanted{Of: degradedType, Status: "False"})
 			v.herd.first, v.herd.patients = nil, nil // no check after this one needs a page

@@ -69,7 +69,7 @@ func wrongDeployment(a *app, d *appsv1.Deployment) string {
 	return ""
 }
 
-// d is nil if the Deployment is somebody else's.
+// wrongService says what is wrong with the Service of a WebApp; empty: nothing. d is nil if the Deployment is not the operator's.
 func wrongService(a *app, s *corev1.Service, d *appsv1.Deployment) string {
 	if s.Name != a.Name {
 		return fmt.Sprintf("its Service is called %s", s.Name)
@@ -167,7 +167,8 @@ func children() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// owner asks for all that the garbage collector goes by. The collector itself hears of a new kind within 30 s, and so long nobody waits here.
+// owner checks all that decides whether the garbage collector deletes a child. The collector itself learns of a new kind within 30 s, which is too
+// long to wait here.
 func owner() frameworktypes.Feature {
 	return features.New("a WebApp is the controller of its children").
 		Assess("by their owner references", check.Assess(assess(func(v visit) {
@@ -179,7 +180,7 @@ func owner() frameworktypes.Feature {
 				what string
 				metav1.Object
 			}{{"Deployment", &deployment}, {"Service", &service}} {
-				expected := fmt.Sprintf("the %s %s has %s as its controller and as its only owner (metadata.ownerReferences), so that it goes with it", child.what, child.GetName(), a.Name)
+				expected := fmt.Sprintf("the %s %s has %s as its controller and as its only owner (metadata.ownerReferences), so that it is deleted with it", child.what, child.GetName(), a.Name)
 				references := child.GetOwnerReferences()
 				switch {
 				case len(references) != 1:
@@ -194,7 +195,7 @@ func owner() frameworktypes.Feature {
 					v.Fail(v.t, expected, "it has a finalizer, which would keep it: "+strings.Join(child.GetFinalizers(), ", "))
 				}
 			}
-			// With a finalizer of somebody else it is there for a while after it was deleted, and its children may go before it.
+			// With a finalizer of another controller a WebApp stays for a while after it was deleted, and its children may be deleted before it.
 			v.OK(v.t, "adding a finalizer", v.finalizers(a, `["`+keepIt+`"]`))
 			defer func() { _ = v.finalizers(a, "null") }()
 			v.OK(v.t, "deleting a WebApp", v.town.Delete(v.ctx, a.NamespacedName))
@@ -216,8 +217,8 @@ func (v visit) finalizers(a *app, list string) error {
 	return workload.IgnoreGone(err)
 }
 
-// staysGone removes the children of a WebApp that was deleted, as the garbage collector does, and fails if the operator goes on making some. That it has made one when its cache was behind is
-// nobody's fault: the garbage collector finds that, too.
+// staysGone removes the children of a WebApp that was deleted, as the garbage collector does, and fails if the operator keeps creating some. A
+// child that it creates once, because its cache was behind, is no fault: the garbage collector finds it, too.
 func (v visit) staysGone(a *app) {
 	v.t.Helper()
 	const most = 2
@@ -292,7 +293,7 @@ func changes() frameworktypes.Feature {
 			case deploymentNow.UID != deployment.UID:
 				v.Fail(v.t, expected, "the Deployment was deleted and made again: all its Pods ended at once")
 			case serviceNow.UID != service.UID:
-				v.Fail(v.t, expected, "the Service was deleted and made again: nobody was served meanwhile")
+				v.Fail(v.t, expected, "the Service was deleted and made again: no client was served meanwhile")
 			case !reflect.DeepEqual(serviceNow.Spec.Selector, service.Spec.Selector):
 				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s", labels.Set(service.Spec.Selector), labels.Set(serviceNow.Spec.Selector)))
 			}

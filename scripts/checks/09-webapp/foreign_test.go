@@ -20,13 +20,13 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// foreign is a Deployment or a Service of another owner that has the name of a WebApp, as it was before the WebApp came.
+// foreign is a Deployment or a Service of another owner that has the name of a WebApp, as it was before the WebApp was created.
 type foreign struct {
 	*workload.Foreign
 	of *app
 }
 
-// untouched fails if the operator has touched what is somebody else's.
+// untouched fails if the operator has touched a foreign object.
 func (v visit) untouched(all ...*foreign) {
 	v.t.Helper()
 	v.Settle(v.ctx, v.t)
@@ -37,14 +37,14 @@ func (v visit) untouched(all ...*foreign) {
 	}
 }
 
-// The ways in which something is somebody else's.
+// The ways in which an object is foreign.
 const (
-	nobodys  = workload.NoOwner
+	noOwner  = workload.NoOwner
 	another  = workload.AnotherController
 	anothers = "has another WebApp as its controller"
 )
 
-// owners are the owner references of something that is somebody else's.
+// owners are the owner references of a foreign object.
 func (v visit) owners(a *app, whose string) (owners []metav1.OwnerReference) {
 	v.t.Helper()
 	switch whose {
@@ -58,7 +58,7 @@ func (v visit) owners(a *app, whose string) (owners []metav1.OwnerReference) {
 	return owners
 }
 
-// foreignService makes a Service of somebody else, with the name that a WebApp will have.
+// foreignService makes a Service that is not the operator's, with the name that a WebApp will have.
 func (v visit) foreignService(a *app, whose string) *foreign {
 	v.t.Helper()
 	made, err := v.town.ForeignService(v.ctx, v.Suite, a.NamespacedName, whose, v.owners(a, whose))
@@ -66,7 +66,7 @@ func (v visit) foreignService(a *app, whose string) *foreign {
 	return &foreign{Foreign: made, of: a}
 }
 
-// foreignDeployment makes a Deployment of somebody else, and waits until its controller is done with it.
+// foreignDeployment makes a Deployment that is not the operator's, and waits until the controller of Deployments is done with it.
 func (v visit) foreignDeployment(a *app, replicas int32, whose string) *foreign {
 	v.t.Helper()
 	made, err := v.town.ForeignDeployment(v.ctx, a.NamespacedName, replicas, whose, v.owners(a, whose))
@@ -77,16 +77,16 @@ func (v visit) foreignDeployment(a *app, replicas int32, whose string) *foreign 
 	return &foreign{Foreign: made, of: a}
 }
 
-// notOurs are the conditions of a WebApp one of whose children is somebody else's.
+// notOurs are the conditions of a WebApp one of whose children has the name of a foreign object.
 func notOurs(f *foreign) []workload.Wanted {
 	return []workload.Wanted{{Of: degradedType, Status: "True", Says: []string{f.Kind, f.of.Name}}, {Of: availableType, Status: "False"}}
 }
 
 func foreignService() frameworktypes.Feature {
-	return features.New("a Service of somebody else is not touched").
-		Assess("whoever it belongs to", check.Assess(assess(func(v visit) {
+	return features.New("a Service that is not the operator's is not touched").
+		Assess("whichever owner it has", check.Assess(assess(func(v visit) {
 			var all []*foreign
-			for _, whose := range []string{nobodys, another, anothers} {
+			for _, whose := range []string{noOwner, another, anothers} {
 				all = append(all, v.foreignService(v.town.draw(plans), whose))
 			}
 			for _, f := range all {
@@ -96,7 +96,7 @@ func foreignService() frameworktypes.Feature {
 				v.conditions(f.of, f.String()+" is in the way", notOurs(f)...)
 			}
 			for _, f := range all {
-				v.eventually(0, fmt.Sprintf("%s is somebody else's, and the Deployment of %s is made all the same", f, f.of.Name), func() string {
+				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Deployment of %s is made all the same", f, f.of.Name), func() string {
 					deployment, wrong := v.town.deployment(f.of)
 					if wrong != "" {
 						return wrong
@@ -154,20 +154,20 @@ func (v visit) ownedBesides(f *foreign) {
 }
 
 func foreignDeployment() frameworktypes.Feature {
-	return features.New("a Deployment of somebody else is not touched").
+	return features.New("a Deployment that is not the operator's is not touched").
 		Assess("and its Pods are not counted", check.Assess(assess(func(v visit) {
 			const replicas = 2
 			all := []*foreign{
-				v.foreignDeployment(v.town.draw(waiting), replicas, nobodys), v.foreignDeployment(v.town.draw(waiting), replicas, another),
+				v.foreignDeployment(v.town.draw(waiting), replicas, noOwner), v.foreignDeployment(v.town.draw(waiting), replicas, another),
 			}
-			both := v.foreignDeployment(v.town.draw(plans), 0, nobodys)
-			service := v.foreignService(both.of, nobodys)
+			both := v.foreignDeployment(v.town.draw(plans), 0, noOwner)
+			service := v.foreignService(both.of, noOwner)
 			for _, f := range append([]*foreign{both}, all...) {
 				v.create(f.of)
 			}
 			for _, f := range all {
 				v.conditions(f.of, f.String()+" is in the way", notOurs(f)...)
-				v.eventually(0, fmt.Sprintf("%s is somebody else's, and the Service of %s is made all the same", f, f.of.Name), func() string {
+				v.eventually(0, fmt.Sprintf("%s is not the operator's, and the Service of %s is made all the same", f, f.of.Name), func() string {
 					service, wrong := v.town.service(f.of)
 					if wrong != "" {
 						return wrong
@@ -175,7 +175,7 @@ func foreignDeployment() frameworktypes.Feature {
 					return wrongService(f.of, &service, nil)
 				})
 				if is := v.scaleOf(f.of); is.Status.Replicas != 0 {
-					v.Fail(v.t, fmt.Sprintf("%s is somebody else's, so that %s has no Pods: status.replicas is 0", f, f.of.Name), fmt.Sprintf("it is %d", is.Status.Replicas))
+					v.Fail(v.t, fmt.Sprintf("%s is not the operator's, so that %s has no Pods: status.replicas is 0", f, f.of.Name), fmt.Sprintf("it is %d", is.Status.Replicas))
 				}
 			}
 			v.conditions(both.of, fmt.Sprintf("%s is in the way, and so is the Service of that name", both),
@@ -191,8 +191,8 @@ func foreignDeployment() frameworktypes.Feature {
 // obstructed makes two WebApps, to one of which a Service is in the way, and to the other one a Deployment.
 func (v visit) obstructed() (service, deployment *foreign) {
 	v.t.Helper()
-	service = v.foreignService(v.town.draw(plans), nobodys)
-	deployment = v.foreignDeployment(v.town.draw(plans), 0, nobodys)
+	service = v.foreignService(v.town.draw(plans), noOwner)
+	deployment = v.foreignDeployment(v.town.draw(plans), 0, noOwner)
 	for _, f := range []*foreign{service, deployment} {
 		v.create(f.of)
 	}
@@ -203,8 +203,8 @@ func (v visit) obstructed() (service, deployment *foreign) {
 }
 
 func foreignStays() frameworktypes.Feature {
-	return features.New("what is somebody else's stays").
-		Assess("when the WebApp goes", check.Assess(assess(func(v visit) {
+	return features.New("a foreign object stays").
+		Assess("when the WebApp is deleted", check.Assess(assess(func(v visit) {
 			service, deployment := v.obstructed()
 			for _, f := range []*foreign{service, deployment} {
 				v.remove(f.of)
@@ -219,7 +219,7 @@ const healPatience = 20 * time.Second
 
 func foreignGoes() frameworktypes.Feature {
 	return features.New("a WebApp heals").
-		Assess("when what is in the way goes", check.Assess(assess(func(v visit) {
+		Assess("when the object in the way is deleted", check.Assess(assess(func(v visit) {
 			service, deployment := v.obstructed()
 			v.OK(v.t, "deleting a Service", v.town.Client.CoreV1().Services(plans).Delete(v.ctx, service.of.Name, metav1.DeleteOptions{}))
 			v.OK(v.t, "deleting a Deployment", v.town.Client.AppsV1().Deployments(plans).Delete(v.ctx, deployment.of.Name, metav1.DeleteOptions{}))
@@ -234,7 +234,7 @@ func foreignGoes() frameworktypes.Feature {
 const keepIt = "team.example.com/keep-it"
 
 func earlierWebApp() frameworktypes.Feature {
-	return features.New("children of an earlier WebApp are somebody else's").
+	return features.New("children of an earlier WebApp are not touched").
 		Assess("also when it had the same name", check.Assess(assess(func(v visit) {
 			a := v.planned()
 			deployment := v.editDeployment(a, func(d *appsv1.Deployment) { d.Finalizers = append(d.Finalizers, keepIt) })
@@ -274,7 +274,7 @@ func portTaken() frameworktypes.Feature {
 	return features.New("a port that is taken is reported").
 		Assess("and tried again later and later", check.Assess(assess(func(v visit) {
 			s := v.town.squatted
-			v.town.squatted = nil // if the check fails, nobody else shall be bothered by it
+			v.town.squatted = nil // if the check fails, no other check depends on it
 			if s == nil {
 				var err error
 				s, err = v.town.squat(v.ctx, v.Suite)
@@ -335,7 +335,7 @@ func portRange() frameworktypes.Feature {
 		Assess("until it is another one", check.Assess(assess(func(v visit) {
 			a := v.town.draw(plans)
 			a.port = v.town.noNodePort()
-			f := v.foreignDeployment(v.town.draw(plans), 0, nobodys)
+			f := v.foreignDeployment(v.town.draw(plans), 0, noOwner)
 			f.of.port = v.town.noNodePort()
 			since := v.Audit.Now()
 			v.create(a)
@@ -432,11 +432,11 @@ func errorReported() frameworktypes.Feature {
 		}))).Feature()
 }
 
-// scenario is the lab in one story. What is somebody else's is not touched on a bad day either.
+// scenario is the lab in one story. A foreign object is not touched on a bad day either.
 func scenario(v visit) {
 	const patience = 10 * time.Second
 	a, b := v.town.draw(plans), v.town.draw(plans)
-	f := v.foreignService(v.town.draw(plans), nobodys)
+	f := v.foreignService(v.town.draw(plans), noOwner)
 	v.create(a)
 	v.create(f.of)
 	v.asSpecifiedWithin(patience, a)

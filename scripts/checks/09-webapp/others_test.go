@@ -20,7 +20,8 @@ import (
 	"lva.io/operators/scripts/faults"
 )
 
-// Whoever has no stake in a field leaves it alone. What others own is not the operator's, and a repair would be a fight.
+// othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if it reset them, it would fight
+// with their owners.
 func othersFields() frameworktypes.Feature {
 	return features.New("what others own is left alone").
 		Assess("while image and port change", check.Assess(assess(func(v visit) {

@@ -66,7 +66,8 @@ func (v visit) read(version schema.GroupVersionResource, name types.NamespacedNa
 	return object
 }
 
-// edit reads a WebApp in a version, changes it, and writes it in that version, until nobody is faster. change is told the object as read.
+// edit reads a WebApp in a version, changes it, and writes it in that version, again if another client was faster. change gets
+// the object as read.
 func (v visit) edit(version schema.GroupVersionResource, name types.NamespacedName, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	v.t.Helper()
 	written, err := v.tryEdit(version, name, change)
@@ -497,7 +498,7 @@ func onlyNewer() frameworktypes.Feature {
 			stays("`kubectl scale` in v1alpha1")
 			v.works(a)
 		}))).
-		Assess("and goes when one of v1beta1 takes it away", check.Assess(assess(func(v visit) {
+		Assess("and disappears when a client of v1beta1 removes it", check.Assess(assess(func(v visit) {
 			a := v.createNewer("to be taken away")
 			visit := func(times string) {
 				v.t.Helper()

@@ -117,7 +117,7 @@ func leastPrivilege(may func(audit.Right) bool) types.Feature {
 		}))).Feature()
 }
 
-// mayMigrate are rights that a right operator needs which migrates what is stored: to write all WebApps, and to say so in their definition.
+// mayMigrate reports whether a correct operator may need a right to migrate what is stored: it writes all WebApps, and says so in their definition.
 func mayMigrate(r audit.Right) bool {
 	write := r.Verb == "update" || r.Verb == "patch"
 	switch r.Group + "/" + r.Resource {

@@ -39,7 +39,7 @@ func imported() e2etypes.Feature {
 			}
 			v.ready(what, longPatience, wrong, metav1.ConditionFalse)
 			v.delete(wrong)
-			v.until(what+", and goes when it is deleted", longPatience, func() (string, bool) {
+			v.until(what+", and disappears when it is deleted", longPatience, func() (string, bool) {
 				_, there := v.find(wrong)
 				return name + " is still there", !there
 			})
@@ -66,11 +66,11 @@ func imported() e2etypes.Feature {
 			v.fail(unharmed, "it was ended when sassafras was deleted, which could not import it, and whose spec then had a type and an image instead of its ID")
 		}
 		v.delete(o)
-		v.until("when spruce is deleted, the instance that it imported ends, and spruce goes", longPatience, func() (string, bool) {
+		v.until("when spruce is deleted, the instance that it imported ends, and spruce disappears", longPatience, func() (string, bool) {
 			_, there := v.find(o)
 			running := v.running(theirs)
 			if !there && len(running) > 0 {
-				v.fail("when spruce is deleted, the instance that it imported ends before it goes", "spruce is gone, and "+one.ID+" still runs")
+				v.fail("when spruce is deleted, the instance that it imported ends before it disappears", "spruce is gone, and "+one.ID+" still runs")
 			}
 			return "it is still there", !there
 		})

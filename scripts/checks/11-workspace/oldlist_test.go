@@ -15,15 +15,15 @@ import (
 	"lva.io/operators/scripts/faults"
 )
 
-// How long an operator that was started again knows only what was before: until it was busy for oldNewsFor with an object that has gone, and
-// listBehind at most, for one that asks nobody.
+// How long an operator that was started again knows only what was before: until it was busy for oldNewsFor with an object that is gone, and
+// listBehind at most, for one that sends no requests.
 const (
 	listBehind = 500 * time.Millisecond
 	oldNewsFor = 150 * time.Millisecond
 )
 
 func oldNews() e2etypes.Feature {
-	return feature("the operator starts with an old list", "and launches nothing for what has gone", oldList)
+	return feature("the operator starts with an old list", "and launches nothing for what is gone", oldList)
 }
 
 // knewOnly reports whether an operator that was started then has had its time with old news about an object.
@@ -48,7 +48,7 @@ func (v visit) hold(o order) {
 const otherFinalizer = "team.example.com/hold"
 
 // oldList is about an operator that is started again while the API server that it asks is behind the others, as one of three may be
-// (kubernetes issue 59848). Its cache begins with an object that has gone in the meantime, one of whose name there is another one by now, one
+// (kubernetes issue 59848). Its cache begins with an object that no longer exists, one of whose name there is another one by now, one
 // that is being deleted, of which its part is done, and one without the finalizers that it has by now.
 func oldList(v visit) {
 	v.bootsAtOnce()
@@ -69,8 +69,8 @@ func oldList(v visit) {
 	v.hasOne("whitebeam gets its instance when the API server accepts writes again", longPatience, fresh, 1)
 	v.ready("whitebeam gets its instance", longPatience, fresh, metav1.ConditionTrue)
 	v.hold(fresh)
-	v.goes("when willow is deleted, its instance ends, and it goes", longPatience, o)
-	v.goes("when weigela is deleted, its instance ends, and it goes", longPatience, again)
+	v.goes("when willow is deleted, its instance ends, and it disappears", longPatience, o)
+	v.goes("when weigela is deleted, its instance ends, and it disappears", longPatience, again)
 	v.until("when wingnut is deleted, its instance ends, and the operator removes its finalizer, but not another controller's", longPatience,
 		func() (string, bool) {
 			now, there := v.find(dying)

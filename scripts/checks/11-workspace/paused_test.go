@@ -36,7 +36,7 @@ func paused() e2etypes.Feature {
 			return fmt.Sprintf("its tags are %v", tags), tags[ownerTag] == imports.uid
 		})
 		v.delete(imports)
-		v.until("tamarind, which is not paused, goes when it is deleted", longPatience, func() (string, bool) {
+		v.until("tamarind, which is not paused, disappears when it is deleted", longPatience, func() (string, bool) {
 			_, there := v.find(imports)
 			return "it is still there", !there
 		})
@@ -48,13 +48,13 @@ func paused() e2etypes.Feature {
 		v.Settle(v.ctx, v.t)
 		v.delete(o)
 		v.delete(other)
-		v.goes("tulip, which is not paused, goes when it is deleted", longPatience, other)
+		v.goes("tulip, which is not paused, disappears when it is deleted", longPatience, other)
 		v.Settle(v.ctx, v.t)
 		const stays = "while teak is paused, it stays when it is deleted, and its instance runs"
 		if _, there := v.find(o); !there || len(v.running(o)) != 1 {
 			v.fail(stays, fmt.Sprintf("it is there: %t; %s", there, v.bill(o)))
 		}
 		v.change(o, `{"spec":{"paused":false}}`)
-		v.goes("when teak, which was deleted, is not paused any more, its instance ends, and it goes", longPatience, o)
+		v.goes("when teak, which was deleted, is not paused any more, its instance ends, and it disappears", longPatience, o)
 	})
 }

@@ -34,7 +34,7 @@ const (
 
 // notesFail lets the API server fail when a Workspace is written, since it asks a webhook that is down. Both an object that needs a Workspace,
 // and one that is being deleted, must say so in their status. An operator that leaves the Workspace to the garbage collector does not notice at
-// the end: then the object goes.
+// the end: then the object disappears.
 func (v visit) notesFail(dying order) {
 	v.t.Helper()
 	end := v.webhookDown(workspaces.Resource, func(ctx context.Context) error {
@@ -69,7 +69,7 @@ func (v visit) failsAndHeals(requests string, end func(), name string, dying ord
 	v.sayWhy(requests, fresh, dying)
 	end()
 	v.ready("when the API server does not fail any more", longPatience, fresh, metav1.ConditionTrue)
-	v.goes("when the API server does not fail any more, "+dying.name+" goes", longPatience, dying)
+	v.goes("when the API server does not fail any more, "+dying.name+" disappears", longPatience, dying)
 }
 
 // sayWhy waits until the condition Ready of each object has the API server's error.

@@ -14,21 +14,21 @@ import (
 )
 
 func statusNoInput() e2etypes.Feature {
-	return feature("somebody writes into the status", "and the operator does not believe it", func(v visit) {
-		somebody := v.decoy(nil)
-		decoy := v.instances(somebody)[0]
+	return feature("another user writes into the status", "and the operator does not believe it", func(v visit) {
+		theirs := v.decoy(nil)
+		decoy := v.instances(theirs)[0]
 		lie := fmt.Sprintf(`{"status":{"instanceID":%q,"state":"terminated","conditions":null}}`, decoy.ID)
 		unharmed := func(expected string) {
 			v.t.Helper()
-			if len(v.running(somebody)) != 1 {
-				v.fail(expected, fmt.Sprintf("the operator has ended the instance %s of somebody else, which was only in the status", decoy.ID))
+			if len(v.running(theirs)) != 1 {
+				v.fail(expected, fmt.Sprintf("the operator has ended the instance %s of another owner, which was only in the status", decoy.ID))
 			}
 		}
 		v.bootsAtOnce()
 		o, other, same := v.runs("maple"), v.runs("medlar"), v.runs("mulberry")
 		one, two := v.instances(o)[0], v.instances(other)[0]
 		v.change(o, lie, "status")
-		const corrected = "when somebody writes another instance into the status of maple, the operator writes what is true, and neither launches nor ends anything"
+		const corrected = "when another user writes another instance into the status of maple, the operator writes what is true, and neither launches nor ends anything"
 		v.tells(corrected, longPatience, o, one)
 		v.ready(corrected, longPatience, o, metav1.ConditionTrue)
 		v.atMost(corrected, o, 1)

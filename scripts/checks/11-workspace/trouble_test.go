@@ -17,7 +17,7 @@ import (
 	"lva.io/operators/scripts/faults"
 )
 
-// ownedBy reports whether the garbage collector removes an object when the CloudInstance has gone.
+// ownedBy reports whether the garbage collector removes an object when the CloudInstance is gone.
 func ownedBy(object *unstructured.Unstructured, o order) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return string(r.UID) == o.uid })
 }
@@ -81,7 +81,7 @@ func lostAnswer() e2etypes.Feature {
 				v.delete(o)
 			}
 			for _, o := range all {
-				v.goes(o.name+" goes, although the answer to the first attempt to end its instance never comes, or only half of it: "+given, longPatience, o)
+				v.goes(o.name+" disappears, although the answer to the first attempt to end its instance never comes, or only half of it: "+given, longPatience, o)
 			}
 			return v.waited()
 		}
@@ -201,7 +201,7 @@ func tokensForgotten() e2etypes.Feature {
 const unwrittenFor = 200 * time.Millisecond
 
 func drift() e2etypes.Feature {
-	return feature("somebody ends an instance", "and another one is launched", func(v visit) {
+	return feature("another user ends an instance", "and another one is launched", func(v visit) {
 		v.bootsAtOnce()
 		o := v.runs("oak")
 		end := func() {
@@ -212,21 +212,21 @@ func drift() e2etypes.Feature {
 		v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
 		v.Settle(v.ctx, v.t) // otherwise what the operator still had to do would show it the end by chance
 		end()
-		const unwritten = "when somebody ends the instance of oak, nothing is launched while the API server refuses to store another nonce"
+		const unwritten = "when another user ends the instance of oak, nothing is launched while the API server refuses to store another nonce"
 		v.until(unwritten, longPatience, func() (string, bool) {
 			v.atMost(unwritten, o, 1)
 			refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool { return e.Service != faults.API || !e.Injected })
 			return v.bill(o), len(refused) > 0 && time.Since(refused[0].Time) > unwrittenFor
 		})
 		v.disarm()
-		const again = "when somebody ends the instance of oak, another one is launched within 2 s or so, and only one"
+		const again = "when another user ends the instance of oak, another one is launched within 2 s or so, and only one"
 		two := v.hasOne(again, longPatience, o, 2)
 		v.tells(again, longPatience, o, two)
 		v.arm(faults.Fault{Kind: faults.KillAfter, Class: faults.Write, Service: cloud.Service, At: 1})
 		end()
 		// That it looks by itself was seen. Most operators look at a change at once.
 		v.change(o, `{"metadata":{"labels":{"team":"blue"}}}`)
-		const killed = "when somebody ends the instance of oak again, one other is launched, although the operator is killed after the launch"
+		const killed = "when another user ends the instance of oak again, one other is launched, although the operator is killed after the launch"
 		three := v.hasOne(killed, longPatience, o, 3)
 		v.tells(killed, longPatience, o, three)
 		v.atMost(killed, o, 3)
@@ -248,7 +248,7 @@ func inFlight() e2etypes.Feature {
 		v.dies(slow)
 		v.Pause(v.ctx, v.t, untilSeen)
 		v.disarm() // now the answer arrives
-		const flight = "when quassia is deleted while the answer to its launch is on the way, the instance ends, and quassia goes"
+		const flight = "when quassia is deleted while the answer to its launch is on the way, the instance ends, and quassia disappears"
 		v.goes(flight, longPatience, slow)
 		v.atMost(flight, slow, 1)
 
@@ -257,7 +257,7 @@ func inFlight() e2etypes.Feature {
 		v.kill()
 		v.disarm()
 		v.start()
-		const unknown = "when rowan is deleted and the operator does not know whether its launch happened, the instance that was launched ends before rowan goes"
+		const unknown = "when rowan is deleted and the operator does not know whether its launch happened, the instance that was launched ends before rowan disappears"
 		v.goes(unknown, longPatience, lost)
 
 		forgotten := v.unanswered("rubus")
@@ -266,7 +266,7 @@ func inFlight() e2etypes.Feature {
 		v.OK(v.t, "letting the cloud forget its tokens", v.cloud.Forget(v.ctx))
 		v.disarm()
 		v.start()
-		const none = "when rubus is deleted while the operator is down for longer than the cloud keeps tokens, the instance that was launched ends before rubus goes"
+		const none = "when rubus is deleted while the operator is down for longer than the cloud keeps tokens, the instance that was launched ends before rubus disappears"
 		v.goes(none, longPatience, forgotten)
 		v.deletedEarly()
 		v.Settle(v.ctx, v.t)
@@ -302,7 +302,7 @@ func (v visit) deletedEarly() {
 		})
 		v.delete(o)
 		v.disarm() // Now the answer arrives.
-		expected := fmt.Sprintf("when %s is deleted right after write %d for it, it goes, and no instance and no Workspace is left", o.name, at)
+		expected := fmt.Sprintf("when %s is deleted right after write %d for it, it disappears, and no instance and no Workspace is left", o.name, at)
 		v.goes(expected, longPatience, o)
 		v.atMost(expected, o, 1)
 	}
