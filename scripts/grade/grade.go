@@ -152,8 +152,8 @@ func Blank(options Options, started time.Time) *report.Report {
 // blank is a check that was not run.
 func blank(check manifest.Check) *report.Check {
 	return &report.Check{
-		ID: check.ID, Title: check.Title, Extension: check.Extension, MaxPoints: check.Points, Lecture: check.Lecture, Causes: check.Causes,
-		Status: report.Skipped, Reason: "skipped: the run ended before it",
+		ID: check.ID, Title: check.Title, Extension: check.Extension, Part: check.Part, MaxPoints: check.Points, Lecture: check.Lecture,
+		Causes: check.Causes, Status: report.Skipped, Reason: "skipped: the run ended before it",
 	}
 }
 

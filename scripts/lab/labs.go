@@ -114,21 +114,17 @@ func (c *choice) milestones() (rows [][]string) {
 	if len(lab.Parts()) == 0 {
 		return nil
 	}
-	points, most := map[string]int{}, map[string]int{}
+	graded := map[string]report.Milestone{}
 	if last, err := c.lastIfThere(verdictDir, report.JSONFile); err == nil && last != nil {
-		for _, graded := range last.Checks {
-			// A check of an older version of the course belongs to no part.
-			if check, err := lab.Check(graded.ID); err == nil {
-				points[check.Part] += graded.Points
-				most[check.Part] += graded.MaxPoints
-			}
+		for _, milestone := range last.Milestones() {
+			graded[milestone.Name] = milestone
 		}
 	}
 	for i, part := range lab.Parts() {
 		score, next := "–", fmt.Sprintf("make watch-%d PART=%s", lab.Number, part)
-		if most[part] > 0 {
-			score = fmt.Sprintf("%d of %d", points[part], most[part])
-			if points[part] == most[part] {
+		if last := graded[part]; last.MaxPoints > 0 {
+			score = fmt.Sprintf("%d of %d", last.Points, last.MaxPoints)
+			if last.Points == last.MaxPoints {
 				next = "done"
 			}
 		}

@@ -166,6 +166,8 @@ type Check struct {
 	Status Status `json:"status"`
 	// Extension is true of a check of the lab's extension, whose points are not part of the Score.
 	Extension bool `json:"extension,omitempty"`
+	// Part names the milestone to which the check belongs, in a lab that is built in parts. It is empty in others.
+	Part string `json:"part,omitempty"`
 	// Points are MaxPoints if it passed and 0 otherwise: a check has no half. A precondition, which is a check of an earlier lab
 	// and listed only if it failed, has 0 of 0.
 	Points    int `json:"points"`
@@ -385,6 +387,43 @@ func (r *Report) Points() string {
 		text += fmt.Sprintf(", and %d of %d of the extension", score, maxScore)
 	}
 	return text
+}
+
+// Milestone is a part of a lab that is built in parts, with its points in one run.
+type Milestone struct {
+	Name              string
+	Points, MaxPoints int
+}
+
+// Milestones returns those whose checks were graded, in the order of the checks. In a lab that is not built in parts there are none.
+func (r *Report) Milestones() []Milestone {
+	var all []Milestone
+	for _, check := range r.Checks {
+		if check.Part == "" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(m Milestone) bool { return m.Name == check.Part })
+		if i < 0 {
+			i, all = len(all), append(all, Milestone{Name: check.Part})
+		}
+		all[i].Points += check.Points
+		all[i].MaxPoints += check.MaxPoints
+	}
+	return all
+}
+
+// MilestonesText is a line for people: "read 35 of 35, write 12 of 32, trust 0 of 28". It is empty if fewer than two milestones were graded,
+// because the score says the same then, and if the run has no grade.
+func (r *Report) MilestonesText() string {
+	all := r.Milestones()
+	if len(all) < 2 || r.SaysNothing() {
+		return ""
+	}
+	texts := make([]string, len(all))
+	for i, m := range all {
+		texts[i] = fmt.Sprintf("%s %d of %d", m.Name, m.Points, m.MaxPoints)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // Summary is the run in one line without a full stop at its end.

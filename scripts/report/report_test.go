@@ -29,6 +29,7 @@ import (
 	"lva.io/operators/scripts/report/classroom50"
 	"lva.io/operators/scripts/report/formats"
 	"lva.io/operators/scripts/report/junit"
+	"lva.io/operators/scripts/report/terminal"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -680,6 +681,48 @@ func extend(r *report.Report, status report.Status) {
 		check.Reason = "skipped: the extension is not begun"
 	}
 	r.Checks = append(slices.Clone(r.Checks), check)
+}
+
+func TestMilestonesAreShownWithTheirPoints(t *testing.T) {
+	t.Parallel()
+	r := graded(nil)
+	r.Checks = []report.Check{
+		{ID: "lists", Title: "It lists", Part: "read", Status: report.Passed, Points: 30, MaxPoints: 30},
+		{ID: "watches", Title: "It watches", Part: "read", Status: report.Failed, MaxPoints: 10, Expected: "an event", Observed: "none"},
+		{ID: "creates", Title: "It creates", Part: "write", Status: report.Skipped, MaxPoints: 40, Reason: "skipped: lists failed"},
+		{ID: "informs", Title: "An informer works", Status: report.Skipped, MaxPoints: 20, Reason: "skipped: lists failed"},
+	}
+	r.Score, r.MaxScore = 30, 100
+	const want = "read 30 of 40, write 0 of 40"
+	if got := r.MilestonesText(); got != want {
+		t.Errorf("the milestones are %q, want %q", got, want)
+	}
+	r.Schema = report.Schema
+	content, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Validate(content); err != nil {
+		t.Error(err)
+	}
+	for _, format := range []formats.Format{formats.Markdown, formats.HTML} {
+		if data := encode(t, r, format, formats.Options{}); !strings.Contains(string(data), "Milestones: "+want) {
+			t.Errorf("%s does not show the milestones", format)
+		}
+	}
+	var screen bytes.Buffer
+	if err := terminal.Render(&screen, &r, terminal.Options{Screen: &terminal.Screen{}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(screen.String(), "milestones: "+want) {
+		t.Errorf("the terminal does not show the milestones:\n%s", screen.String())
+	}
+
+	// A run that graded one milestone says its points as the score, and a run without a grade has none.
+	r.Checks = r.Checks[:2]
+	if got := r.MilestonesText(); got != "" {
+		t.Errorf("with one milestone the text is %q", got)
+	}
 }
 
 func TestAnExtensionIsShownBesideThePoints(t *testing.T) {

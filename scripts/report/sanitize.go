@@ -90,7 +90,7 @@ func (r *Report) Sanitize() {
 
 // Sanitize does for one check what the report's does for all.
 func (c *Check) Sanitize() {
-	lines(&c.ID, &c.Title, &c.Reason, &c.Lecture)
+	lines(&c.ID, &c.Title, &c.Part, &c.Reason, &c.Lecture)
 	texts(&c.Expected, &c.Observed)
 	c.At, c.Seconds = seconds(c.At), seconds(c.Seconds)
 	c.Evidence = first(c.Evidence, MaxEvidence)

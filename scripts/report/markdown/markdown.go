@@ -38,6 +38,9 @@ func Write(w io.Writer, r *report.Report) error {
 	default:
 		m.line("%d of %d checks passed.", r.Count(report.Passed), len(r.Checks))
 	}
+	if milestones := r.MilestonesText(); milestones != "" {
+		m.line("Milestones: %s.", escape(milestones))
+	}
 	m.diagnostics(r)
 	m.checks(r)
 	if explained != nil {

@@ -368,14 +368,14 @@ func (p *page) score(r *report.Report, o Options) string {
 	points := r.Points()
 	next := nextStep(r, o)
 	if !p.screen.Interactive {
-		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
+		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + p.milestones(r) + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
 	}
 	const columns = 20
 	line := p.strong.Render(points)
 	if !r.SaysNothing() {
 		line += "  " + p.bar(r.Score, r.MaxScore, columns)
 	}
-	out := "\n" + p.files(r, o) + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n"
+	out := "\n" + p.files(r, o) + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n" + p.milestones(r)
 	switch {
 	case next == "":
 		out += margin + line + "\n"
@@ -385,6 +385,18 @@ func (p *page) score(r *report.Report, o Options) string {
 		out += margin + line + "\n" + margin + next + "\n"
 	}
 	return out + "\n"
+}
+
+// milestones are the points of each, in a lab that has milestones.
+func (p *page) milestones(r *report.Report) string {
+	text := r.MilestonesText()
+	switch {
+	case text == "":
+		return ""
+	case !p.screen.Interactive:
+		return "milestones: " + text + "\n"
+	}
+	return margin + p.faint.Render(text) + "\n"
 }
 
 // files names what there is to read besides, in one line where it fits.
