@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,7 +89,11 @@ func (o *Options) page(ctx context.Context, page string) (commands int, err erro
 	if err := os.WriteFile(filepath.Join(scope.Dir, ".curlrc"), []byte("no-progress-meter\n"), 0o600); err != nil {
 		return 0, err
 	}
-	sh, err := newShell(scope, o.Root, o.environment(scope.Dir))
+	env, err := o.environment(ctx, scope.Dir)
+	if err != nil {
+		return 0, err
+	}
+	sh, err := newShell(scope, o.Root, env)
 	if err != nil {
 		return 0, err
 	}
@@ -141,18 +144,19 @@ func session(ctx context.Context, sh *shell, blocks []Block, out io.Writer) ([]E
 }
 
 // environment is a reader's: an empty home, and none of our settings. What Go has downloaded and compiled is there.
-func (o *Options) environment(home string) []string {
+func (o *Options) environment(ctx context.Context, home string) ([]string, error) {
+	installed, err := gobuild.Installed(ctx)
+	if err != nil {
+		return nil, err
+	}
 	env := gobuild.Environment()
-	for _, name := range []string{"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE"} {
+	for _, name := range []string{"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY"} {
 		env = slices.DeleteFunc(env, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
 	}
-	for _, name := range []string{"GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB"} {
-		if value, err := exec.Command("go", "env", name).Output(); err == nil {
-			env = append(env, name+"="+strings.TrimSpace(string(value)))
-		}
-	}
-	// The kubectl of the control plane comes first: another version may print something else.
-	return append(env, "HOME="+home, "TERM=dumb", "PATH="+filepath.Join(o.Root, ".cache", "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return append(env, "HOME="+home, "TERM=dumb",
+		"GOMODCACHE="+installed.ModuleCache, "GOCACHE="+installed.BuildCache, "GOPROXY="+installed.Proxy,
+		// The kubectl of the control plane comes first: another version may print something else.
+		"PATH="+filepath.Join(o.Root, ".cache", "bin")+string(os.PathListSeparator)+os.Getenv("PATH")), nil
 }
 
 // names are what is in the root.

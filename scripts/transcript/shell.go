@@ -34,6 +34,19 @@ const (
 // canceledWatch is a line that kubectl wait sometimes logs when it ends: what it waited for has happened while its watch began.
 var canceledWatch = regexp.MustCompile(`^E\d{4} .* reflector\.go:\d+\] "Failed to watch" err=".*: context canceled" `)
 
+// prelude is what a page's shell runs first. A shell ends itself when Ctrl-C has ended its command, unless it has a trap.
+// "solution 8" runs lab 8's solution in the background, and returns when its controller works. Its log is in run.log.
+const prelude = `trap : INT
+solution() {
+	: >"$HOME/run.log"
+	lab run "$1" --solution >"$HOME/run.log" 2>&1 &
+	until grep -q 'Starting workers' "$HOME/run.log"; do
+		kill -0 $! 2>/dev/null || { cat "$HOME/run.log"; return 1; }
+		sleep 1
+	done
+}
+`
+
 // shell is a shell that a page's commands run in, one after the other.
 type shell struct {
 	process *process.Process
@@ -71,8 +84,7 @@ func newShell(scope *process.Scope, dir string, env []string) (_ *shell, err err
 	if err != nil {
 		return nil, errors.Join(err, script.Close(), groups.Close())
 	}
-	// A shell ends itself when Ctrl-C has ended its command, unless it has a trap.
-	if _, err := io.WriteString(script, "trap : INT\n"); err != nil {
+	if _, err := io.WriteString(script, prelude); err != nil {
 		return nil, fmt.Errorf("writing to the shell: %w", err)
 	}
 	return s, nil

@@ -295,6 +295,27 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 	}
 }
 
+func TestAPageCanStartASolution(t *testing.T) {
+	t.Parallel()
+	sh := start(t)
+	for _, want := range []Entry{
+		{
+			Command: `lab() { echo "$*"; sleep 1; echo Starting workers; sleep 600; }; solution 8; cat run.log`,
+			Lines:   []string{"run 8 --solution", "Starting workers"},
+		},
+		{Command: `lab() { echo "$* has failed"; return 2; }; solution 8`, Lines: []string{"run 8 --solution has failed"}, Status: 1},
+	} {
+		want.Command = "HOME=$PWD; " + want.Command
+		got, err := sh.run(t.Context(), want.Command, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func TestACommandEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
