@@ -93,7 +93,7 @@ type ChartSource struct {
 type Image struct {
 	// Reference is the image's name and tag, as manifests and charts write it.
 	Reference string `json:"reference"`
-	// Set is what it belongs to: "node", "cilium", "cert-manager", "course", "conformance".
+	// Set is what it belongs to: "node", "cilium", "cert-manager", "course", "conformance", "site".
 	Set string `json:"set"`
 	// Layers are its files, lowest first.
 	Layers []Layer `json:"layers"`
@@ -136,13 +136,15 @@ type File struct {
 	// Mode is its mode in octal. Default: "0644". In a folder it is that of all files.
 	Mode string `json:"mode"`
 
-	// Content is the file's content: one of Content, Debian and Module is given.
+	// Content is the file's content: one of Content, Debian, Module and Command is given.
 	Content string `json:"content"`
 	// Debian is the name of a root; From is the file's path there.
 	Debian string `json:"debian"`
 	// Module is the name of a module; From is a path in it.
 	Module string `json:"module"`
 	From   string `json:"from"`
+	// Command is the command that writes the file or folder From, a path in the checkout, such as make docs.
+	Command string `json:"command,omitempty"`
 	// Constant is the name of a string constant in the Go file From, which is the content.
 	Constant string `json:"constant"`
 	// Without are paths below the folder From, with * for any part of a name, that are left out.
@@ -207,12 +209,13 @@ func (c *Catalogue) Sets() []string {
 	return sets
 }
 
-// conformance is the set that a cluster has no use for: only Kubernetes' conformance tests run it.
-const conformance = "conformance"
+// special are the sets that no cluster needs: Kubernetes' conformance tests run the one, and the other holds what another command has to write
+// first.
+var special = []string{"conformance", "site"}
 
-// Usual are all images but those of Kubernetes' conformance tests, which are made only for these.
+// Usual are all images but those that no cluster needs, which are made only where they are named.
 func (c *Catalogue) Usual() []Image {
-	return slices.DeleteFunc(slices.Clone(c.Images), func(image Image) bool { return image.Set == conformance })
+	return slices.DeleteFunc(slices.Clone(c.Images), func(image Image) bool { return slices.Contains(special, image.Set) })
 }
 
 // Image returns the image of a reference.
@@ -349,7 +352,7 @@ func (c *Catalogue) checkLayer(where string, l Layer, say func(string, ...any)) 
 
 func (c *Catalogue) checkFile(where string, file File, say func(string, ...any)) {
 	sources := 0
-	for _, given := range []bool{file.Content != "", file.Debian != "", file.Module != ""} {
+	for _, given := range []bool{file.Content != "", file.Debian != "", file.Module != "", file.Command != ""} {
 		if given {
 			sources++
 		}
@@ -358,7 +361,7 @@ func (c *Catalogue) checkFile(where string, file File, say func(string, ...any))
 	_, module := c.Modules[file.Module]
 	switch {
 	case sources != 1:
-		say("%s: %s comes from one of content, debian and module", where, file.To)
+		say("%s: %s comes from one of content, debian, module and command", where, file.To)
 	case file.Content == "" && file.From == "":
 		say("%s: %s needs from", where, file.To)
 	case file.Debian != "" && !root:

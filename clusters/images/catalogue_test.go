@@ -183,6 +183,20 @@ func TestPebblesImageIsOfItsModule(t *testing.T) {
 	}
 }
 
+// A cluster and a bundle for an air gap must not need what another command writes.
+func TestUsualImagesNeedNoOtherCommand(t *testing.T) {
+	c := load(t)
+	for _, image := range c.Usual() {
+		for _, layer := range image.Layers {
+			for _, file := range c.named(layer).Files {
+				if file.Command != "" {
+					t.Errorf("%s needs %s", image.Reference, file.Command)
+				}
+			}
+		}
+	}
+}
+
 func TestAWrongCatalogueIsRefused(t *testing.T) {
 	const image = "images: [{reference: 'a/b:1', set: x, layers: [{programs: {/p: hello}}]}]\n"
 	const program = "programs: {hello: {module: hello}}\n"

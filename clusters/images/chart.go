@@ -70,7 +70,7 @@ func (s *Store) chart(ctx context.Context, c *Catalogue, name string) (Chart, er
 		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
 	}
 	files := tree{}
-	if err := files.addModuleFile(folder, File{To: "/" + name, From: source.From}, 0o644); err != nil {
+	if err := files.addFiles(folder, File{To: "/" + name, From: source.From}, 0o644); err != nil {
 		return Chart{}, fmt.Errorf("getting the chart %s: %w", name, err)
 	}
 	for _, old := range names(source.Rename) {

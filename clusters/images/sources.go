@@ -256,8 +256,37 @@ func (s *Store) ModuleVersion(module string) (string, error) {
 	return gobuild.Required(s.path(source.RequiredBy), source.Path)
 }
 
-// addModuleFile adds a file or folder of a module to a layer.
-func (t tree) addModuleFile(folder string, file File, mode fs.FileMode) error {
+// checkout is the root of the checkout that the store belongs to.
+func (s *Store) checkout() string { return filepath.Join(s.Programs, "..", "..", "..") }
+
+// written is the file or folder of the checkout that a command writes.
+func (s *Store) written(file File) string {
+	return filepath.Join(s.checkout(), filepath.FromSlash(file.From))
+}
+
+// digestOf is a digest of the names and contents of a file, or of all files in a folder. It is empty if there is neither.
+func digestOf(root string) (string, error) {
+	digest := sha256.New()
+	err := filepath.WalkDir(root, func(name string, found fs.DirEntry, err error) error {
+		if err != nil || found.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(digest, strings.TrimPrefix(name, root), len(content))
+		digest.Write(content)
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return hex.EncodeToString(digest.Sum(nil)), err
+}
+
+// addFiles adds a file or folder of a module, or of the checkout, to a layer.
+func (t tree) addFiles(folder string, file File, mode fs.FileMode) error {
 	from := filepath.Join(folder, file.From)
 	info, err := os.Stat(from)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -244,8 +245,12 @@ func (s *Store) layerKey(c *Catalogue, l Layer) (string, error) {
 		Roots    map[string]Debian
 		Modules  map[string]string
 		Images   map[string]string
+		Written  map[string]string `json:",omitempty"`
 		System   string
-	}{Layer: l, Programs: map[string]programSource{}, Roots: map[string]Debian{}, Modules: map[string]string{}, Images: map[string]string{}, System: runtime.GOARCH}
+	}{
+		Layer: l, Programs: map[string]programSource{}, Roots: map[string]Debian{}, Modules: map[string]string{}, Images: map[string]string{},
+		Written: map[string]string{}, System: runtime.GOARCH,
+	}
 	if l.Debian != "" {
 		from.Debian = c.Debian[l.Debian]
 		from.Layer.Debian = "" // two names for the same packages are one root
@@ -268,6 +273,13 @@ func (s *Store) layerKey(c *Catalogue, l Layer) (string, error) {
 				return "", err
 			}
 			from.Modules[file.Module] = module.Path + "@" + version
+		}
+		if file.Command != "" {
+			written, err := digestOf(s.written(file))
+			if err != nil {
+				return "", err
+			}
+			from.Written[file.From] = written
 		}
 	}
 	for _, path := range names(l.Archives) {
@@ -496,12 +508,17 @@ func (s *Store) collectFile(ctx context.Context, c *Catalogue, files tree, file 
 			return err
 		}
 		return files.add(file.To, entry{mode: bits, content: text})
+	case file.Command != "":
+		if _, err := os.Stat(s.written(file)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is not there: run %s first", file.From, file.Command)
+		}
+		return files.addFiles(s.checkout(), file, bits)
 	}
 	folder, _, err := s.moduleFolder(ctx, c.Modules[file.Module])
 	if err != nil {
 		return err
 	}
-	return files.addModuleFile(folder, file, bits)
+	return files.addFiles(folder, file, bits)
 }
 
 // FromProgram makes an image of one static Linux program: a lab's operator. The program becomes /manager, and runs as

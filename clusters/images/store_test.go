@@ -119,6 +119,35 @@ func TestWhatIsThereIsNotMadeAgainAndWhatChangedIs(t *testing.T) {
 	}
 }
 
+// The site's pages are written by another command: until it has run, only their image can't be made.
+func TestAnImageOfWhatACommandWrites(t *testing.T) {
+	root := t.TempDir()
+	c, err := parse([]byte(`images: [{reference: "a/site:v1", set: site, layers: [{files: [{to: /site, command: make docs, from: out/site}]}]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{Dir: filepath.Join(root, "store"), Programs: filepath.Join(root, "clusters", "images", "programs")}
+	if found, err := s.Find(c.Images); err != nil || len(found) != 0 {
+		t.Errorf("before the command has run, %d images are found (%v)", len(found), err)
+	}
+	if _, err := s.Ensure(t.Context(), c.Images, nil); err == nil || !strings.Contains(err.Error(), "out/site is not there: run make docs first") {
+		t.Errorf("before the command has run, the error is %v", err)
+	}
+	write(t, filepath.Join(root, "out", "site", "lectures", "01.html"), "one")
+	first := ensure(t, s, c.Images)
+	layer, err := s.fromLayer(first[0].content.Layers[0], "/site/lectures/01.html")
+	if err != nil || string(layer) != "one" {
+		t.Errorf("the page is %q (%v)", layer, err)
+	}
+	write(t, filepath.Join(root, "out", "site", "lectures", "01.html"), "two")
+	if found, err := s.Find(c.Images); err != nil || len(found) != 0 {
+		t.Errorf("with another page, %d images are found (%v)", len(found), err)
+	}
+	if second := ensure(t, s, c.Images); second[0].ID == first[0].ID {
+		t.Error("with another page it is the same image")
+	}
+}
+
 // Where an add-on is installed without Go, what it needs of an image comes from the image.
 func TestAFileIsReadOutOfAnImageThatIsThere(t *testing.T) {
 	s, c := smallStore(t)

@@ -1,0 +1,3 @@
+module lva.io/operators/clusters/images/programs/site
+
+go 1.26.0
