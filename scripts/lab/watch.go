@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -189,7 +190,7 @@ type save struct {
 func watchFolder(ctx context.Context, root string, window time.Duration) (<-chan save, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, fmt.Errorf("watching %s: %w", root, err)
+		return nil, unwatchable(root, err)
 	}
 	if err := addFolders(watcher, root); err != nil {
 		watcher.Close()
@@ -201,6 +202,19 @@ func watchFolder(ctx context.Context, root string, window time.Duration) (<-chan
 		tellSaves(ctx, watcher, root, window, saves)
 	}()
 	return saves, nil
+}
+
+// unwatchable says what to do where this user may watch no more files.
+func unwatchable(path string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("watching %s: this user has no instance of inotify left: end other programs that watch files, such as editors, "+
+			"or let root run: sysctl -w fs.inotify.max_user_instances=1024 (make doctor shows the limits)", path)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("watching %s: this user may watch no more files by inotify: end other programs that watch files, such as editors, "+
+			"or let root run: sysctl -w fs.inotify.max_user_watches=524288 (make doctor shows the limits)", path)
+	}
+	return fmt.Errorf("watching %s: %w", path, err)
 }
 
 // tellSaves tells of what a watcher saw, until the context or the watcher ends.
@@ -256,7 +270,7 @@ func addFolders(watcher *fsnotify.Watcher, root string) error {
 			return filepath.SkipDir
 		}
 		if err := watcher.Add(path); err != nil {
-			return fmt.Errorf("watching %s: %w", path, err)
+			return unwatchable(path, err)
 		}
 		return nil
 	})

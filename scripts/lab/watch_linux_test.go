@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// watchingWithout makes this test's program watch a folder where the kernel has taken from it what the test says.
+const watchingWithout = "LAB_TEST_WATCHING_WITHOUT"
+
+// A user namespace has limits of its own, which its root may lower.
+func TestALimitOfInotifyIsExplained(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(watchingWithout) != "" {
+		if _, err := watchFolder(t.Context(), t.TempDir(), buildWindow); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
+		if err := exec.Command("unshare", "--user", "--map-root-user", "true").Run(); err != nil {
+			t.Skipf("unshare makes no user namespace here: %v", err)
+		}
+	}
+	for limit, want := range map[string]string{
+		"max_inotify_instances": "this user has no instance of inotify left",
+		"max_inotify_watches":   "this user may watch no more files by inotify",
+	} {
+		t.Run(limit, func(t *testing.T) {
+			t.Parallel()
+			c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", `echo 0 >"/proc/sys/user/$1" && exec "$0" -test.run='^TestALimitOfInotifyIsExplained$'`, os.Args[0], limit)
+			c.Env = append(os.Environ(), watchingWithout+"="+limit)
+			said, err := c.CombinedOutput()
+			if err == nil || !strings.Contains(string(said), want) || !strings.Contains(string(said), "sysctl -w fs.inotify.") {
+				t.Errorf("it says (%v):\n%s", err, said)
+			}
+		})
+	}
+}
