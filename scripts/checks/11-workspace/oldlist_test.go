@@ -49,10 +49,11 @@ const otherFinalizer = "team.example.com/hold"
 
 // oldList is about an operator that is started again while the API server that it asks is behind the others, as one of three may be
 // (kubernetes issue 59848). Its cache begins with an object that no longer exists, one of whose name there is another one by now, one
-// that is being deleted, of which its part is done, and one without the finalizers that it has by now.
+// that is being deleted, of which its part is done, one that is being deleted, whose instance has ended and whose Workspace says nothing of it, and
+// one without the finalizers that it has by now.
 func oldList(v visit) {
 	v.bootsAtOnce()
-	o, again, dying := v.runs("willow"), v.runs("weigela"), v.runs("wingnut")
+	o, again, dying, ending := v.runs("willow"), v.runs("weigela"), v.runs("wingnut"), v.runs("woodbine")
 	v.hold(dying)
 	v.Settle(v.ctx, v.t)
 	v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
@@ -80,6 +81,7 @@ func oldList(v visit) {
 			return fmt.Sprintf("its finalizers are %q", now.GetFinalizers()),
 				len(v.running(dying)) == 0 && slices.Equal(now.GetFinalizers(), []string{otherFinalizer})
 		})
+	v.endsUnrecorded(ending)
 	v.kill()
 	second := v.make("weigela")
 	v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{
@@ -91,7 +93,7 @@ func oldList(v visit) {
 	// Events arrive in order: when it knows of this one, it knows that willow has gone.
 	other := v.make("yew")
 	known := func() bool {
-		for _, old := range []order{o, again, dying, fresh} {
+		for _, old := range []order{o, again, dying, ending, fresh} {
 			if !v.knewOnly(old, started) {
 				return false
 			}
@@ -105,8 +107,9 @@ func oldList(v visit) {
 	v.ready("yew gets its instance", longPatience, other, metav1.ConditionTrue)
 	const own = "another CloudInstance weigela gets an instance of its own, although the operator was started again and at first still saw the earlier one"
 	v.hasOne(own, longPatience, second, 1)
+	v.goes("woodbine disappears when the operator's cache knows that it is deleted", longPatience, ending)
 	v.Settle(v.ctx, v.t)
-	for _, gone := range []order{o, again, dying} {
+	for _, gone := range []order{o, again, dying, ending} {
 		expected := fmt.Sprintf("nothing is launched for %s, which is deleted, although the operator was started again and at first still saw it", gone.name)
 		v.atMost(expected, gone, 1)
 		if len(v.running(gone)) > 0 {
@@ -121,5 +124,19 @@ func oldList(v visit) {
 	v.OK(v.t, "reading the CloudInstance whitebeam", err)
 	if !slices.Contains(now.GetFinalizers(), otherFinalizer) {
 		v.fail(kept, fmt.Sprintf("its finalizers are %q", now.GetFinalizers()))
+	}
+}
+
+// endsUnrecorded deletes an object while the API server refuses all writes of the operator. An operator that ends the instance first has ended it
+// then, and its Workspace still names it. One that writes before that waits.
+func (v visit) endsUnrecorded(o order) {
+	v.t.Helper()
+	v.arm(faults.Fault{Kind: faults.ServerError, Class: faults.Write, Service: faults.API})
+	v.delete(o)
+	refused := func() bool {
+		return slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Injected && e.Name == o.name })
+	}
+	for began := time.Now(); time.Since(began) < longPatience && (len(v.running(o)) > 0 || !refused()); {
+		v.Pause(v.ctx, v.t, glance)
 	}
 }

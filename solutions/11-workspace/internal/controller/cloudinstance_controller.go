@@ -109,16 +109,19 @@ func (r *CloudInstanceReconciler) finalize(ctx context.Context, object *cloudv1a
 		return nil
 	}
 	workspace, err := r.workspace(ctx, object)
-	if err != nil && !errors.Is(err, errTaken) {
+	switch {
+	case err != nil && !errors.Is(err, errTaken):
 		return err
+	case workspace == nil:
+		// Nothing was launched, or our part is done, or a user has edited the Workspace. The cloud knows which.
+		err = r.endFound(ctx, object)
+	default:
+		if err = r.end(ctx, object, workspace); err == nil {
+			err = r.discard(ctx, workspace)
+		}
 	}
-	if workspace != nil { // Without one nothing runs: it has our finalizer, so that only we can remove it.
-		if err := r.end(ctx, object, workspace); err != nil {
-			return err
-		}
-		if err := r.discard(ctx, workspace); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	return r.removeFinalizer(ctx, object)
 	//lab:else

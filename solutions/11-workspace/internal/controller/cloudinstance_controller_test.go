@@ -303,3 +303,61 @@ func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 		})
 	}
 }
+
+//lab:begin edited-test
+
+// A user may edit the Workspace in any way. What runs is still found by its tag, launched once, and ended.
+func TestAnEditedWorkspaceHidesNoInstance(t *testing.T) {
+	for name, edit := range map[string]func(*cloudv1alpha1.Workspace){
+		"label":      func(w *cloudv1alpha1.Workspace) { w.Labels[ownerTag] = "another" },
+		"instance":   func(w *cloudv1alpha1.Workspace) { w.InstanceID = "" },
+		"finalizers": func(w *cloudv1alpha1.Workspace) { w.Finalizers = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := apiServer(t)
+			w := &world{tokens: map[string]int{}}
+			server := httptest.NewServer(w)
+			defer server.Close()
+			object := &cloudv1alpha1.CloudInstance{
+				ObjectMeta: metav1.ObjectMeta{Name: "edited-" + name, Namespace: metav1.NamespaceDefault},
+				Spec:       cloudv1alpha1.CloudInstanceSpec{Type: "small", Image: "nginx"},
+			}
+			if err := api.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			r := &CloudInstanceReconciler{Client: api, APIReader: api, Scheme: api.Scheme(), Cloud: cloud.NewClient(server.URL, time.Second)}
+			reconcile := func() error {
+				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+				return err
+			}
+			if err := reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			var workspace cloudv1alpha1.Workspace
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(object), &workspace); err != nil {
+				t.Fatal(err)
+			}
+			edit(&workspace)
+			if err := api.Update(t.Context(), &workspace); err != nil {
+				t.Fatal(err)
+			}
+			if err := reconcile(); err != nil && !errors.Is(err, errTaken) {
+				t.Fatal(err)
+			}
+			if err := api.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			if err := reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			if len(w.instances) != 1 || w.instances[0].State != cloud.Terminated {
+				t.Errorf("the instances are %v", w.instances)
+			}
+			if _, launched := w.tokens[""]; launched {
+				t.Error("a launch had no token")
+			}
+		})
+	}
+}
+
+//lab:end

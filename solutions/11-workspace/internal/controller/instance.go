@@ -49,14 +49,18 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	}
 	//lab:begin drift
 	if instance.State == cloud.Terminated {
-		// Somebody else has ended it, and the spec still wants one.
+		// Another user has ended it, and the spec still wants one. Or we have: the cache may not know yet that the object is being deleted.
+		if err := r.current(ctx, object); err != nil {
+			return nil, err
+		}
 		if err := r.renew(ctx, workspace); err != nil {
 			return nil, err
 		}
 		return r.launch(ctx, object, workspace)
 	}
 	//lab:else
-	// // TODO(lab): 6. Somebody may have ended the instance, by hand. The spec still wants one: renew the Workspace, then launch.
+	// // TODO(lab): 6. Another user may have ended the instance, by hand. The spec still wants one, unless the cache is behind (current): renew
+	// // the Workspace, then launch.
 	//lab:end
 	return instance, nil
 }
@@ -70,6 +74,9 @@ func (r *CloudInstanceReconciler) launch(
 	// First the tag, then the token. The list may be behind by moments, and the token is forgotten after minutes: what the one does not know
 	// the other does.
 	instance, err := r.find(ctx, object)
+	if err == nil && instance == nil && workspace.Nonce == "" {
+		err = r.renew(ctx, workspace) // A user has removed what was there. Without a token, a launch that is repeated is a second one.
+	}
 	if err == nil && instance == nil {
 		instance, err = r.Cloud.Launch(ctx, cloud.Launch{
 			Token: workspace.Nonce, Type: object.Spec.Type, Image: object.Spec.Image, Tags: map[string]string{ownerTag: string(object.UID)},
@@ -177,4 +184,16 @@ func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1
 	// // for an import, tag it, which the cloud refuses if it belongs to another. That is no error: it is not ours to end.
 	// return nil
 	//lab:end
+}
+
+// endFound ends what runs for a CloudInstance that has no Workspace.
+func (r *CloudInstanceReconciler) endFound(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
+	running, err := r.find(ctx, object)
+	if err == nil && running != nil {
+		err = r.Cloud.Terminate(ctx, running.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("end what runs without a workspace: %w", err)
+	}
+	return nil
 }
