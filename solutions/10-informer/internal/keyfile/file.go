@@ -63,8 +63,8 @@ func merge(content []byte, keys map[string]string) []byte {
 			merged.Write(line)
 		}
 	}
-	// Somebody may have left out the last line break.
-	if merged.Len() > 0 && !bytes.HasSuffix(merged.Bytes(), []byte("\n")) {
+	// The last line of another user may have no line break. Without a line of ours it stays as it is.
+	if len(keys) > 0 && merged.Len() > 0 && !bytes.HasSuffix(merged.Bytes(), []byte("\n")) {
 		merged.WriteString("\n")
 	}
 	// A map has another order each time, and the file would be written each time.
@@ -79,9 +79,9 @@ func merge(content []byte, keys map[string]string) []byte {
 	//lab:end
 }
 
-// ours tells a line of ours by its last word. A comment has none.
+// ours tells a line of ours by its last word. A comment has none. Words end at spaces and tabs, as for sshd: to it a no-break space is a letter.
 func ours(line []byte) bool {
-	words := strings.Fields(string(line))
+	words := strings.FieldsFunc(string(line), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
 	return len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark)
 }
 
