@@ -96,7 +96,10 @@ func TestTheConditionIsAboutTheBooks(t *testing.T) {
 
 // However long an outage was, an icecream waits for its end no longer than lastRetry.
 func TestRetriesHaveALongestPause(t *testing.T) {
-	pauses := retries()
+	if options().MaxConcurrentReconciles < 2 {
+		t.Error("while one icecream waits for the freezer, all others wait")
+	}
+	pauses := options().RateLimiter
 	var last time.Duration
 	for range 30 {
 		pause := pauses.When(ctrl.Request{})

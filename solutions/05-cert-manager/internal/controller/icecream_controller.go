@@ -202,16 +202,16 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
 		).
 		Named("icecream").
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             retries(),
-		}).
+		WithOptions(options()).
 		Complete(r)
 }
 
-// retries says how long the work queue waits with an icecream after each error.
-func retries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+// options are those of the controller.
+func options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
 }
 
 // everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +19,11 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -31,6 +34,13 @@ import (
 
 // FieldOwner is whose name stands in the managed fields of the children, beside what we have stated of them.
 const FieldOwner = "lolcow-controller"
+
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes. If a webhook of
+// the cluster is down for that long, no event says that it is back.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Second // in real life a minute
+)
 
 // LolcowReconciler runs a cow for each Lolcow.
 type LolcowReconciler struct {
@@ -191,14 +201,23 @@ func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// A Pod's owner is a ReplicaSet, so Owns would not find the Lolcow.
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(lolcowOf)).
 		Named("lolcow").
+		WithOptions(options()).
 		Complete(r)
 	//lab:else
 	// // TODO(lab): 4. who calls Reconcile when somebody deletes the Service? 5. and when a Pod can't pull its image?
 	// return ctrl.NewControllerManagedBy(mgr).
 	// 	For(&lolcowv1alpha1.Lolcow{}, builder.WithPredicates(notOnlyWords)).
 	// 	Named("lolcow").
+	// 	WithOptions(options()).
 	// 	Complete(r)
 	//lab:end
+}
+
+// options are those of the controller.
+func options() controller.Options {
+	return controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
 }
 
 // notOnlyWords lets through every change of a Lolcow but one of the messages in its conditions alone. The operator

@@ -761,3 +761,19 @@ func (h *herd) told(warnings, most int) {
 		h.Errorf("it wrote the Events %q, want %d Warnings and at most %d Events in all", all, warnings, most)
 	}
 }
+
+// After an outage an object must not wait for as long as the outage took.
+func TestRetriesHaveALongestPause(t *testing.T) {
+	pauses := options().RateLimiter
+	var last time.Duration
+	for range 30 {
+		pause := pauses.When(ctrl.Request{})
+		if pause < last || pause > lastRetry {
+			t.Fatalf("after %s the next pause is %s", last, pause)
+		}
+		last = pause
+	}
+	if last != lastRetry {
+		t.Errorf("the longest pause is %s, want %s", last, lastRetry)
+	}
+}

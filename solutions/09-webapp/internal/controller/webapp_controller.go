@@ -18,9 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -34,6 +36,13 @@ import (
 // retryRefused is how long to wait before asking again for what the API server has refused: nothing else tells us, for example, that
 // somebody has left the port. The time is short enough for a person who waits, and no loop.
 const retryRefused = 5 * time.Second
+
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes. If a webhook of
+// the cluster is down for that long, no event says that it is back.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Second // in real life a minute
+)
 
 // WebAppReconciler runs a web server for each WebApp.
 type WebAppReconciler struct {
@@ -185,7 +194,15 @@ func (r *WebAppReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(sameName), builder.WithPredicates(deletions)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName), builder.WithPredicates(deletions)).
 		Named("webapp").
+		WithOptions(options()).
 		Complete(r)
+}
+
+// options are those of the controller.
+func options() controller.Options {
+	return controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
 }
 
 // notOnlyWords lets through every change of a WebApp but one of the messages in its conditions alone. The operator

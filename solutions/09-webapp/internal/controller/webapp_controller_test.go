@@ -576,3 +576,19 @@ func TestWhatLeadsToACall(t *testing.T) {
 		within("a Service that was changed", func(context.Context) bool { return len(s.service(app.Name).Spec.Selector) > 0 })
 	}
 }
+
+// After an outage an object must not wait for as long as the outage took.
+func TestRetriesHaveALongestPause(t *testing.T) {
+	pauses := options().RateLimiter
+	var last time.Duration
+	for range 30 {
+		pause := pauses.When(ctrl.Request{})
+		if pause < last || pause > lastRetry {
+			t.Fatalf("after %s the next pause is %s", last, pause)
+		}
+		last = pause
+	}
+	if last != lastRetry {
+		t.Errorf("the longest pause is %s, want %s", last, lastRetry)
+	}
+}

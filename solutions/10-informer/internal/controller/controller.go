@@ -66,9 +66,15 @@ type Controller struct {
 // workQueue holds names or paths.
 type workQueue = workqueue.TypedRateLimitingInterface[string]
 
-// newQueue is a queue to which an item that fails comes back after 5 ms, 10, 20 …
+// How soon an item that failed is tried again: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Second // in real life a minute
+)
+
+// newQueue is a queue to which an item that fails comes back later and later.
 func newQueue() workQueue {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
 }
 
 // New is a controller that is told of AuthorizedKeys by an informer, from now on.
