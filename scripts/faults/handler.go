@@ -69,13 +69,19 @@ func parseHTTP(service string, r *http.Request) request {
 	}}
 }
 
+// problemLimit is how much of a problem is read, in bytes.
+const problemLimit = 64 << 10
+
 // detailOf is why a service refuses a request, if it says so in a problem (RFC 9457). The answer can still be handed on.
 func detailOf(answer *http.Response) string {
 	if answer.StatusCode < http.StatusBadRequest || answer.Header.Get("Content-Type") != problemType {
 		return ""
 	}
-	body, err := io.ReadAll(answer.Body)
-	answer.Body = io.NopCloser(bytes.NewReader(body))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, problemLimit))
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), answer.Body), answer.Body}
 	var problem struct{ Detail string }
 	if err != nil || json.Unmarshal(body, &problem) != nil {
 		return ""

@@ -451,3 +451,17 @@ func TestTheLogIsBoundedAndInOrder(t *testing.T) {
 		t.Errorf("a note reads %q", log[0])
 	}
 }
+
+// A submission that stands in for a service may answer without end. No more of it is read than a problem may have, and all of it is handed on.
+func TestTheReasonOfALongRefusalIsLeftOut(t *testing.T) {
+	t.Parallel()
+	long := `{"detail":"` + strings.Repeat("x", 2*problemLimit) + `"}`
+	answer := &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {problemType}}}
+	answer.Body = io.NopCloser(strings.NewReader(long))
+	if detail := detailOf(answer); detail != "" {
+		t.Errorf("a detail of %d bytes was kept", len(detail))
+	}
+	if whole, err := io.ReadAll(answer.Body); err != nil || string(whole) != long {
+		t.Errorf("%d of %d bytes are handed on (%v)", len(whole), len(long), err)
+	}
+}

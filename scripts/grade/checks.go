@@ -21,6 +21,7 @@ import (
 	"lva.io/operators/clusters/process"
 	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/limited"
 	"lva.io/operators/scripts/report"
 )
 
@@ -98,7 +99,7 @@ func (r *run) runChecks(ctx context.Context, s *subject, run protocol.Run, gone 
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		return nil, fmt.Errorf("writing the run for the checks: %w", err)
 	}
-	said = &logTail{}
+	said = newLogTail()
 	checks, events, err := r.startChecks(s, file, said)
 	if err != nil {
 		return nil, err
@@ -326,15 +327,7 @@ func (r *run) takeForbidden(s *subject) error {
 	return log.Err()
 }
 
-// logTail keeps the end of what is written to it. Nothing but the order of events protects it: it is written while the
-// checks run, and read after they are Done, as they are after Kill.
-type logTail struct{ content []byte }
+// logTail is the end of what the checks print.
+type logTail struct{ *limited.Tail }
 
-func (l *logTail) Write(p []byte) (int, error) {
-	const keep = 8 << 10
-	l.content = append(l.content, p...)
-	l.content = l.content[max(0, len(l.content)-keep):]
-	return len(p), nil
-}
-
-func (l *logTail) String() string { return string(l.content) }
+func newLogTail() *logTail { return &logTail{limited.NewTail(8 << 10)} }

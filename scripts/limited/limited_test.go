@@ -31,6 +31,20 @@ func TestOutputIsLimited(t *testing.T) {
 	}
 }
 
+// The end of an output says why a program ended.
+func TestTheEndOfAnOutputIsKept(t *testing.T) {
+	t.Parallel()
+	tail := NewTail(10)
+	for _, text := range []string{"vanilla, ", "chocolate, ", "matcha"} {
+		if n, err := tail.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("a program can't go on printing: %d, %v", n, err)
+		}
+	}
+	if tail.String() != "te, matcha" {
+		t.Errorf("%q was kept", tail)
+	}
+}
+
 // A server may answer without end. What has exactly as many bytes as are allowed has an end.
 func TestAnAnswerIsReadToItsEndOrNotAtAll(t *testing.T) {
 	t.Parallel()

@@ -49,3 +49,28 @@ func (o *Output) String() string {
 	defer o.mutex.Unlock()
 	return o.content.String()
 }
+
+// Tail keeps the end of what is written to it. It may be used by several goroutines.
+type Tail struct {
+	limit int
+
+	mutex   sync.Mutex
+	content []byte
+}
+
+// NewTail keeps at most so many bytes.
+func NewTail(limit int) *Tail { return &Tail{limit: limit} }
+
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.content = append(t.content, p[max(0, len(p)-t.limit):]...)
+	t.content = t.content[max(0, len(t.content)-t.limit):]
+	return len(p), nil
+}
+
+func (t *Tail) String() string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return string(t.content)
+}

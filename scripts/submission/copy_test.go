@@ -5,6 +5,7 @@ package submission
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"lva.io/operators/scripts/limited"
 	"lva.io/operators/scripts/submission/samples"
 )
 
@@ -56,5 +58,23 @@ func TestCopyTakesRegularFilesOnly(t *testing.T) {
 	var wrong *FileError
 	if err := opened.Copy(filepath.Join(t.TempDir(), "again")); !errors.As(err, &wrong) || wrong.Path != "cmd/out.go" {
 		t.Errorf("a source leads out of the folder, and the error is %v", err)
+	}
+}
+
+func TestACopyIsLimited(t *testing.T) {
+	t.Parallel()
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program)
+	for i := range copyFiles {
+		if err := os.Mkdir(filepath.Join(dir, fmt.Sprintf("folder-%d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened, err := Open(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var much *limited.TooMuchError
+	if err := opened.Copy(filepath.Join(t.TempDir(), "copy")); !errors.As(err, &much) {
+		t.Errorf("a submission of %d folders is copied: %v", copyFiles, err)
 	}
 }
