@@ -175,6 +175,8 @@ func refuseAPI(asked *request, kind Kind) refusal {
 		err = apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
 	case kind == Unavailable:
 		err = apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
+	case kind == Forbidden:
+		err = apierrors.NewForbidden(of, asked.entry.Name, errors.New("an injected fault"))
 	default:
 		err = apierrors.NewInternalError(errors.New("an injected fault"))
 	}

@@ -276,6 +276,7 @@ func TestRefusalsOfTheAPI(t *testing.T) {
 		ServerError:     {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
 		Conflict:        {Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: an injected fault"},
 		Unavailable:     {Code: 503, Reason: metav1.StatusReasonServiceUnavailable, Message: "the server is currently unable to handle the request"},
+		Forbidden:       {Code: 403, Reason: metav1.StatusReasonForbidden, Message: `configmaps "x" is forbidden: an injected fault`},
 	} {
 		b.arm(t, Fault{Kind: kind, Class: Read, At: 1})
 		answer, err := client.Get(b.operator.Host + "/api/v1/namespaces/" + b.namespace + "/configmaps/x")

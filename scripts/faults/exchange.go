@@ -68,7 +68,7 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 	if x.fault != nil {
 		entry.Fault = x.fault.Kind
 		switch x.fault.Kind {
-		case Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, Reset:
+		case Conflict, TooManyRequests, ServerError, Unavailable, Forbidden, NoAnswer, Reset:
 			entry.Injected = true
 		case KillBefore:
 			entry.Injected = true
@@ -117,7 +117,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 		kind = x.fault.Kind
 	}
 	switch kind {
-	case Conflict, TooManyRequests, ServerError, Unavailable:
+	case Conflict, TooManyRequests, ServerError, Unavailable, Forbidden:
 		swallow(r)
 		answer := of.refuse(&x.request, kind)
 		x.handed(answer.code)

@@ -73,7 +73,7 @@ func TestRandomSchedules(t *testing.T) {
 	}
 	for _, kind := range Kinds() {
 		// Behind needs a version that nobody can draw, and the others are for checks.
-		if seen[kind] < 20 && !slices.Contains([]Kind{Behind, Break, HalfAnswer, Reset}, kind) {
+		if seen[kind] < 20 && !slices.Contains([]Kind{Behind, Break, Forbidden, HalfAnswer, Reset}, kind) {
 			t.Errorf("of a thousand schedules only %d have %s", seen[kind], kind)
 		}
 	}
@@ -163,7 +163,7 @@ func TestMildSchedulesKillNobodyAndAreShort(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() {
-		if kinds[kind] < 100 && !kind.Kills() && !slices.Contains([]Kind{Behind, Break, HalfAnswer, Reset}, kind) {
+		if kinds[kind] < 100 && !kind.Kills() && !slices.Contains([]Kind{Behind, Break, Forbidden, HalfAnswer, Reset}, kind) {
 			t.Errorf("of two thousand mild schedules only %d have %s", kinds[kind], kind)
 		}
 	}

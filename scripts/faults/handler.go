@@ -100,6 +100,8 @@ func refuseHTTP(_ *request, kind Kind) refusal {
 		code = http.StatusTooManyRequests
 	case Unavailable:
 		code = http.StatusServiceUnavailable
+	case Forbidden:
+		code = http.StatusForbidden
 	}
 	body, err := json.Marshal(struct {
 		Title  string `json:"title"`

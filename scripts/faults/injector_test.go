@@ -128,7 +128,7 @@ func TestALogAsJSON(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	for kind, code := range map[Kind]int{Conflict: 500, TooManyRequests: 429, ServerError: 500, Unavailable: 503} {
+	for kind, code := range map[Kind]int{Conflict: 500, TooManyRequests: 429, ServerError: 500, Unavailable: 503, Forbidden: 403} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			b := newFreezerBench(t, nil)

@@ -23,6 +23,8 @@ const (
 	ServerError Kind = "server-error"
 	// Unavailable answers with 503. It is not done.
 	Unavailable Kind = "unavailable"
+	// Forbidden answers with 403, as an admission policy does that will be another one in a moment. It is not done.
+	Forbidden Kind = "forbidden"
 	// NoAnswer holds the request until the client gives up; with For, at most so long, and then the connection is cut. It
 	// is not done.
 	NoAnswer Kind = "no-answer"
@@ -55,7 +57,7 @@ const (
 // Kinds are all kinds there are.
 func Kinds() []Kind {
 	return []Kind{
-		Conflict, TooManyRequests, ServerError, Unavailable, NoAnswer, LostAnswer, HalfAnswer, Reset, Slow, Stale, Cut, Break, Behind,
+		Conflict, TooManyRequests, ServerError, Unavailable, Forbidden, NoAnswer, LostAnswer, HalfAnswer, Reset, Slow, Stale, Cut, Break, Behind,
 		KillBefore, KillAfter,
 	}
 }

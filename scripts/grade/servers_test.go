@@ -20,6 +20,8 @@ func TestAServerWithoutAnyKubernetesLibrary(t *testing.T) {
 		"patch":                "^the answer is 415 ",
 		"namespaces":           "^the answer is 201 ",
 		"bookmarks":            "no BOOKMARK$",
+		"media-types":          "^the answer is 200 ",
+		"farmpod-watch":        "and then no such BOOKMARK$",
 	}}.compare(t, grade(t.Context(), t, options))
 }
 
@@ -33,6 +35,7 @@ func aServerOfTheLibrary(t *testing.T) {
 	verdicts{fails: map[string]string{
 		"farmpods":   "^the answer is 404 ",
 		"bookmarks":  "no BOOKMARK$",
+		"graceful":   `^there are \[carla pedro\]$`,
 		"limits":     "none was refused$",
 		"namespaces": "^the answer is 201 ",
 	}, skipped: []string{"deputy", "farmpod-watch", "pods-unreadable"}}.compare(t, grade(t.Context(), t, options))

@@ -62,6 +62,12 @@ func (v visit) proxy() (asker, bool) {
 // asker asks with a client certificate, or without one.
 func (v visit) asker(certificate *tls.Certificate) asker {
 	v.t.Helper()
+	return v.askerBy(v.round(certificate))
+}
+
+// round is how requests get to the server, with a client certificate, or without one.
+func (v visit) round(certificate *tls.Certificate) *http.Transport {
+	v.t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(v.Server.CA))
 	config := &tls.Config{RootCAs: roots, ServerName: v.Server.Name, MinVersion: tls.VersionTLS12}
@@ -71,10 +77,17 @@ func (v visit) asker(certificate *tls.Certificate) asker {
 	}
 	round := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true}
 	v.t.Cleanup(round.CloseIdleConnections)
+	if v.Server.URL == "" {
+		round.DialContext = v.forward
+	}
+	return round
+}
+
+// askerBy asks in this way.
+func (v visit) askerBy(round *http.Transport) asker {
 	host := v.Server.URL
 	if host == "" {
 		host = "https://" + v.Server.Name
-		round.DialContext = v.forward
 	}
 	return asker{client: &http.Client{Transport: transport.NewUserAgentRoundTripper("operator-labs-checks", round)}, host: host}
 }

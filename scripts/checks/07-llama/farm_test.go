@@ -358,7 +358,14 @@ const startPatience = 10 * time.Second
 // start starts the server, and waits until it answers through the API server.
 func (v visit) start() {
 	v.t.Helper()
+	v.kept.delayed = false
 	v.OK(v.t, "starting the server", v.Operator.Start(v.ctx))
+	v.answers()
+}
+
+// answers waits until the server answers through the API server.
+func (v visit) answers() {
+	v.t.Helper()
 	v.eventually("the server answers after it was started again", startPatience, v.touching(func() (string, bool) {
 		a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
 		return "the answer is " + a.told(), a.err == nil && a.code == http.StatusOK

@@ -37,6 +37,8 @@ const podLabel = "labs.lva.io/pod"
 func (v visit) pod(namespace, name string, containers ...string) {
 	v.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{podLabel: name}}}
+	// A FarmPod has the containers alone.
+	pod.Spec.InitContainers = []corev1.Container{{Name: "before", Image: "registry.example/before:1"}}
 	for i := 0; i+1 < len(containers); i += 2 {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: containers[i], Image: containers[i+1]})
 	}
@@ -127,6 +129,8 @@ func farmPods() types.Feature {
 				{"fieldSelector=metadata.name!=farm-shearer", []string{"farm-shepherd"}},
 				{"labelSelector=" + podLabel + "=shearer", []string{"farm-shearer"}},
 				{"labelSelector=" + podLabel + "!=shearer", []string{"farm-shepherd"}},
+				{"fieldSelector=metadata.name=farm-shearer,metadata.namespace=" + here, []string{"farm-shearer"}},
+				{"fieldSelector=metadata.namespace=" + there, []string{}},
 			} {
 				a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"?"+escaped(c.query), nil), "a list of FarmPods with a selector answers 200", http.StatusOK)
 				if !slices.Equal(a.names(), c.want) {
@@ -134,6 +138,8 @@ func farmPods() types.Feature {
 				}
 			}
 		}))).
+		Assess("in pages, and as metadata alone", check.Assess(step(visit.farmPodForms))).
+		Assess("each with a uid of its own", check.Assess(step(visit.farmPodUIDs))).
 		Assess("and are read-only", check.Assess(step(func(v visit) {
 			a := v.want(v.send(v.ctx, http.MethodGet, pods(here)+"/farm-nobody", nil), "GET of a FarmPod without a Pod answers 404", http.StatusNotFound)
 			if !a.isStatus("NotFound") {
@@ -184,6 +190,9 @@ func (v visit) metadataOf(name string, a answer) {
 	pod, err := v.typed.CoreV1().Pods(here).Get(v.ctx, name, metav1.GetOptions{})
 	v.OK(v.t, "reading a Pod", err)
 	again := v.send(v.ctx, http.MethodGet, pods(here)+"/farm-"+name, nil)
+	if is, was := textOf(again.object(), "metadata", "creationTimestamp"), pod.CreationTimestamp.UTC().Format(time.RFC3339); is != "" && is != was {
+		v.fail(again, "a FarmPod is as old as its Pod: its creationTimestamp is that of the Pod", fmt.Sprintf("it is %q, and that of the Pod %q", is, was))
+	}
 	if uid := uidOf(a.object()); uid == "" || uid == string(pod.UID) || uid != uidOf(again.object()) {
 		v.fail(again, "a FarmPod has a uid of its own, which is the same in each answer", fmt.Sprintf("it is %q, then %q, and that of the Pod is %q", uid, uidOf(again.object()), pod.UID))
 	}
@@ -323,6 +332,8 @@ func farmPodWatch() types.Feature {
 				return w
 			}
 			w := follow(pods(here), "")
+			tables := v.follow(pods(here), "&resourceVersion="+from, "Accept", acceptTable)
+			v.t.Cleanup(tables.cancel)
 			// Each of these is to see farm-visited alone, or farm-last.
 			visited := map[string]watch{
 				"with the field selector metadata.name=farm-visited": follow(pods(here), selected+"farm-visited"),
@@ -340,6 +351,9 @@ func farmPodWatch() types.Feature {
 			v.OK(v.t, "changing a Pod's image", err)
 			v.OK(v.t, "deleting a Pod", v.typed.CoreV1().Pods(here).Delete(v.ctx, "visited", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			v.visitedIn(w, "")
+			if textOf(v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptTable).object(), "kind") == "Table" { // or that is for another check
+				v.tables(tables, "farm-visited")
+			}
 			for how, w := range visited {
 				v.visitedIn(w, " "+how)
 			}
@@ -362,6 +376,14 @@ func farmPodWatch() types.Feature {
 				default:
 				}
 			}
+		}))).
+		Assess("and begins with those that exist", check.Assess(step(func(v visit) {
+			w := v.follow(pods(here), "&labelSelector="+podLabel+"%3Dlast")
+			v.t.Cleanup(w.cancel)
+			v.begun(w)
+			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as", []string{"ADDED farm-last"})
+			v.initially(pods(here), podLabel+"%3Dlast", "ADDED farm-last")
+			v.initially(pods(here), podLabel+"%3Dnone")
 		}))).Feature()
 }
 
@@ -416,6 +438,9 @@ func podsUnreadable() types.Feature {
 					v.fail(a, "while the server can't read Pods, it does not answer as if there were none", "the answer is "+a.told()+", without farm-hidden")
 				}
 			}
+			w := followBy(v.ctx, v.http, v.host, pods(here), "&timeoutSeconds=1")
+			w.cancel()
+			v.servers(w.refused)
 			v.OK(v.t, "letting reads succeed", v.Faults.Disarm(v.ctx))
 			v.eventually("when Pods can be read again, FarmPods are served", startPatience, func() (string, bool) {
 				a := v.send(v.ctx, http.MethodGet, pods(here), nil)

@@ -77,7 +77,11 @@ type clients struct {
 
 // kept is what a check leaves for a later one.
 type kept struct {
-	farmPodUID string // of the FarmPod keptFarmPod, before a restart
+	farmPodUID string    // of the FarmPod keptFarmPod, before a restart
+	delayed    bool      // the server that runs was started with a shutdown delay
+	leaving    leaving   // a namespace that is being deleted
+	leaver     leaver    // a user whose right was withdrawn
+	manifests  manifests // of config/default
 }
 
 type clientsKey struct{}

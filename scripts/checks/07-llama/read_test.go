@@ -16,11 +16,9 @@ import (
 	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
@@ -36,200 +34,6 @@ var (
 type herdLlama struct {
 	namespace, name string
 	weight, height  float64
-}
-
-// availablePatience is for the API server to find a server that answers. The stage has waited before.
-const availablePatience = 3 * time.Second
-
-func discovered() types.Feature {
-	return features.New("discovery").
-		Assess("the API server finds the group version", check.Assess(step(func(v visit) {
-			var a answer
-			v.eventually("the API server reaches the group version: GET "+root+" answers 200, and the APIService is Available",
-				availablePatience, v.touching(func() (string, bool) {
-					a = v.send(v.ctx, http.MethodGet, root, nil)
-					told, available := v.condition()
-					return fmt.Sprintf("GET %s answers %s, and %s", root, a.told(), told), available && a.code == http.StatusOK
-				}))
-			v.hasLlamas(a)
-		}))).
-		Assess("the server's own documents", check.Assess(step(func(v visit) {
-			p, ok := v.proxy()
-			if !ok {
-				return // through the API server nobody sees them: it answers these paths itself
-			}
-			a := v.want(p.send(v.ctx, http.MethodGet, "/apis/"+group, nil, admin...), "the server answers /apis/"+group+" with an APIGroup", http.StatusOK)
-			if object := a.object(); textOf(object, "kind") != "APIGroup" || textOf(object, "name") != group {
-				v.fail(a, "/apis/"+group+" is an APIGroup with the group's name", fmt.Sprintf("it has the kind %q and the name %q", textOf(object, "kind"), textOf(object, "name")))
-			}
-		}))).Feature()
-}
-
-// hasLlamas fails the check unless a list of resources has llamas.
-func (v visit) hasLlamas(a answer) {
-	v.t.Helper()
-	const expected = "the list of resources has llamas, of the kind Llama, namespaced, with the verbs get and list"
-	if kind := textOf(a.object(), "kind"); kind != "APIResourceList" {
-		v.fail(a, "GET "+root+" answers an APIResourceList", fmt.Sprintf("the answer's kind is %q", kind))
-	}
-	found := resourcesIn(a)
-	for _, resource := range found {
-		if textOf(resource, "name") != "llamas" {
-			continue
-		}
-		namespaced, _, _ := unstructured.NestedBool(resource, "namespaced")
-		verbs, _, _ := unstructured.NestedStringSlice(resource, "verbs")
-		if textOf(resource, "kind") != "Llama" || !namespaced || !slices.Contains(verbs, "get") || !slices.Contains(verbs, "list") {
-			v.fail(a, expected, fmt.Sprintf("llamas have the kind %q, namespaced is %t, and the verbs are %v", textOf(resource, "kind"), namespaced, verbs))
-		}
-		return
-	}
-	v.fail(a, expected, fmt.Sprintf("there are no llamas among its %d resources", len(found)))
-}
-
-// resourcesIn are those of an APIResourceList.
-func resourcesIn(a answer) (all []map[string]any) {
-	found, _, _ := unstructured.NestedSlice(a.object(), "resources")
-	for _, resource := range found {
-		if resource, ok := resource.(map[string]any); ok {
-			all = append(all, resource)
-		}
-	}
-	return all
-}
-
-// described fails the check unless a resource of discovery, of either form, has these names and verbs. Nil is any verbs.
-func (v visit) described(a answer, resource map[string]any, plural, kind, singular, short string, verbs []string) {
-	v.t.Helper()
-	shorts, _, _ := unstructured.NestedStringSlice(resource, "shortNames")
-	named := textOf(resource, "singularName") + textOf(resource, "singularResource") // one for each form
-	if named != singular || !slices.Equal(shorts, []string{short}) {
-		v.fail(a, fmt.Sprintf("in discovery %s have the singular name %s and the short name %s", plural, singular, short),
-			fmt.Sprintf("the singular name is %q, and the short names are %v", named, shorts))
-	}
-	has, _, _ := unstructured.NestedStringSlice(resource, "verbs")
-	if slices.Sort(has); verbs != nil && !slices.Equal(has, verbs) {
-		v.fail(a, fmt.Sprintf("in discovery %s have the verbs %v", plural, verbs), fmt.Sprintf("they have %v", has))
-	}
-	if told := textOf(resource, "kind") + textOf(resource, "responseKind", "kind"); told != kind {
-		v.fail(a, fmt.Sprintf("in discovery %s have the kind %s", plural, kind), fmt.Sprintf("it is %q", told))
-	}
-}
-
-// bystanders are resources of others, which the whole cluster needs.
-var bystanders = []schema.GroupVersionResource{
-	{Version: "v1", Resource: "pods"},
-	{Version: "v1", Resource: "namespaces"},
-	{Group: "apps", Version: "v1", Resource: "deployments"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
-}
-
-func harmless() types.Feature {
-	return features.New("others are not harmed").
-		Assess("clients that ask each group find all kinds", check.Assess(step(func(v visit) {
-			client, err := discovery.NewDiscoveryClientForConfig(v.Config)
-			v.OK(v.t, "making a client", err)
-			client.UseLegacyDiscovery = true // as clients do that ask each group, and keep the answers by the group version in them
-			all, err := restmapper.GetAPIGroupResources(client)
-			v.OK(v.t, "asking each group for its resources", err)
-			mapper := restmapper.NewDiscoveryRESTMapper(all)
-			a := v.send(v.ctx, http.MethodGet, root, nil)
-			for _, other := range bystanders {
-				if _, err := mapper.ResourceFor(other); err != nil {
-					v.fail(a, "a client that asks each group for its resources finds those of the others, as "+other.Resource,
-						fmt.Sprintf("it finds no %s any more: GET %s answers the groupVersion %q, and that list has replaced the right one", other.Resource, root, textOf(a.object(), "groupVersion")))
-				}
-			}
-			if told := textOf(a.object(), "groupVersion"); told != groupVersion {
-				v.fail(a, "GET "+root+" answers the groupVersion "+groupVersion, fmt.Sprintf("it answers the groupVersion %q", told))
-			}
-		}))).
-		Assess("objects name their group version", check.Assess(step(func(v visit) {
-			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
-				a := v.send(v.ctx, http.MethodGet, path, nil)
-				if a.code != http.StatusOK {
-					continue // that is for other checks
-				}
-				if told := textOf(a.object(), "apiVersion"); told != groupVersion {
-					v.fail(a, "GET "+path+" answers the apiVersion "+groupVersion, fmt.Sprintf("it answers the apiVersion %q", told))
-				}
-			}
-		}))).Feature()
-}
-
-// acceptDiscovery asks for aggregated discovery, as the API server's aggregator does.
-const acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-
-func aggregatedDiscovery() types.Feature {
-	return features.New("aggregated discovery").
-		Assess("one answer has all", check.Assess(step(func(v visit) {
-			a := v.send(v.ctx, http.MethodGet, "/apis", nil, "Accept", acceptDiscovery)
-			if p, ok := v.proxy(); ok {
-				a = p.send(v.ctx, http.MethodGet, "/apis", nil, append([]string{"Accept", acceptDiscovery}, admin...)...)
-			}
-			v.want(a, "/apis answers aggregated discovery", http.StatusOK)
-			const expected = "to a client that asks for it, /apis answers an APIGroupDiscoveryList, and says so in its Content-Type (as=APIGroupDiscoveryList)"
-			_, parameters, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
-			if kind := textOf(a.object(), "kind"); kind != "APIGroupDiscoveryList" || parameters["as"] != "APIGroupDiscoveryList" {
-				v.fail(a, expected, fmt.Sprintf("the answer's kind is %q, and its Content-Type %q", kind, a.header.Get("Content-Type")))
-			}
-			older := v.send(v.ctx, http.MethodGet, root, nil)
-			for _, found := range a.items() {
-				if nameOf(found) != group {
-					continue
-				}
-				versions, _, _ := unstructured.NestedSlice(found, "versions")
-				for _, version := range versions {
-					version, _ := version.(map[string]any)
-					resources, _, _ := unstructured.NestedSlice(version, "resources")
-					for _, resource := range resources {
-						resource, _ := resource.(map[string]any)
-						verbs, _, _ := unstructured.NestedStringSlice(resource, "verbs")
-						if textOf(version, "version") == "v1alpha" && textOf(resource, "resource") == "llamas" &&
-							textOf(resource, "responseKind", "kind") == "Llama" && textOf(resource, "scope") == "Namespaced" && slices.Contains(verbs, "list") {
-							v.described(a, resource, "llamas", "Llama", "llama", "ll", nil)
-							v.sameAs(older, a, resources)
-							return
-						}
-					}
-				}
-			}
-			v.fail(a, "aggregated discovery has llamas in the version v1alpha of "+group+", with responseKind, scope Namespaced and verbs", "it has not")
-		}))).Feature()
-}
-
-// sameAs fails the check unless the resources of aggregated discovery are those of the older document, each with the same names and
-// verbs.
-func (v visit) sameAs(older, a answer, resources []any) {
-	v.t.Helper()
-	for _, was := range resourcesIn(older) {
-		name := textOf(was, "name")
-		if name == "llamas" {
-			v.described(older, was, "llamas", "Llama", "llama", "ll", nil)
-		}
-		if strings.Contains(name, "/") {
-			continue // subresources are inside of their resource in the newer form
-		}
-		i := slices.IndexFunc(resources, func(resource any) bool {
-			is, _ := resource.(map[string]any)
-			return textOf(is, "resource") == name
-		})
-		if i < 0 {
-			v.fail(a, "aggregated discovery has each resource of GET "+root, "it has no "+name)
-		}
-		shorts, _, _ := unstructured.NestedStringSlice(was, "shortNames")
-		verbs, _, _ := unstructured.NestedStringSlice(was, "verbs")
-		slices.Sort(verbs)
-		is, _ := resources[i].(map[string]any)
-		shown, _, _ := unstructured.NestedStringSlice(is, "shortNames")
-		if !slices.Equal(shown, shorts) {
-			v.fail(a, fmt.Sprintf("aggregated discovery has the short names of GET %s: %v for %s", root, shorts, name), fmt.Sprintf("it has %v", shown))
-		}
-		has, _, _ := unstructured.NestedStringSlice(is, "verbs")
-		if slices.Sort(has); !slices.Equal(has, verbs) {
-			v.fail(a, fmt.Sprintf("aggregated discovery has the verbs of GET %s: %v for %s", root, verbs, name), fmt.Sprintf("it has %v", has))
-		}
-	}
 }
 
 func list() types.Feature {
@@ -251,6 +55,10 @@ func list() types.Feature {
 						v.fail(a, "each llama has a UID and a resourceVersion", fmt.Sprintf("%s has the UID %q and the resourceVersion %q", nameOf(item), uidOf(item), versionOf(item)))
 					}
 				}
+				// As an informer lists: the newest list is not older than any.
+				if cached := v.send(v.ctx, http.MethodGet, llamas(of.namespace)+"?resourceVersion=0", nil); !slices.Contains(cached.names(), of.name) {
+					v.fail(cached, "a list with resourceVersion=0, as informers ask, has "+of.name, fmt.Sprintf("the answer is %s, and has %v", cached.told(), cached.names()))
+				}
 				if versionOf(a.object()) == "" {
 					v.fail(a, "a list has a resourceVersion, from which a watch can go on", "metadata.resourceVersion is not set")
 				}
@@ -265,6 +73,7 @@ func list() types.Feature {
 			if len(found.Items) != 0 {
 				v.fail(a, "the list of a namespace without llamas is empty", fmt.Sprintf("it has %d llamas", len(found.Items)))
 			}
+			v.beginAsLeaver() // for the check authorization
 		}))).Feature()
 }
 
@@ -316,6 +125,22 @@ func mediaTypes() types.Feature {
 				}
 			}
 		}))).
+		Assess("others are not acceptable", check.Assess(step(func(v visit) {
+			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
+				if v.send(v.ctx, http.MethodGet, path, nil).code != http.StatusOK {
+					continue // that is for another check
+				}
+				for _, accept := range []string{"text/html", "application/xml,image/png"} {
+					a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept), "GET "+path+" with Accept: "+accept+" answers 406", http.StatusNotAcceptable)
+					if !a.isStatus("NotAcceptable") {
+						v.fail(a, "the answer is a Status with the reason NotAcceptable", "the answer is "+a.told())
+					}
+				}
+				for _, accept := range []string{"*/*", "application/vnd.kubernetes.protobuf,application/json", "text/html, application/json;q=0.9"} {
+					v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", accept), "GET "+path+" with Accept: "+accept+", which allows JSON, answers 200", http.StatusOK)
+				}
+			}
+		}))).
 		Assess("metadata alone", check.Assess(step(func(v visit) {
 			if plain := v.send(v.ctx, http.MethodGet, llamas(carla.namespace), nil); !slices.Contains(plain.names(), carla.name) {
 				return // that is for another check
@@ -332,6 +157,11 @@ func mediaTypes() types.Feature {
 				}
 				v.fail(a, "client-go's metadata client lists llamas (PartialObjectMetadataList)", observed)
 			}
+			one, err := client.Resource(llamaResource).Namespace(carla.namespace).Get(v.ctx, carla.name, metav1.GetOptions{})
+			if plain := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil); plain.code == http.StatusOK && (err != nil || string(one.UID) != uidOf(plain.object())) {
+				a := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil, "Accept", acceptPartial)
+				v.fail(a, "client-go's metadata client gets carla (PartialObjectMetadata), with the uid "+uidOf(plain.object()), fmt.Sprintf("the error is %v", err))
+			}
 		}))).Feature()
 }
 
@@ -347,10 +177,19 @@ func notFound() types.Feature {
 			}
 			v.about(a, "llamas", "nobody")
 			a = v.want(v.send(v.ctx, http.MethodGet, resources(carla.namespace, "alpacas"), nil), "GET of a resource that is not served answers 404", http.StatusNotFound)
-			if textOf(a.object(), "details", "name") != "" {
-				v.fail(a, "a path that does not exist is told from an object that does not: its Status names no object", "details.name is "+textOf(a.object(), "details", "name"))
+			v.namesNothing(a)
+			for _, path := range []string{llama(carla.namespace, carla.name) + "/fleece", root + "/llamas/" + carla.name, root + "/namespaces/" + carla.namespace} {
+				v.namesNothing(v.want(v.send(v.ctx, http.MethodGet, path, nil), "GET of a path that does not exist, "+path+", answers 404", http.StatusNotFound))
 			}
 		}))).Feature()
+}
+
+// namesNothing fails the check unless the answer to a path that does not exist names no object.
+func (v visit) namesNothing(a answer) {
+	v.t.Helper()
+	if textOf(a.object(), "details", "name") != "" {
+		v.fail(a, "a path that does not exist is told from an object that does not: its Status names no object", "details.name is "+textOf(a.object(), "details", "name"))
+	}
 }
 
 // exactly are numbers that 32-bit floats, a detour through text of a fixed length, or a field that is left out, would change.
@@ -383,6 +222,7 @@ func numbers() types.Feature {
 				}
 			}
 			list := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+			v.replacesNumbers()
 			for _, item := range list.items() {
 				var i int
 				if _, err := fmt.Sscanf(nameOf(item), "number-%d", &i); err == nil && i < len(exactly) {
@@ -391,6 +231,31 @@ func numbers() types.Feature {
 				}
 			}
 		}))).Feature()
+}
+
+// replacesNumbers fails the check unless an update stores a number that is as near as can be to the one before. Whether there are
+// updates is for other checks.
+func (v visit) replacesNumbers() {
+	v.t.Helper()
+	for i, number := range exactly {
+		name := fmt.Sprintf("number-%d", i)
+		next := math.Nextafter(number, 1)
+		if i == 0 {
+			next = 0
+		}
+		object := v.send(v.ctx, http.MethodGet, llama(here, name), nil).object()
+		if unstructured.SetNestedField(object, next, "spec", "weight") != nil || v.send(v.ctx, http.MethodPut, llama(here, name), object).code != http.StatusOK {
+			return
+		}
+		a := v.send(v.ctx, http.MethodGet, llama(here, name), nil)
+		v.exact(a, a.object(), "weight", next)
+		v.exact(a, a.object(), "height", number)
+		patched := v.send(v.ctx, http.MethodPatch, llama(here, name), map[string]any{"spec": map[string]any{"height": next}}, "Content-Type", string(apitypes.MergePatchType))
+		if patched.code == http.StatusOK {
+			a := v.send(v.ctx, http.MethodGet, llama(here, name), nil)
+			v.exact(a, a.object(), "height", next)
+		}
+	}
 }
 
 // exact fails the check unless a number is as it was written.
@@ -414,6 +279,7 @@ func table() types.Feature {
 			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated { // or that is for another check
 				v.row(llamas(here), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
 			}
+			v.whole(llamas(carla.namespace), carla.name)
 			if output, ok, err := v.kubectl("", "get", "llamas", "-n", carla.namespace); ok && (err != nil || !strings.Contains(output, "WEIGHT")) {
 				v.Fail(v.t, "kubectl get llamas shows the columns", "it prints: "+strings.TrimSpace(output))
 			}
@@ -481,190 +347,24 @@ func (v visit) row(path, name string, want []column) {
 	if json.Unmarshal(row.Object.Raw, &object) != nil || nameOf(object) != name {
 		v.fail(a, "each row has the object's metadata, from which kubectl takes the namespace", "the row of "+name+" has no object with this name")
 	}
+	if i := slices.Index(names, "Age"); i >= 0 {
+		age := fmt.Sprint(row.Cells[shown[i]])
+		if _, err := time.Parse(time.RFC3339, age); err == nil || !strings.ContainsAny(age, "0123456789") {
+			v.fail(a, "in the row of "+name+", the cell Age is how long ago it was created, such as 5m", fmt.Sprintf("it is %q", age))
+		}
+	}
 }
 
-// openAPIPatience is for the API server to fetch the server's documents.
-const openAPIPatience = 3 * time.Second
-
-func explain() types.Feature {
-	return features.New("OpenAPI").
-		Assess("v3", check.Assess(step(func(v visit) {
-			var a answer
-			v.eventually("OpenAPI v3 (/openapi/v3/apis/"+groupVersion+") describes Llama: spec.weight and spec.height are numbers",
-				openAPIPatience, v.touching(func() (string, bool) {
-					a = v.send(v.ctx, http.MethodGet, "/openapi/v3/apis/"+groupVersion, nil)
-					if a.code != http.StatusOK {
-						return "the answer is " + a.told(), false
-					}
-					schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
-					return describes(schemas, "#/components/schemas/")
-				}))
-			v.wellFormed(a)
-			schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
-			v.fieldTypes(a, schemas, "#/components/schemas/")
-			if output, ok, err := v.kubectl("", "explain", "llamas.spec.weight"); ok && (err != nil || !strings.Contains(output, "number")) {
-				v.Fail(v.t, "kubectl explain llamas.spec.weight says that it is a number", "it prints: "+strings.TrimSpace(output))
-			}
-		}))).
-		Assess("v2", check.Assess(step(func(v visit) {
-			p, ok := v.proxy()
-			if !ok {
-				return // the API server fetches it once a minute
-			}
-			a := v.want(p.send(v.ctx, http.MethodGet, "/openapi/v2", nil, admin...), "the server answers /openapi/v2", http.StatusOK)
-			definitions, _, _ := unstructured.NestedMap(a.object(), "definitions")
-			if observed, ok := describes(definitions, "#/definitions/"); !ok {
-				v.fail(a, "OpenAPI v2 (/openapi/v2) describes Llama: spec.weight and spec.height are numbers", observed)
-			}
-			v.fieldTypes(a, definitions, "#/definitions/")
-			v.wellFormed(a)
-		}))).Feature()
-}
-
-// wellFormed fails the check unless what an OpenAPI document says holds together: programs that make clients of it read all of it.
-func (v visit) wellFormed(a answer) {
+// whole fails the check unless a Table has whole objects for a client that asks for them, as kubectl get --sort-by does.
+func (v visit) whole(path, name string) {
 	v.t.Helper()
-	document := a.object()
-	paths, _, _ := unstructured.NestedMap(document, "paths")
-	for path, item := range paths {
-		item, _ := item.(map[string]any)
-		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
-			if operation, ok := item[method].(map[string]any); ok && operation["responses"] == nil {
-				v.fail(a, "each operation of the OpenAPI document has responses, without which it is none", fmt.Sprintf("%s of %s has none", method, path))
-			}
+	path += "?includeObject=Object"
+	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable), "GET "+path+" answers a Table", http.StatusOK)
+	rows, _, _ := unstructured.NestedSlice(a.object(), "rows")
+	for _, row := range rows {
+		row, _ := row.(map[string]any)
+		if textOf(row, "object", "metadata", "name") == name && numberOf(row, "object", "spec") == nil {
+			v.fail(a, "with includeObject=Object each row has the whole object, from which kubectl get --sort-by takes the field", "the object of "+name+" has no spec")
 		}
 	}
-	for _, reference := range references(document) {
-		fields := strings.Split(strings.TrimPrefix(reference, "#/"), "/")
-		if _, found, _ := unstructured.NestedMap(document, fields...); !found {
-			v.fail(a, "each reference in the OpenAPI document leads to a schema", reference+" leads nowhere")
-		}
-	}
-}
-
-// references are all in a part of an OpenAPI document.
-func references(part any) (all []string) {
-	switch part := part.(type) {
-	case map[string]any:
-		if reference, ok := part["$ref"].(string); ok {
-			all = append(all, reference)
-		}
-		for _, inside := range part {
-			all = append(all, references(inside)...)
-		}
-	case []any:
-		for _, inside := range part {
-			all = append(all, references(inside)...)
-		}
-	}
-	return all
-}
-
-// describes says whether schemas describe a Llama. References begin with a prefix.
-func describes(schemas map[string]any, prefix string) (observed string, ok bool) {
-	described := schemaOf(schemas, "Llama")
-	if described == nil {
-		return fmt.Sprintf("none of %d schemas has the x-kubernetes-group-version-kind of Llama", len(schemas)), false
-	}
-	spec := resolve(schemas, prefix, described, "spec")
-	for _, field := range []string{"weight", "height"} {
-		if kind := textOf(resolve(schemas, prefix, spec, field), "type"); kind != "number" {
-			return fmt.Sprintf("Llama is described, and the type of spec.%s is %q", field, kind), false
-		}
-	}
-	return "", true
-}
-
-// schemaOf is that of a kind, or nil.
-func schemaOf(schemas map[string]any, kind string) map[string]any {
-	for _, described := range schemas {
-		described, _ := described.(map[string]any)
-		kinds, _, _ := unstructured.NestedSlice(described, "x-kubernetes-group-version-kind")
-		if slices.ContainsFunc(kinds, func(one any) bool {
-			k, ok := one.(map[string]any)
-			return ok && textOf(k, "group") == group && textOf(k, "version") == "v1alpha" && textOf(k, "kind") == kind
-		}) {
-			return described
-		}
-	}
-	return nil
-}
-
-// metadataTypes are those of fields of metadata, for documents that describe them.
-var metadataTypes = map[string]string{
-	"name": "string", "labels{}": "string", "annotations{}": "string", "finalizers": "array", "finalizers[]": "string",
-	"ownerReferences": "array", "ownerReferences[].uid": "string", "generation": "integer", "creationTimestamp": "string",
-}
-
-// fieldTypes fails the check unless the fields of the kinds have their types: of each kind those of its metadata that are described, and
-// of a FarmPod, if there are any, its containers.
-func (v visit) fieldTypes(a answer, schemas map[string]any, prefix string) {
-	v.t.Helper()
-	kinds := []string{"Llama"}
-	if slices.ContainsFunc(resourcesIn(v.send(v.ctx, http.MethodGet, root, nil)), func(r map[string]any) bool { return textOf(r, "kind") == "FarmPod" }) {
-		kinds = append(kinds, "FarmPod")
-	}
-	for _, kind := range kinds {
-		described := schemaOf(schemas, kind)
-		if described == nil {
-			v.fail(a, a.path+" describes each kind of discovery", fmt.Sprintf("none of %d schemas has the x-kubernetes-group-version-kind of %s", len(schemas), kind))
-		}
-		metadata := resolve(schemas, prefix, described, "metadata")
-		for field, want := range metadataTypes {
-			if kind := typeAt(schemas, prefix, metadata, field); kind != want && kind != "" {
-				v.fail(a, fmt.Sprintf("in %s the type of metadata.%s is %s", a.path, field, want), fmt.Sprintf("it is %q", kind))
-			}
-		}
-	}
-	if len(kinds) < 2 {
-		return
-	}
-	spec := resolve(schemas, prefix, schemaOf(schemas, "FarmPod"), "spec")
-	for field, want := range map[string]string{"containers": "array", "containers[].name": "string", "containers[].image": "string"} {
-		if kind := typeAt(schemas, prefix, spec, field); kind != want {
-			v.fail(a, fmt.Sprintf("in %s the type of spec.%s of a FarmPod is %s, so that kubectl explain farmpods.spec.containers works", a.path, field, want), fmt.Sprintf("it is %q", kind))
-		}
-	}
-}
-
-// typeAt is the type of a field, as "containers[].name" or "labels{}". It is empty if the first field is not described.
-func typeAt(schemas map[string]any, prefix string, object map[string]any, path string) string {
-	for i, field := range strings.Split(path, ".") {
-		name := strings.TrimRight(field, "[]{}")
-		next := resolve(schemas, prefix, object, name)
-		if len(next) == 0 {
-			if i == 0 {
-				return ""
-			}
-			return "not described"
-		}
-		inside := map[bool]string{true: "items", false: "additionalProperties"}[strings.HasSuffix(field, "[]")]
-		if name != field {
-			part, _, _ := unstructured.NestedMap(next, inside)
-			if next = referred(schemas, prefix, part); len(next) == 0 {
-				return "not described"
-			}
-		}
-		object = next
-	}
-	return textOf(object, "type")
-}
-
-// resolve is a property's schema, if need be the one that it refers to.
-func resolve(schemas map[string]any, prefix string, object map[string]any, property string) map[string]any {
-	found, _, _ := unstructured.NestedMap(object, "properties", property)
-	return referred(schemas, prefix, found)
-}
-
-// referred is a schema, if need be the one that it refers to.
-func referred(schemas map[string]any, prefix string, found map[string]any) map[string]any {
-	reference := textOf(found, "$ref")
-	if all, _, _ := unstructured.NestedSlice(found, "allOf"); len(all) == 1 { // how a reference has a description beside it
-		one, _ := all[0].(map[string]any)
-		reference = textOf(one, "$ref")
-	}
-	if referred, ok := schemas[strings.TrimPrefix(reference, prefix)].(map[string]any); ok && reference != "" {
-		return referred
-	}
-	return found
 }

@@ -5,7 +5,6 @@ package llama_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -24,82 +23,39 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/checks/protocol"
 )
 
 func restart() types.Feature {
 	return features.New("kill -9").
 		Assess("what was acknowledged is there", check.Assess(step(func(v visit) {
+			v.buildManifests()
 			v.keepFarmPod()
-			stored := map[string]map[string]any{}
-			for _, name := range []string{"r-kept", "r-changed", "r-gone"} {
-				stored[name] = v.make(here, newLlama(name, 100, 1.5))
-			}
-			v.drop(here, "r-gone")
-			delete(stored, "r-gone")
-			// Of these the storage has long lines, with characters that JSON escapes.
-			heavy := newLlama("r-heavy", 100, 1.5)
-			heavy["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("<\"\n\u2028ł>", heavyNote)}
-			v.make(here, heavy)
-			stored["r-heavy"] = v.change(here, "r-heavy", `{"spec":{"weight":77.5}}`)
-			for range generatedNames {
-				object := newLlama("", 100, 1.5)
-				object["metadata"] = map[string]any{"generateName": "r-twin-"}
-				made := v.make(here, object)
-				stored[nameOf(made)] = made
-			}
-			held := labelled("r-held", "color", "white")
-			held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
-			if a := v.send(v.ctx, http.MethodPost, llamas(here), held); a.code == http.StatusCreated && numberOf(a.object(), "metadata", "finalizers") != nil {
-				v.t.Cleanup(func() {
-					clientsOf(v.ctx).send(context.WithoutCancel(v.ctx), http.MethodPatch, llama(here, "r-held"), `{"metadata":{"finalizers":null}}`, "Content-Type", string(apitypes.MergePatchType))
-				})
-				v.drop(here, "r-held")
-				stored["r-held"] = v.want(v.send(v.ctx, http.MethodGet, llama(here, "r-held"), nil), "a llama with a finalizer stays until the finalizer is removed", http.StatusOK).object()
-			} else if a.code == http.StatusCreated {
-				stored["r-held"] = a.object()
-			}
+			stored := v.storeAll()
 			// The herd of a new farm does not come back either.
 			herd := v.send(v.ctx, http.MethodDelete, llama(carla.namespace, carla.name), nil)
-			stored["r-changed"] = v.change(here, "r-changed", `{"spec":{"weight":55.5}}`)
-			stored["r-last"] = v.make(here, newLlama("r-last", 100, 1.5))
-			before := v.send(v.ctx, http.MethodGet, llamas(here), nil)
+			stored.set(v.change(here, "r-changed", `{"spec":{"weight":55.5}}`))
+			stored.set(v.make(here, newLlama("r-last", 100, 1.5)))
+			// A deletion has a resourceVersion, too, and here it is the last one of all.
+			v.make(here, newLlama("r-brief", 100, 1.5))
+			v.drop(here, "r-brief")
+			before := map[string]answer{here: v.send(v.ctx, http.MethodGet, llamas(here), nil), there: v.send(v.ctx, http.MethodGet, llamas(there), nil)}
 			page := v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=2", nil)
+			v.lastAsLeaver()
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
-			v.start()
-			a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
-			found := map[string]map[string]any{}
-			for _, item := range a.items() {
-				found[nameOf(item)] = item
-			}
-			names := slices.Sorted(maps.Keys(stored))
-			if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, names) {
-				v.fail(a, fmt.Sprintf("after kill -9 there are %s: what was created or deleted before stays so", strings.Join(names, ", ")), fmt.Sprintf("there are %s", strings.Join(got, ", ")))
-			}
-			for _, name := range names {
-				was, is := stored[name], found[name]
-				if note := textOf(was, "metadata", "annotations", bigNote); note != textOf(is, "metadata", "annotations", bigNote) {
-					v.Fail(v.t, fmt.Sprintf("after kill -9 %s has the same annotations as before", name), fmt.Sprintf("one of %d bytes is another one", len(note)))
-				}
-				if uidOf(is) != uidOf(was) || versionOf(is) != versionOf(was) || numberOf(is, "spec", "weight") != numberOf(was, "spec", "weight") {
-					v.fail(a, fmt.Sprintf("after kill -9 %s has the same uid, resourceVersion and spec as before", name),
-						fmt.Sprintf("uid %q was %q, resourceVersion %q was %q, weight %v was %v", uidOf(is), uidOf(was), versionOf(is), versionOf(was),
-							numberOf(is, "spec", "weight"), numberOf(was, "spec", "weight")))
-				}
-			}
-			for _, was := range before.items() {
-				name := nameOf(was)
-				if is := found[name]; !reflect.DeepEqual(withoutManagers(was), withoutManagers(is)) {
-					v.fail(a, fmt.Sprintf("after kill -9 all of %s is as before: its labels, finalizers, timestamps and all else", name),
-						fmt.Sprintf("metadata is %v and was %v", shortened(is["metadata"]), shortened(was["metadata"])))
-				}
+			v.startWithDelay()
+			for _, namespace := range []string{here, there} {
+				v.storedIn(namespace, stored, before[namespace])
 			}
 			if herd.code == http.StatusOK {
 				if a := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil); a.code != http.StatusNotFound {
 					v.fail(a, "carla was deleted and does not come back with a restart", "carla is there")
 				}
 			}
-			last := versionOf(stored["r-last"])
+			last := versionOf(before[here].object())
+			if now := v.send(v.ctx, http.MethodGet, llamas(here), nil); earlier(versionOf(now.object()), last) {
+				v.fail(now, "the resourceVersion goes on after a restart: that of a list is not before that of the last change, which was a deletion",
+					fmt.Sprintf("it is %q, and was %q before", versionOf(now.object()), last))
+			}
 			if after := v.make(here, newLlama("r-new", 100, 1.5)); !later(versionOf(after), last) {
 				v.Fail(v.t, "the resourceVersion goes on after a restart: that of a new write is later than all before",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(after), last))
@@ -107,8 +63,9 @@ func restart() types.Feature {
 			if next := textOf(page.object(), "metadata", "continue"); next != "" {
 				rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=500&continue="+url.QueryEscape(next), nil),
 					"after kill -9 a continue from before answers 200, or 410", http.StatusOK, http.StatusGone)
+				names := stored.names(here)
 				if got := slices.Sorted(slices.Values(append(page.names(), rest.names()...))); rest.code == http.StatusOK && !slices.Equal(got, names) {
-					v.fail(rest, fmt.Sprintf("a page from before kill -9 and one from after it have %s, each once", strings.Join(names, ", ")), "they have "+strings.Join(got, ", "))
+					v.fail(rest, fmt.Sprintf("a page from before kill -9 and one from after it have %s, each once", shortNames(names)), "they have "+shortNames(got))
 				}
 			}
 			// More than there were before: a server that counts comes to the same numbers.
@@ -120,14 +77,127 @@ func restart() types.Feature {
 				}
 			}
 		}))).
+		Assess("in a Pod, too", check.Assess(step(visit.keepsStorage))).
 		Teardown(check.Teardown(returnHerd)).Feature()
 }
 
-// How many llamas get generated names before and after a restart, and how often a text is repeated in an annotation: 240 kB, and more as JSON.
+// stored is what was acknowledged, by namespace/name.
+type stored map[string]map[string]any
+
+func (s stored) set(object map[string]any) { s[keyOf(object)] = object }
+
+// names are those of a namespace.
+func (s stored) names(namespace string) (names []string) {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if of, name, _ := strings.Cut(key, "/"); of == namespace {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// storeAll stores llamas of many kinds, changes some of them, and deletes others.
+func (v visit) storeAll() stored {
+	v.t.Helper()
+	all := stored{}
+	for _, name := range []string{"r-kept", "r-changed", "r-gone"} {
+		all.set(v.make(here, newLlama(name, 100, 1.5)))
+	}
+	v.drop(here, "r-gone")
+	delete(all, here+"/r-gone")
+	// One of the same name in another namespace, and numbers and a name with which a format of one's own may have trouble.
+	all.set(v.make(there, newLlama("r-kept", 44.5, 2.5)))
+	for i, number := range exactly {
+		a := v.send(v.ctx, http.MethodPost, llamas(there), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
+		if a.code == http.StatusCreated { // or that is for another check
+			all.set(a.object())
+		}
+	}
+	if a := v.send(v.ctx, http.MethodPost, llamas(here), newLlama(longName, 100, 1.5)); a.code == http.StatusCreated { // or that is for another check
+		all.set(a.object())
+	}
+	v.storeHeavy(all)
+	for range generatedNames {
+		object := newLlama("", 100, 1.5)
+		object["metadata"] = map[string]any{"generateName": "r-twin-"}
+		all.set(v.make(here, object))
+	}
+	held := labelled("r-held", "color", "white")
+	held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
+	if a := v.send(v.ctx, http.MethodPost, llamas(here), held); a.code == http.StatusCreated && numberOf(a.object(), "metadata", "finalizers") != nil {
+		v.t.Cleanup(func() {
+			clientsOf(v.ctx).send(context.WithoutCancel(v.ctx), http.MethodPatch, llama(here, "r-held"), `{"metadata":{"finalizers":null}}`, "Content-Type", string(apitypes.MergePatchType))
+		})
+		v.drop(here, "r-held")
+		all.set(v.want(v.send(v.ctx, http.MethodGet, llama(here, "r-held"), nil), "a llama with a finalizer stays until the finalizer is removed", http.StatusOK).object())
+	} else if a.code == http.StatusCreated {
+		all.set(a.object())
+	}
+	return all
+}
+
+// storeHeavy stores a llama with characters that JSON escapes, whose changes are long lines, and changes it until a storage that appends
+// its changes has to write a snapshot.
+func (v visit) storeHeavy(all stored) {
+	v.t.Helper()
+	heavy := newLlama("r-heavy", 100, 1.5)
+	heavy["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("<\"\n\u2028ł>", heavyNote)}
+	v.make(here, heavy)
+	send := v.directly()
+	for i := range heavyChanges {
+		a := send(http.MethodPatch, llama(here, "r-heavy"), fmt.Sprintf(`{"spec":{"weight":%d}}`, 70+i), "Content-Type", string(apitypes.MergePatchType))
+		v.want(a, "a merge patch changes a llama", http.StatusOK)
+	}
+	all.set(v.change(here, "r-heavy", `{"spec":{"weight":77.5}}`))
+}
+
+// storedIn fails the check unless a namespace has, after a kill, what was acknowledged before it.
+func (v visit) storedIn(namespace string, all stored, before answer) {
+	v.t.Helper()
+	a := v.send(v.ctx, http.MethodGet, llamas(namespace), nil)
+	found := map[string]map[string]any{}
+	for _, item := range a.items() {
+		found[nameOf(item)] = item
+	}
+	names := all.names(namespace)
+	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, names) {
+		v.fail(a, fmt.Sprintf("after kill -9 there are %s: what was created or deleted before stays so", shortNames(names)), fmt.Sprintf("there are %s", shortNames(got)))
+	}
+	for _, name := range names {
+		was, is := all[namespace+"/"+name], found[name]
+		if note := textOf(was, "metadata", "annotations", bigNote); note != textOf(is, "metadata", "annotations", bigNote) {
+			v.Fail(v.t, fmt.Sprintf("after kill -9 %s has the same annotations as before", name), fmt.Sprintf("one of %d bytes is another one", len(note)))
+		}
+		if uidOf(is) != uidOf(was) || versionOf(is) != versionOf(was) || spec(is) != spec(was) {
+			v.fail(a, fmt.Sprintf("after kill -9 %s has the same uid, resourceVersion and spec as before", shortened(name)),
+				fmt.Sprintf("uid %q was %q, resourceVersion %q was %q, %s was %s", uidOf(is), uidOf(was), versionOf(is), versionOf(was), spec(is), spec(was)))
+		}
+	}
+	for _, was := range before.items() {
+		name := nameOf(was)
+		if is := found[name]; !reflect.DeepEqual(withoutManagers(was), withoutManagers(is)) {
+			v.fail(a, fmt.Sprintf("after kill -9 all of %s is as before: its labels, finalizers, timestamps and all else", shortened(name)),
+				fmt.Sprintf("metadata is %v and was %v", shortened(is["metadata"]), shortened(was["metadata"])))
+		}
+	}
+}
+
+// shortNames are names in a sentence.
+func shortNames(names []string) string {
+	var short []string
+	for _, name := range names {
+		short = append(short, strings.Replace(name, longName, longName[:10]+"…", 1))
+	}
+	return strings.Join(short, ", ")
+}
+
+// How many llamas get generated names before and after a restart, how often a text is repeated in an annotation (240 kB, and more as JSON),
+// and how many changes of such a llama are more than 8 MiB.
 const (
 	generatedNames = 3
 	generatedAfter = 32
 	heavyNote      = 24_000
+	heavyChanges   = 9
 )
 
 // withoutManagers is a llama without its managedFields.
@@ -163,13 +233,15 @@ func (v visit) history(from string, want []string) {
 	v.saw(events, "after kill -9 a watch from a resourceVersion from before answers 410, or sends", want)
 }
 
-// returnHerd creates the llama that restart deleted, since checks that may run after it expect the herd of a new farm.
+// returnHerd creates the llamas that checks have deleted, since checks that may run after them expect the herd of a new farm.
 func returnHerd(ctx context.Context, c *check.Check) error {
 	if err := ensureStarted(ctx, c); err != nil {
 		return err
 	}
-	clientsOf(ctx).send(ctx, http.MethodPost, llamas(carla.namespace), newLlama(carla.name, carla.weight, carla.height))
-	return nil // a farm that cannot create carla fails the check of that
+	for _, of := range []herdLlama{carla, pedro} {
+		clientsOf(ctx).send(ctx, http.MethodPost, llamas(of.namespace), newLlama(of.name, of.weight, of.height))
+	}
+	return nil // a farm that cannot create them fails the check of that
 }
 
 // informerPatience is for an informer to come back: client-go waits longer after each failure. A Pod is away for longer than a process:
@@ -193,8 +265,13 @@ func informer() types.Feature {
 			v.make(here, newLlama("n-2", 100, 1.5))
 			factory.Start(stop)
 			v.eventually("client-go's informer lists the llamas", eventPatience, func() (string, bool) { return "it has not", store.HasSynced() })
+			before := v.send(v.ctx, http.MethodGet, llamas(here), nil)
 			v.OK(v.t, "stopping the server", v.Operator.Stop(v.ctx))
 			v.start()
+			if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); !slices.Equal(atVersions(a), atVersions(before)) {
+				v.fail(a, fmt.Sprintf("after a restart there are the llamas of before: %v", atVersions(before)), fmt.Sprintf("there are %v", atVersions(a)))
+			}
+			v.leave() // for the check available
 			from := v.now(here)
 			v.make(here, newLlama("n-3", 100, 1.5))
 			v.drop(here, "n-1")
@@ -203,17 +280,25 @@ func informer() types.Feature {
 			v.history(from, []string{"ADDED n-3", "DELETED n-1"})
 			v.change(here, "n-2", `{"spec":{"weight":42.5}}`)
 			a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
-			var want []string
-			for _, item := range a.items() {
-				want = append(want, nameOf(item)+" at "+versionOf(item))
+			if names := slices.Sorted(slices.Values(a.names())); !slices.Equal(names, []string{"n-2", "n-3"}) {
+				v.fail(a, "after a second kill there are n-2 and n-3, and what was deleted before stays so", fmt.Sprintf("there are %v", names))
 			}
-			slices.Sort(want)
+			want := atVersions(a)
 			v.eventually(fmt.Sprintf("after a restart and a kill an informer has what a list has: %v", want), v.informerPatience(), func() (string, bool) {
 				got := known(store.GetStore())
 				return fmt.Sprintf("it has %v", got), slices.Equal(got, want)
 			})
 		}))).
 		Teardown(check.Teardown(ensureStarted)).Feature()
+}
+
+// atVersions are the llamas of a list, with their resourceVersions.
+func atVersions(a answer) (objects []string) {
+	for _, item := range a.items() {
+		objects = append(objects, nameOf(item)+" at "+versionOf(item))
+	}
+	slices.Sort(objects)
+	return objects
 }
 
 // known is what an informer has.
@@ -225,110 +310,4 @@ func known(store cache.Store) (objects []string) {
 	}
 	slices.Sort(objects)
 	return objects
-}
-
-// shutdownDelay is for how long a server is to serve after SIGTERM.
-const shutdownDelay = time.Second
-
-// readiness is an answer of /readyz.
-type readiness struct {
-	asked  time.Time
-	answer answer
-}
-
-// endPatience is for a server to end after SIGTERM.
-const endPatience = 10 * time.Second
-
-func graceful() types.Feature {
-	return features.New("SIGTERM").
-		Assess("watches end in good order", check.Assess(step(func(v visit) {
-			w := v.follow(llamas(here), "&resourceVersion="+v.now(here))
-			defer w.cancel()
-			v.begun(w)
-			v.make(here, newLlama("g-1", 100, 1.5))
-			v.saw(v.take(w, 1), "a watch sends", []string{"ADDED g-1"})
-			began := time.Now()
-			failure, err := v.Operator.End(v.ctx)
-			v.OK(v.t, "stopping the server", err)
-			if took := time.Since(began); took > endPatience {
-				v.Fail(v.t, fmt.Sprintf("after SIGTERM the server ends within %s, also while somebody watches", endPatience), fmt.Sprintf("it took %s", took.Round(time.Second/10)))
-			}
-			const expected = "at SIGTERM the server ends each watch as an answer ends, and not in the middle of it"
-			select {
-			case err := <-w.ended:
-				if err != nil {
-					v.Fail(v.t, expected, "the connection broke: "+err.Error())
-				}
-			case <-time.After(eventPatience):
-				v.Fail(v.t, expected, "the watch did not end")
-			}
-			if failure != "" {
-				v.Fail(v.t, "after SIGTERM the server ends with exit code 0", failure)
-			}
-		}))).
-		Assess("after a delay", check.Assess(step(func(v visit) {
-			err := v.Operator.StartAs(v.ctx, protocol.Start{Flags: []string{"--shutdown-delay-duration=" + shutdownDelay.String()}})
-			if errors.Is(err, check.ErrNoSuchFlag) || errors.Is(err, check.ErrNotAdjustable) {
-				return // the flag is optional
-			}
-			v.OK(v.t, "starting the server with a delay", err)
-			p, ok := v.proxy()
-			if !ok {
-				return
-			}
-			v.eventually("the server answers after it was started with --shutdown-delay-duration", startPatience, func() (string, bool) {
-				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
-				return "the answer is " + a.told(), a.code == http.StatusOK
-			})
-			w := followBy(v.ctx, p.client, p.host, llamas(here), "", admin...)
-			defer w.cancel()
-			v.begun(w)
-			stopped := make(chan error, 1)
-			// SIGTERM comes later than this. So what is seen before began+shutdownDelay is seen before the delay is over.
-			began := time.Now()
-			go func() { stopped <- v.Operator.Stop(v.ctx) }()
-			expected := fmt.Sprintf("with --shutdown-delay-duration=%s the server serves all requests for %s after SIGTERM, ", shutdownDelay, shutdownDelay)
-			var ready []readiness
-			for time.Since(began) < shutdownDelay {
-				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
-				asked := time.Now()
-				readyz := p.send(v.ctx, http.MethodGet, "/readyz", nil, admin...)
-				again := followBy(v.ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...)
-				again.cancel()
-				ended := false
-				for seen := true; seen && !ended; {
-					select {
-					case _, ok := <-w.events:
-						ended = !ok
-					default:
-						seen = false
-					}
-				}
-				if after := time.Since(began); after < shutdownDelay {
-					switch {
-					case a.code != http.StatusOK:
-						v.fail(a, expected+"also lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.told()))
-					case again.refused != nil:
-						v.fail(*again.refused, expected+"also new watches", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.told()))
-					case ended:
-						v.Fail(v.t, expected+"also the watches that have begun before", fmt.Sprintf("a watch ended %s after it", after.Round(time.Millisecond)))
-					}
-				}
-				ready = append(ready, readiness{asked, readyz})
-				v.Pause(v.ctx, v.t, lookAgain)
-			}
-			v.OK(v.t, "stopping the server", <-stopped)
-			end := time.Now()
-			// SIGTERM came at end-shutdownDelay, or before.
-			var late []readiness
-			for _, r := range ready {
-				if r.asked.After(end.Add(-shutdownDelay / 2)) {
-					late = append(late, r)
-				}
-			}
-			if len(late) > 2 && !slices.ContainsFunc(ready, func(r readiness) bool { return r.answer.code != http.StatusOK }) {
-				v.fail(late[len(late)-1].answer, "after SIGTERM /readyz fails, so that no new requests are sent to this server", fmt.Sprintf("each of %d answers is 200 OK", len(ready)))
-			}
-		}))).
-		Teardown(check.Teardown(ensureStarted)).Feature()
 }

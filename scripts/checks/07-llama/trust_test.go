@@ -5,6 +5,7 @@ package llama_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"lva.io/operators/clusters/certificates"
 	"lva.io/operators/scripts/checks/check"
 )
 
@@ -45,6 +47,7 @@ func verified() types.Feature {
 				v.Fail(v.t, "a Certificate in config/certmanager has the DNS name SERVICE.NAMESPACE.svc, by which the API server verifies the server",
 					"the DNS names are "+strings.Join(names, ", "), certManagerFolder)
 			}
+			v.injectsAuthority()
 		}))).Feature()
 }
 
@@ -116,17 +119,92 @@ func frontProxy() types.Feature {
 			for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 				v.want(anyone.send(v.ctx, http.MethodGet, path, nil), "GET "+path+" answers 200 without a certificate and a user, as the kubelet asks", http.StatusOK)
 			}
-		}))).Feature()
+		}))).
+		Assess("also one that is renewed", check.Assess(step(visit.renewFrontProxy))).
+		Assess("and the server may read which it is", check.Assess(step(visit.bindsAccount))).Feature()
+}
+
+// renewPatience is for a server to read again how the front proxy can be recognized: it may do so once a minute.
+const renewPatience = 70 * time.Second
+
+// The ConfigMap that says how the front proxy can be recognized, and its keys.
+const (
+	frontProxyConfig = "extension-apiserver-authentication"
+	authorityKey     = "requestheader-client-ca-file"
+	namesKey         = "requestheader-allowed-names"
+)
+
+// renewFrontProxy fails the check unless a second authority of the front proxy, and a second name, count while they are in the ConfigMap, and no
+// longer. Where the cluster has other users, it is not changed.
+func (v visit) renewFrontProxy() {
+	v.t.Helper()
+	if !v.direct() || v.Server.FrontProxyCert == "" || v.Shared {
+		return
+	}
+	const name = "operator-labs-renewed"
+	ca, err := certificates.NewAuthority(name)
+	v.OK(v.t, "making a certificate authority", err)
+	// A server may look at a certificate once for each connection.
+	client := func(name string) func() answer {
+		pair, err := ca.Client(name)
+		v.OK(v.t, "making a certificate", err)
+		certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+		v.OK(v.t, "making a certificate", err)
+		round := v.round(&certificate)
+		return func() answer {
+			round.CloseIdleConnections()
+			return v.askerBy(round).send(v.ctx, http.MethodGet, llamas(here), nil, admin...)
+		}
+	}
+	renewed, stranger := client(name), client(name+"-stranger")
+	configs := v.typed.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	config, err := configs.Get(v.ctx, frontProxyConfig, metav1.GetOptions{})
+	v.OK(v.t, "reading how the front proxy can be recognized", err)
+	names := config.Data[namesKey]
+	var allowed []string
+	if json.Unmarshal([]byte(names), &allowed) == nil && len(allowed) > 0 { // none are all
+		content, err := json.Marshal(append(allowed, name))
+		v.OK(v.t, "adding a name of the front proxy", err)
+		names = string(content)
+	}
+	set := func(ctx context.Context, authority, names string) error {
+		patch, err := json.Marshal(map[string]any{"data": map[string]any{authorityKey: authority, namesKey: names}})
+		if err == nil {
+			_, err = configs.Patch(ctx, frontProxyConfig, apitypes.MergePatchType, patch, metav1.PatchOptions{})
+		}
+		return err
+	}
+	back := func(ctx context.Context) error { return set(ctx, config.Data[authorityKey], config.Data[namesKey]) }
+	v.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), requestTimeout)
+		defer cancel()
+		if err := back(ctx); err != nil {
+			v.t.Logf("restoring how the front proxy can be recognized: %v", err)
+		}
+	})
+	v.OK(v.t, "adding an authority of the front proxy", set(v.ctx, config.Data[authorityKey]+string(ca.PEM), names))
+	v.eventually("an authority and a name of the front proxy that are added to the ConfigMap "+frontProxyConfig+" while the server runs are believed", renewPatience, func() (string, bool) {
+		a := renewed()
+		return "the answer is " + a.told(), a.code == http.StatusOK
+	})
+	if a := stranger(); believed(a) && len(allowed) > 0 {
+		v.fail(a, "a certificate of the front proxy's authority with a name that is not in "+namesKey+" is refused with 401 or 403", "the answer is "+a.told())
+	}
+	v.OK(v.t, "removing an authority of the front proxy", back(v.ctx))
+	v.eventually("an authority of the front proxy that is removed from the ConfigMap "+frontProxyConfig+" is no longer believed: 401 or 403", renewPatience, func() (string, bool) {
+		a := renewed()
+		return "the answer is " + a.told(), a.err == nil && !believed(a)
+	})
 }
 
 // frontProxyName is the name in the front proxy's certificate, as the cluster says it to all servers. Where it allows any name, it is one of
 // ours.
 func (v visit) frontProxyName() string {
 	v.t.Helper()
-	config, err := v.typed.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(v.ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+	config, err := v.typed.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(v.ctx, frontProxyConfig, metav1.GetOptions{})
 	v.OK(v.t, "reading how the front proxy can be recognized", err)
 	var names []string
-	if err := json.Unmarshal([]byte(config.Data["requestheader-allowed-names"]), &names); err != nil || len(names) == 0 {
+	if err := json.Unmarshal([]byte(config.Data[namesKey]), &names); err != nil || len(names) == 0 {
 		return "front-proxy-client"
 	}
 	return names[0]
@@ -199,6 +277,7 @@ func deeds() []deed {
 		{"list", http.MethodGet, llamas(here), nil},
 		{"list", http.MethodGet, llamas(""), nil},
 		{"watch", http.MethodGet, llamas(here) + "?watch=true&timeoutSeconds=1", nil},
+		{"watch", http.MethodGet, llamas(here) + "?watch=1&timeoutSeconds=1", nil},
 		{"watch", http.MethodGet, llamas("") + "?watch=true&timeoutSeconds=1", nil},
 		{"create", http.MethodPost, llamas(here), newLlama("smuggled", 100, 1.5)},
 		{"update", http.MethodPut, llama(here, "guarded"), newLlama("guarded", 1, 1)},
@@ -238,6 +317,7 @@ func authorization() types.Feature {
 			}
 			v.grant("shepherd", here, group, "llamas", "get", "list")
 			v.bind("llama-checks-flock", here, []rbacv1.Subject{subject("Group", "flock")}, rule(group, "llamas", "list"))
+			v.bind("llama-checks-foreigner", here, []rbacv1.Subject{subject("User", "foreigner")}, rule("other.example.com", "llamas", "get", "list"), rule(group, "farmpods", "get", "list"))
 			one := rule(group, "llamas", "get")
 			one.ResourceNames = []string{"guarded"}
 			v.bind("llama-checks-keeper", here, []rbacv1.Subject{subject("User", "keeper")}, one)
@@ -270,15 +350,22 @@ func authorization() types.Feature {
 			})
 			v.want(p.send(v.ctx, http.MethodGet, llama(here, "another"), nil, as("keeper")...), "a Role for the llama guarded (resourceNames) allows no get of another one: 403", http.StatusForbidden)
 			v.want(v.send(v.ctx, http.MethodGet, llama(here, "guarded"), nil), "what was refused has changed nothing: the llama is still there", http.StatusOK)
-		}))).Feature()
+			for _, path := range []string{llamas(here), llama(here, "guarded")} {
+				v.want(p.send(v.ctx, http.MethodGet, path, nil, as("foreigner")...), "a Role for llamas of another group, or for FarmPods, allows no llamas: 403", http.StatusForbidden)
+			}
+		}))).
+		Assess("one verb is not another", check.Assess(step(visit.eachVerbAlone))).
+		Assess("a right that is withdrawn", check.Assess(step(visit.leaverRefused))).Feature()
 }
 
 // How much a client tries to send, and what a server may have read of it when it refuses: more than any llama weighs.
 const (
-	hugeBody   = 1 << 30
-	largeBody  = 4 << 20
-	takenLimit = 64 << 20
-	watchLimit = 10_000
+	hugeBody  = 1 << 30
+	largeBody = 4 << 20
+	// allowedBody is less than a server has to refuse.
+	allowedBody = 5 << 19
+	takenLimit  = 64 << 20
+	watchLimit  = 10_000
 )
 
 // A user may have as many watches: see the task. More than these are refused before.
@@ -375,6 +462,11 @@ func limits() types.Feature {
 					v.fail(a, fmt.Sprintf("the body of a %s with more than 3 MiB is refused with 413, here one of %d MiB", c.verb, largeBody>>20), "the answer is "+a.told())
 				}
 			}
+			content, err := json.Marshal(newLlama("well-fed", 100, 1.5))
+			v.OK(v.t, "making a body", err)
+			if a := send(http.MethodPost, llamas(here), "{"+padding[:allowedBody]+string(content[1:])); a.err == nil {
+				v.want(a, fmt.Sprintf("the body of a create with %.1f MiB, which is less than 3 MiB, is accepted: 201", float64(allowedBody)/(1<<20)), http.StatusCreated)
+			}
 			a := v.want(v.send(v.ctx, http.MethodGet, llama(here, "fed"), nil), "a llama is still there after requests with too large bodies", http.StatusOK)
 			if fmt.Sprint(numberOf(a.object(), "spec", "weight")) != "100" {
 				v.fail(a, "requests with too large bodies change nothing", fmt.Sprintf("the weight is %v and was 100", numberOf(a.object(), "spec", "weight")))
@@ -394,6 +486,8 @@ func limits() types.Feature {
 				return // through the API server they would be a load on it
 			}
 			v.grant("crowd", here, group, "llamas", "get", "list", "watch")
+			v.grant("crowd", here, group, "farmpods", "watch")
+			v.grant("crowd", here, "", "pods", "watch")
 			v.eventually("a user whom a Role allows to list llamas in a namespace may do so", grantPatience, func() (string, bool) {
 				a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as("crowd")...)
 				return "the answer is " + a.told(), a.code == http.StatusOK
@@ -459,6 +553,13 @@ func limits() types.Feature {
 			}
 			if w := followBy(ctx, p.client, p.host, llamas(here), "&resourceVersion=0", admin...); w.refused != nil {
 				v.fail(*w.refused, "while one user has too many watches, other users can watch", "the answer to a watch of another user is "+w.refused.told())
+			}
+			if open.Load() > watchesOfOne {
+				v.Fail(v.t, fmt.Sprintf("more than %d watches of one user at the same time are refused with 429", watchesOfOne), fmt.Sprintf("%d were begun before one was refused", open.Load()))
+			}
+			// Without FarmPods the answer is 404.
+			if w := followBy(ctx, p.client, p.host, pods(here), "", as("crowd")...); w.refused == nil {
+				v.Fail(v.t, fmt.Sprintf("a user with %d watches of llamas is refused one of FarmPods with 429, since all watches of a user count", watchesOfOne), "it was begun")
 			}
 			if a, took := others("meanwhile others are served"); took > max(servedWithin, servedFactor*usual) {
 				v.fail(a, "meanwhile others are served as ever", fmt.Sprintf("a list took %s", took.Round(time.Second/10)))

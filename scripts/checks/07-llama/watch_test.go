@@ -4,6 +4,8 @@
 package llama_test
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,10 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
@@ -49,7 +49,16 @@ type watch struct {
 	cancel context.CancelFunc
 	// refused is the answer of a watch that was not begun.
 	refused *answer
+	// sending is closed when the first event begins to come.
+	sending chan struct{}
 }
+
+// atOnceRead is closed: such a watch is read from its beginning.
+var atOnceRead = func() chan struct{} {
+	read := make(chan struct{})
+	close(read)
+	return read
+}()
 
 // follow begins a watch. Query is what comes after watch=true.
 func (v visit) follow(path, query string, headers ...string) watch {
@@ -57,8 +66,13 @@ func (v visit) follow(path, query string, headers ...string) watch {
 }
 
 func followBy(ctx context.Context, client *http.Client, host, path, query string, headers ...string) watch {
+	return followWhen(ctx, client, host, path, query, atOnceRead, headers...)
+}
+
+// followWhen begins a watch whose events are read as soon as a channel is closed. Before, only the beginning of the first one is.
+func followWhen(ctx context.Context, client *http.Client, host, path, query string, read <-chan struct{}, headers ...string) watch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := watch{events: make(chan event, 4096), ended: make(chan error, 1), cancel: cancel}
+	w := watch{events: make(chan event, 4096), ended: make(chan error, 1), cancel: cancel, sending: make(chan struct{})}
 	path += "?watch=true" + query
 	a := answer{method: http.MethodGet, path: path}
 	request, err := newRequest(ctx, host, http.MethodGet, path, nil, headers...)
@@ -84,7 +98,14 @@ func followBy(ctx context.Context, client *http.Client, host, path, query string
 	go func() {
 		defer response.Body.Close()
 		defer close(w.events)
-		decoder := json.NewDecoder(limited.Reader(response.Body, eventsLimit))
+		body := bufio.NewReader(limited.Reader(response.Body, eventsLimit))
+		_, _ = body.Peek(1) // an error is that of the first event, too
+		close(w.sending)
+		select {
+		case <-read:
+		case <-ctx.Done():
+		}
+		decoder := json.NewDecoder(body)
 		for {
 			var e event
 			if err := decoder.Decode(&e); err != nil {
@@ -165,8 +186,7 @@ func watched() types.Feature {
 			defer white.cancel()
 			v.begun(all)
 			v.begun(white)
-			v.make(here, labelled("w-white", "color", "white"))
-			v.make(here, labelled("w-black", "color", "black"))
+			made := []map[string]any{v.make(here, labelled("w-white", "color", "white")), v.make(here, labelled("w-black", "color", "black"))}
 			selects := v.selectsByName("w-black") // or that is for another check
 			v.make(there, labelled("w-there", "color", "white"))
 			v.change(here, "w-white", `{"spec":{"weight":77.5}}`)
@@ -209,6 +229,9 @@ func watched() types.Feature {
 			events := v.take(late, len(wantAll))
 			v.saw(events, "a watch that begins later, from the same resourceVersion, sends", wantAll)
 			v.rising(from, events)
+			v.carries(events, made)
+			v.promises("watch")
+			v.askAsLeaver()
 		}))).
 		Assess("without a resourceVersion, and of all namespaces", check.Assess(step(func(v visit) {
 			if !v.listsAll() {
@@ -221,7 +244,78 @@ func watched() types.Feature {
 			v.make(there, labelled("w-second", "set", "w"))
 			want := []string{"ADDED w-first", "ADDED w-second"}
 			v.saw(v.take(w, len(want)), "a watch without a resourceVersion sends what exists as ADDED, and goes on", want)
-		}))).Feature()
+			zero := v.follow(llamas(""), "&resourceVersion=0&labelSelector=set%3Dw")
+			defer zero.cancel()
+			v.begun(zero)
+			v.saw(inOrder(v.take(zero, len(want))), "a watch with resourceVersion=0 sends what exists as ADDED", want)
+		}))).
+		Assess("a llama that a finalizer holds", check.Assess(step(func(v visit) {
+			from := v.now(here)
+			held := newLlama("w-held", 100, 1.5)
+			held["metadata"].(map[string]any)["finalizers"] = []any{"labs.lva.io/holds"}
+			made := v.send(v.ctx, http.MethodPost, llamas(here), held)
+			if made.code != http.StatusCreated || numberOf(made.object(), "metadata", "finalizers") == nil {
+				return // finalizers are not accepted here
+			}
+			v.drop(here, "w-held")
+			v.change(here, "w-held", `{"metadata":{"finalizers":null}}`)
+			v.make(here, newLlama("w-next", 100, 1.5))
+			w := v.follow(llamas(here), "&resourceVersion="+from)
+			defer w.cancel()
+			v.begun(w)
+			var seen []event
+			for len(seen) < heldEvents {
+				events := v.take(w, 1)
+				if len(events) == 0 || nameOf(events[0].Object) == "w-next" {
+					break
+				}
+				seen = append(seen, events[0])
+			}
+			marked := len(seen) > 1 && seen[1].Type == "MODIFIED" && textOf(seen[1].Object, "metadata", "deletionTimestamp") != ""
+			if !marked || seen[0].String() != "ADDED w-held" || seen[len(seen)-1].String() != "DELETED w-held" || slices.ContainsFunc(seen[1:len(seen)-1], func(e event) bool { return e.Type != "MODIFIED" }) {
+				v.Fail(v.t, "a watch sends a llama with a finalizer as ADDED, at its deletion as MODIFIED with a deletionTimestamp, and as DELETED when the finalizer is removed",
+					"it sends "+strings.Join(append(told(seen), "nothing more of it"), ", "))
+			}
+		}))).
+		Assess("a client that reads slowly", check.Assess(step(visit.slowlyRead))).Feature()
+}
+
+// heldEvents are more than a watch sends of a llama that a finalizer has held.
+const heldEvents = 6
+
+// carries fails the check unless each event has the llama as it was: with its uid, and the weight that it had got.
+func (v visit) carries(events []event, made []map[string]any) {
+	v.t.Helper()
+	for i, e := range events {
+		for _, object := range made {
+			if nameOf(object) != nameOf(e.Object) {
+				continue
+			}
+			if textOf(e.Object, "kind") != "Llama" || textOf(e.Object, "apiVersion") != groupVersion || uidOf(e.Object) != uidOf(object) {
+				v.Fail(v.t, "each event of a watch has the whole llama, also DELETED: kind, apiVersion and uid",
+					fmt.Sprintf("%s has the kind %q, the apiVersion %q and the uid %q, which was %q", e, textOf(e.Object, "kind"), textOf(e.Object, "apiVersion"), uidOf(e.Object), uidOf(object)))
+			}
+		}
+		if want := carriedWeights[i]; fmt.Sprint(numberOf(e.Object, "spec", "weight")) != want {
+			v.Fail(v.t, "each event of a watch has the llama as it was after that change, and DELETED as it was last", fmt.Sprintf("the weight in event %d, %s, is %v and not %s", i+1, e, numberOf(e.Object, "spec", "weight"), want))
+		}
+	}
+}
+
+// carriedWeights are those in the events of the check watch.
+var carriedWeights = []string{"100.5", "100.5", "77.5", "77.5", "100.5", "77.5", "100.5"}
+
+// earlier says whether a resourceVersion is known to come before another: both are decimal numbers.
+func earlier(version, than string) bool {
+	a, errA := strconv.ParseUint(version, 10, 64)
+	b, errB := strconv.ParseUint(than, 10, 64)
+	return errA == nil && errB == nil && a < b
+}
+
+// inOrder are events that may come in any order, in that of their names.
+func inOrder(events []event) []event {
+	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(nameOf(a.Object), nameOf(b.Object)) })
+	return events
 }
 
 // acceptPartial asks for the metadata of objects alone.
@@ -272,226 +366,4 @@ func later(version, than string) bool {
 		return version != "" && version != than
 	}
 	return a > b
-}
-
-func bookmarks() types.Feature {
-	return features.New("bookmarks").
-		Assess("before the end", check.Assess(step(func(v visit) {
-			var seen []event
-			// A server may need more than a second for it.
-			for _, seconds := range []int{1, 4} {
-				patience := time.Duration(seconds) * time.Second
-				began := time.Now()
-				w := v.follow(llamas(here),
-					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
-				v.begun(w)
-				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
-				elsewhere := v.make(there, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
-				inTime := time.Since(began) < patience/2
-				sent, ended := until(w, time.Duration(seconds)*time.Second+watchEndPatience)
-				seen = append(seen, sent...)
-				w.cancel()
-				if !ended {
-					v.Fail(v.t, "a watch ends by itself when its timeoutSeconds are over",
-						fmt.Sprintf("one with timeoutSeconds=%d still went on %s later; it had sent %s",
-							seconds, watchEndPatience, english.Plural(len(sent), "event", "")))
-				}
-				i := len(seen) - 1
-				for i >= 0 && seen[i].Type != "BOOKMARK" {
-					i--
-				}
-				if i >= 0 && inTime && later(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
-					if seconds > 1 {
-						v.Fail(v.t, "the last BOOKMARK of a watch has the resourceVersion up to which the server has looked at all changes, also at those that the watch does not send",
-							fmt.Sprintf("it has %q, and 2 s or more before the end a llama of another namespace got %q", versionOf(seen[i].Object), versionOf(elsewhere)))
-					}
-					continue // perhaps only for this once
-				}
-				if i >= 0 {
-					e := seen[i]
-					if versionOf(e.Object) == "" || textOf(e.Object, "kind") != "Llama" {
-						v.Fail(v.t, "a BOOKMARK is a Llama with nothing but a resourceVersion", fmt.Sprintf("its kind is %q and its resourceVersion %q", textOf(e.Object, "kind"), versionOf(e.Object)))
-					}
-					return
-				}
-			}
-			v.Fail(v.t, "a watch with allowWatchBookmarks=true sends a BOOKMARK before its timeoutSeconds end",
-				fmt.Sprintf("watches of 1 and 4 seconds sent %s and no BOOKMARK", english.Plural(len(seen), "event", "")))
-		}))).Feature()
-}
-
-// watchEndPatience is how much later than its timeoutSeconds a watch may end.
-const watchEndPatience = 10 * time.Second
-
-// until are the events of a watch until it ends by itself. After a while it is not waited for any longer.
-func until(w watch, limit time.Duration) (events []event, ended bool) {
-	over := time.After(limit)
-	for {
-		select {
-		case e, ok := <-w.events:
-			if !ok {
-				return events, true
-			}
-			events = append(events, e)
-		case <-over:
-			return events, false
-		}
-	}
-}
-
-func initialEvents() types.Feature {
-	return features.New("initial events").
-		Assess("served or refused", check.Assess(step(func(v visit) {
-			v.make(here, labelled("i-1", "set", "i"))
-			v.make(here, labelled("i-2", "set", "i"))
-			w := v.follow(llamas(here), "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=set%3Di&timeoutSeconds=5")
-			defer w.cancel()
-			if w.refused != nil {
-				if w.refused.code >= 400 && w.refused.code < 500 && w.refused.isStatus("") {
-					return // client-go lists instead
-				}
-				v.fail(*w.refused, "a watch with sendInitialEvents=true is served, or refused with a Status of 400 to 499", "the answer is "+w.refused.told())
-			}
-			const expected = "a watch with sendInitialEvents=true sends ADDED i-1, ADDED i-2, and then a BOOKMARK with the annotation k8s.io/initial-events-end: \"true\""
-			var seen []string
-			for {
-				select {
-				case e, ok := <-w.events:
-					if ok && e.Type != "BOOKMARK" {
-						seen = append(seen, e.String())
-						continue
-					}
-					annotations, _ := numberOf(e.Object, "metadata", "annotations").(map[string]any)
-					slices.Sort(seen)
-					if !ok || annotations["k8s.io/initial-events-end"] != "true" {
-						v.Fail(v.t, expected, fmt.Sprintf("it sends %v and then no such BOOKMARK", seen))
-					}
-					if !slices.Equal(seen, []string{"ADDED i-1", "ADDED i-2"}) {
-						v.Fail(v.t, expected, fmt.Sprintf("it sends %v before the BOOKMARK", seen))
-					}
-					return
-				case <-time.After(eventPatience):
-					v.Fail(v.t, expected, fmt.Sprintf("it sends %v and then no such BOOKMARK", seen))
-				}
-			}
-		}))).Feature()
-}
-
-// quietWatches are watches that select none of the changes that follow.
-func (v visit) quietWatches(from string) map[string]watch {
-	v.t.Helper()
-	all := map[string]watch{}
-	for what, query := range map[string]string{
-		"of another namespace":  "",
-		"with a label selector": "&labelSelector=set%3Dquiet",
-		"with a field selector": "&fieldSelector=metadata.name%3Dquiet",
-	} {
-		namespace := here
-		if query == "" {
-			namespace = there
-		}
-		w := v.follow(llamas(namespace), query+"&resourceVersion="+from)
-		v.t.Cleanup(w.cancel)
-		v.begun(w)
-		all[what] = w
-	}
-	return all
-}
-
-// stillFollow fails the check unless watches that had nothing to send during many changes send the next change that they select. If
-// one was too slow for so many writers at the same time, which is no mistake, it gets the same changes again, one after the other.
-func (v visit) stillFollow(quiet map[string]watch) {
-	v.t.Helper()
-	for attempt := 1; ; attempt++ {
-		v.make(here, labelled("quiet", "set", "quiet"))
-		v.make(there, labelled("quiet", "set", "quiet"))
-		wrong, observed := "", ""
-		for what, w := range quiet {
-			// Another event is for the checks of selectors.
-			if events := v.take(w, 1); len(events) == 0 || events[0].Type == "ERROR" {
-				wrong, observed = what, strings.Join(append(told(events), "nothing more"), ", ")
-			}
-		}
-		if wrong == "" {
-			return
-		}
-		if attempt > 1 {
-			v.Fail(v.t, "a watch "+wrong+" that selects none of many changes does not become too old: it sends the next change that it selects, ADDED quiet", "it sends "+observed)
-		}
-		v.drop(here, "quiet")
-		v.drop(there, "quiet")
-		quiet = v.quietWatches(v.now(here))
-		for i := range changesUntilGone / 2 {
-			v.change(here, "restless", fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1))
-		}
-	}
-}
-
-// changesUntilGone are more changes than a history may have: see the task.
-const changesUntilGone = 320
-
-func gone() types.Feature {
-	return features.New("too old").
-		Assess("no change is missed silently", check.Assess(step(func(v visit) {
-			v.make(here, newLlama("restless", 100, 1.5))
-			from := v.now(here)
-			quiet := v.quietWatches(from)
-			// Several at a time: each patches its own llama, so that they don't wait for each other.
-			const writers = 8
-			var group sync.WaitGroup
-			failed := make(chan answer, writers)
-			for n := range writers {
-				name := fmt.Sprintf("restless-%d", n)
-				v.make(here, newLlama(name, 100, 1.5))
-				group.Go(func() {
-					for i := range changesUntilGone / writers {
-						a := v.send(v.ctx, http.MethodPatch, llama(here, name), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1), "Content-Type", "application/merge-patch+json")
-						if a.code != http.StatusOK {
-							failed <- a
-							return
-						}
-					}
-				})
-			}
-			group.Wait()
-			select {
-			case a := <-failed:
-				v.fail(a, "a llama can be patched many times", "the answer is "+a.told())
-			default:
-			}
-			v.stillFollow(quiet)
-			changes := writers + writers*(changesUntilGone/writers) + 1
-			w := v.follow(llamas(here), "&resourceVersion="+from)
-			defer w.cancel()
-			if w.refused != nil {
-				if w.refused.code == http.StatusGone {
-					return
-				}
-				v.fail(*w.refused, "a watch from a resourceVersion that is too old answers 410 Gone", "the answer is "+w.refused.told())
-			}
-			count := 0
-			for {
-				select {
-				case e, ok := <-w.events:
-					if ok && e.Type == "ERROR" {
-						if code := fmt.Sprint(e.Object["code"]); code != "410" {
-							v.Fail(v.t, "the ERROR event of a watch that is too old is a Status with the code 410", "its code is "+code)
-						}
-						return
-					}
-					if ok {
-						count++
-					}
-					if count == changes {
-						return // it has forgotten nothing, and that is right as well
-					}
-					if ok {
-						continue
-					}
-				case <-time.After(eventPatience):
-				}
-				v.Fail(v.t, fmt.Sprintf("a watch from a resourceVersion before %d changes sends all of them, or says 410 Gone", changes),
-					fmt.Sprintf("it sends %d events and no error: whoever watches never learns of the others", count))
-			}
-		}))).Feature()
 }

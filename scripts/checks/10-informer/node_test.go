@@ -5,45 +5,34 @@ package informer_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	cryptorand "crypto/rand"
-	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/fsnotify/fsnotify"
-	"golang.org/x/crypto/ssh"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/limited"
 )
 
 const (
 	// fileName is that of the file, and mark begins the last word of the controller's lines in it.
 	fileName = "authorized_keys"
 	mark     = "authorizedkey:"
+	// fileFlag begins the argument that names the file.
+	fileFlag = "--authorized-keys="
 	// never is a time between two resyncs that no run lasts.
 	never = 10 * time.Hour
 	// syncTimeout is for the first lists, which take some milliseconds.
@@ -62,6 +51,10 @@ type node struct {
 	lag       check.Lag
 	// unusable is why the operator can't be told where its file is.
 	unusable error
+	// sameKeys says that AuthorizedKeys may have the same key: the check same-key has passed.
+	sameKeys bool
+	// givenUp is after which failure to write the file the controller has not tried again; empty: it always has.
+	givenUp string
 	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only who is in its way waits.
 	withdrawn func(context.Context) error
 
@@ -140,7 +133,7 @@ func (n *node) startWith(ctx context.Context, file string, resync time.Duration,
 	if n.unusable != nil {
 		return nil //nolint:nilerr // it runs without our file, and each check says so
 	}
-	flags = append([]string{"--authorized-keys=" + file, "--resync=" + resync.String()}, flags...)
+	flags = append([]string{fileFlag + file, "--resync=" + resync.String()}, flags...)
 	return n.suite.Operator.StartAs(ctx, protocol.Start{Flags: flags})
 }
 
@@ -210,11 +203,30 @@ func (n *node) draftsMade() (made int) {
 	return made
 }
 
-// end is what became of a draft: it was renamed or removed; 0: neither.
-func (n *node) end(draft string) (deed fsnotify.Op) {
+// draftsSoFar is a mark for draftNames.
+func (n *node) draftsSoFar() int {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	for _, d := range n.drafts {
+	return len(n.drafts)
+}
+
+// draftNames are the names of files that were made beside the file since then, each once, in the order in which they were made first.
+func (n *node) draftNames(since int) (names []string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	for _, d := range n.drafts[since:] {
+		if name := filepath.Base(d.Name); d.Has(fsnotify.Create) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// end is what became of a draft since then, by which another one may have had its name: it was renamed or removed; 0: neither.
+func (n *node) end(draft string, since int) (deed fsnotify.Op) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	for _, d := range n.drafts[since:] {
 		if d.Name == draft {
 			deed |= d.Op & (fsnotify.Rename | fsnotify.Remove)
 		}
@@ -241,6 +253,17 @@ func (n *node) since(first int) (deeds []fsnotify.Event, all int) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return slices.Clone(n.deeds[first:]), len(n.deeds)
+}
+
+// replaced is how often the file was replaced after the first deeds.
+func (n *node) replaced(first int) (times int) {
+	deeds, _ := n.since(first)
+	for _, deed := range deeds {
+		if deed.Has(fsnotify.Create) {
+			times++
+		}
+	}
+	return times
 }
 
 // get is an AuthorizedKey as the watch has told of it; nil: there is none.
@@ -337,33 +360,6 @@ func (n *node) cleanUp(ctx context.Context) error {
 	return n.start(ctx, never)
 }
 
-// fileLimit is how large the file may be, in bytes: twice as large as any that a check asks for.
-const fileLimit = 1 << 20
-
-// read reads the file as an operator may have left it. A device would have no end, and a pipe no beginning. Links are
-// followed inside of the folder only: the task asks for a file there that is replaced by a rename, so a right operator
-// makes no link at all.
-func (n *node) read() ([]byte, error) {
-	content, err := limited.ReadFile(n.folder, fileName, fileLimit)
-	return content, n.explained(err)
-}
-
-// explained says what is in the place of the file, if it can't be read for that.
-func (n *node) explained(err error) error {
-	wrong, is := errors.AsType[*limited.FileError](err)
-	if !is {
-		return err
-	}
-	what := wrong.What
-	switch target, linkErr := os.Readlink(n.path()); {
-	case linkErr == nil:
-		what = "a link to " + shorten(target)
-	case wrong.TooLarge():
-		what = "larger"
-	}
-	return fmt.Errorf("%s is %s: it must be a regular file of at most %d MB", fileName, what, fileLimit>>20)
-}
-
 // within does something in the folder of the file. The operator may write there, and beside it: no link of its leads us elsewhere.
 func (n *node) within(do func(folder *os.Root) error) error {
 	exchange, err := os.OpenRoot(filepath.Dir(n.folder))
@@ -392,335 +388,4 @@ func (n *node) empty() error {
 		return fmt.Errorf("emptying the folder of the file: %w", err)
 	}
 	return nil
-}
-
-// lines is a file as the task has it.
-type lines struct {
-	ours    []string
-	foreign string
-}
-
-func parse(content []byte) (found lines) {
-	for line := range strings.Lines(string(content)) {
-		words := strings.Fields(line)
-		if len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark) {
-			found.ours = append(found.ours, strings.TrimSuffix(line, "\n"))
-		} else {
-			found.foreign += line
-		}
-	}
-	return found
-}
-
-// wrong says how the file differs from what it should be; empty: it does not. If the last foreign line had no line break, it may have got one.
-func (n *node) wrong(keys map[string]string, foreign string) string {
-	content, err := n.read()
-	if err != nil && (!errors.Is(err, fs.ErrNotExist) || len(keys) > 0 || foreign != "") {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "there is no such file"
-		}
-		return err.Error()
-	}
-	found := parse(content)
-	var missing []string
-	spare := slices.Clone(found.ours)
-	for name, key := range keys {
-		if i := slices.Index(spare, lineOf(name, key)); i >= 0 {
-			spare = slices.Delete(spare, i, i+1)
-		} else {
-			missing = append(missing, name)
-		}
-	}
-	slices.Sort(missing)
-	var all []string
-	if len(missing) > 0 {
-		all = append(all, "it lacks the line of "+english.WordSeries(missing, "and"))
-	}
-	for i, line := range spare {
-		if i == shownLines {
-			all = append(all, fmt.Sprintf("it has %s more", english.Plural(len(spare)-i, "line", "")))
-			break
-		}
-		all = append(all, fmt.Sprintf("it has the line %q", shorten(line)))
-	}
-	if foreign != "" && !strings.HasSuffix(foreign, "\n") {
-		found.foreign = strings.TrimSuffix(found.foreign, "\n")
-	}
-	if differ := differ(found.foreign, foreign); differ != "" {
-		all = append(all, "the lines of others are not what they were: "+differ)
-	}
-	return strings.Join(all, "; ")
-}
-
-// shownLines is how many wrong lines are shown: an operator may write thousands.
-const shownLines = 5
-
-// differ says of the first line that differs what has become of it; empty: none does.
-func differ(found, wanted string) string {
-	if found == wanted {
-		return ""
-	}
-	have, want := strings.Split(found, "\n"), strings.Split(wanted, "\n")
-	if found == "" {
-		return fmt.Sprintf("none of %d is left", len(want))
-	}
-	for i, line := range want {
-		switch {
-		case i == len(have):
-			return fmt.Sprintf("%d of %d are left, and line %d is missing, %q", len(have), len(want), i+1, shorten(line))
-		case have[i] != line:
-			return fmt.Sprintf("line %d is %q instead of %q", i+1, shorten(have[i]), shorten(line))
-		}
-	}
-	return fmt.Sprintf("there is one more, %q", shorten(have[len(want)]))
-}
-
-func shorten(text string) string {
-	const most = 150
-	if len(text) > most {
-		return fmt.Sprintf("%s… (%d bytes)", text[:most], len(text))
-	}
-	return text
-}
-
-// lineOf is the line of an AuthorizedKey, without its line break.
-func lineOf(name, key string) string { return key + " " + mark + name }
-
-// visit is a check at the node: the words in which checks are written.
-type visit struct {
-	*check.Check
-	ctx  context.Context
-	t    *testing.T
-	node *node
-	// keys are those that there are, by name; type and base64. foreign is what others have written into the file.
-	keys    map[string]string
-	foreign string
-	// random draws what differs from run to run.
-	random *rand.Rand
-}
-
-// assess makes a step of a feature.
-func assess(step func(*visit)) func(context.Context, *testing.T, *check.Check) {
-	return func(ctx context.Context, t *testing.T, c *check.Check) {
-		t.Helper()
-		v := &visit{Check: c, ctx: ctx, t: t, node: nodeOf(ctx), keys: map[string]string{}}
-		v.random = rand.New(rand.NewPCG(uint64(v.Seed), 10)) //nolint:gosec // a seed must draw the same each time
-		if v.node.unusable != nil {
-			v.Fail(t, "the program has the flags --authorized-keys=FILE and --resync=DURATION", v.node.unusable.Error())
-		}
-		v.OK(t, "withdrawing the policy", v.node.awaitWithdrawn(ctx))
-		step(v)
-	}
-}
-
-// drawName is a name that was not there before.
-func (v *visit) drawName(person string) string {
-	v.node.names++
-	return fmt.Sprintf("%s-%d", person, v.node.names)
-}
-
-// drawKey is a key that nobody has.
-func (v *visit) drawKey() string {
-	v.t.Helper()
-	v.node.names++
-	return v.drawKeyOf([]string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256}[v.node.names%2])
-}
-
-// ordinaryTypes are the types of keys that each ssh-keygen makes, and tokenTypes those of keys that a hardware token keeps.
-var (
-	ordinaryTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA}
-	tokenTypes    = []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
-)
-
-// drawKeyOf is a key of a type that nobody has.
-func (v *visit) drawKeyOf(algorithm string) string {
-	v.t.Helper()
-	key, err := newKey(algorithm)
-	v.OK(v.t, "making a key", err)
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
-}
-
-// newKey makes a public key. Nobody logs in with it, so no private one need belong to it.
-func newKey(algorithm string) (ssh.PublicKey, error) {
-	onCurve := func(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
-		private, err := ecdsa.GenerateKey(curve, cryptorand.Reader)
-		if err != nil {
-			return nil, err
-		}
-		return &private.PublicKey, nil
-	}
-	var public any
-	var err error
-	switch algorithm {
-	case ssh.KeyAlgoED25519:
-		public, _, err = ed25519.GenerateKey(cryptorand.Reader)
-	case ssh.KeyAlgoECDSA256:
-		public, err = onCurve(elliptic.P256())
-	case ssh.KeyAlgoECDSA384:
-		public, err = onCurve(elliptic.P384())
-	case ssh.KeyAlgoECDSA521:
-		public, err = onCurve(elliptic.P521())
-	case ssh.KeyAlgoRSA:
-		// Any odd number of 2048 bits looks like the product of two primes, which take a while to find.
-		modulus := make([]byte, 256)
-		_, err = cryptorand.Read(modulus)
-		modulus[0], modulus[255] = modulus[0]|0x80, modulus[255]|1
-		public = &rsa.PublicKey{N: new(big.Int).SetBytes(modulus), E: 65537}
-	case ssh.KeyAlgoSKED25519: // OpenSSH, PROTOCOL.u2f
-		var point ed25519.PublicKey
-		if point, _, err = ed25519.GenerateKey(cryptorand.Reader); err == nil {
-			return ssh.ParsePublicKey(ssh.Marshal(struct {
-				Name        string
-				Point       []byte
-				Application string
-			}{algorithm, point, "ssh:"}))
-		}
-	case ssh.KeyAlgoSKECDSA256:
-		var point *ecdsa.PublicKey
-		if point, err = onCurve(elliptic.P256()); err == nil {
-			var encoded []byte
-			if encoded, err = point.Bytes(); err == nil {
-				return ssh.ParsePublicKey(ssh.Marshal(struct {
-					Name, Curve string
-					Point       []byte
-					Application string
-				}{algorithm, "nistp256", encoded, "ssh:"}))
-			}
-		}
-	default:
-		return nil, fmt.Errorf("there is no key of the type %q", algorithm)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return ssh.NewPublicKey(public)
-}
-
-func object(name, text string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"key": text}}}
-	o.SetGroupVersionKind(keysKind)
-	o.SetName(name)
-	return o
-}
-
-// create creates an AuthorizedKey with a text that need not be a key.
-func (v *visit) create(name, text string) {
-	v.t.Helper()
-	v.node.created = append(v.node.created, name)
-	v.node.lag.Sent(name)
-	_, err := v.node.keys.Create(v.ctx, object(name, text), metav1.CreateOptions{})
-	v.OK(v.t, "creating an AuthorizedKey", err)
-}
-
-// add creates an AuthorizedKey that is right, and returns its name.
-func (v *visit) add(person string) string {
-	v.t.Helper()
-	name, key := v.drawName(person), v.drawKey()
-	v.create(name, key+" "+person+"@laptop\n")
-	v.keys[name] = key
-	return name
-}
-
-// set changes the text of an AuthorizedKey.
-func (v *visit) set(name, text string) {
-	v.t.Helper()
-	v.patch(name, fmt.Sprintf(`{"data":{"key":%q}}`, text))
-}
-
-func (v *visit) patch(name, patch string) {
-	v.t.Helper()
-	_, err := v.node.keys.Patch(v.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	v.OK(v.t, "changing an AuthorizedKey", err)
-}
-
-func (v *visit) remove(name string) {
-	v.t.Helper()
-	if err := v.node.keys.Delete(v.ctx, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-		v.OK(v.t, "deleting an AuthorizedKey", err)
-	}
-	delete(v.keys, name)
-}
-
-// removeAll deletes what an earlier step has left.
-func (v *visit) removeAll() {
-	v.t.Helper()
-	for _, o := range v.node.informers[0].GetStore().List() {
-		v.remove(o.(*unstructured.Unstructured).GetName())
-	}
-}
-
-// filePatience is how long an operator may be silent until its file is right.
-const filePatience = 5 * time.Second
-
-// holds waits until the file is right.
-func (v *visit) holds(why string) {
-	v.t.Helper()
-	v.holdsWithin(why, filePatience)
-}
-
-func (v *visit) holdsWithin(why string, patience time.Duration) {
-	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, why+": "+v.wanted(), patience, v.node.Changed, func() (string, bool) {
-		wrong := v.node.wrong(v.keys, v.foreign)
-		return wrong, wrong == ""
-	})
-}
-
-// wanted is what the file should be, in words.
-func (v *visit) wanted() string {
-	var names []string
-	for name := range v.keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	if len(names) == 0 {
-		return "the file has no line of an AuthorizedKey, and all lines of others"
-	}
-	return fmt.Sprintf("the file has one line each of %s (%q), and all lines of others", english.WordSeries(names, "and"), "TYPE BASE64 "+mark+"NAME")
-}
-
-// ownDraft is added to the name of the file for what write has written so far.
-const ownDraft = ".draft"
-
-// write replaces the file as a careful administrator does.
-func (v *visit) write(content string) {
-	v.t.Helper()
-	v.replaceBy("writing the file", func(folder *os.Root, name string) error {
-		return folder.WriteFile(name, []byte(content), fileMode)
-	})
-}
-
-// replaceBy has the name of the file lead to something else, without a moment in which there is no file.
-func (v *visit) replaceBy(doing string, create func(folder *os.Root, name string) error) {
-	v.t.Helper()
-	v.OK(v.t, doing, v.node.within(func(folder *os.Root) error {
-		const draft = fileName + ownDraft
-		if err := errors.Join(folder.RemoveAll(draft), create(folder, draft)); err != nil {
-			return err
-		}
-		return folder.Rename(draft, fileName)
-	}))
-}
-
-// content is what is in the file.
-func (v *visit) content() string {
-	v.t.Helper()
-	content, err := v.node.read()
-	v.OK(v.t, "reading the file", err)
-	return string(content)
-}
-
-func (v *visit) stat() fs.FileInfo {
-	v.t.Helper()
-	info, err := os.Lstat(v.node.path())
-	v.OK(v.t, "looking at the file", err)
-	return info
-}
-
-// restart stops the operator, lets something happen, and starts it.
-func (v *visit) restart(resync time.Duration, meanwhile func()) {
-	v.t.Helper()
-	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
-	meanwhile()
-	v.OK(v.t, "starting the operator", v.node.start(v.ctx, resync))
 }

@@ -23,7 +23,7 @@ func TestWhatIsNoFileIsNamed(t *testing.T) {
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const must = ": it must be a regular file of at most 1 MB"
+	const must = ": it must be a regular file of at most 8 MB"
 	link := func(to string) func(string) error {
 		return func(file string) error { return os.Symlink(to, file) }
 	}

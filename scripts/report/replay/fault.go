@@ -17,5 +17,6 @@ var faultTexts = map[string]string{
 	"kill-before":       "The operator was killed before it was done.",
 	"kill-after":        "It was done, then the operator was killed before the answer arrived.",
 	"unavailable":       "It was answered with 503 and not done, as if the service were down.",
+	"forbidden":         "It was answered with 403 and not done.",
 	"no-answer":         "It was never answered, until the operator gave up.",
 }

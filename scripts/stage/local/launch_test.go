@@ -117,6 +117,32 @@ func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
 	}
 }
 
+// A check can start a program without the flag for its kubeconfig, so that it has to look elsewhere.
+func TestTheFlagForTheKubeconfigCanBeLeftOut(t *testing.T) {
+	t.Parallel()
+	const manager = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\nspec:\n  template:\n    spec:\n      containers:\n" +
+		"      - {name: manager, args: [start]}\n"
+	w := stagetest.Workshop(t, samples.Lay(t, samples.Module+seeing+"-- config/manager/manager.yaml --\n"+manager))
+	if err := w.Build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(w.Scope.Dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte("the kubeconfig"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]string{"--kubeconfig=": "flag:  false", "--metrics-bind-address=0": "flag: the kubeconfig true"} {
+		var output strings.Builder
+		started, err := launched(w, kubeconfig).StartWith(&output, flag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-started.Done()
+		if !strings.Contains(output.String(), want+"\n") {
+			t.Errorf("with %s it saw\n%s\nand must see %q", flag, output.String(), want)
+		}
+	}
+}
+
 // launched is a built program that needs no webhooks.
 func launched(w *submission.Workshop, kubeconfig string, environment ...string) *operator {
 	return &operator{installed: &installed{Submission: stage.Submission{Workshop: w}, kubeconfig: kubeconfig, environment: environment}}

@@ -100,7 +100,7 @@ func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.Start
 // Knows reports whether the program says that it has a flag of this name.
 func (o *operator) Knows(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
 
-// StartWith is Start with more flags.
+// StartWith is Start with more flags. The flag for its kubeconfig without a value, --kubeconfig=, leaves that flag out.
 func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
 	started, err := o.start(log, flags...)
 	if err != nil {
@@ -119,7 +119,11 @@ func (o *operator) start(log io.Writer, flags ...string) (*process.Process, erro
 	}
 	arguments := o.Arguments()
 	if flag := o.Launch.Kubeconfig; flag != "" {
-		arguments = append(arguments, flag+"="+o.kubeconfig)
+		if without := flag + "="; slices.Contains(flags, without) {
+			flags = slices.DeleteFunc(slices.Clone(flags), func(given string) bool { return given == without })
+		} else {
+			arguments = append(arguments, flag+"="+o.kubeconfig)
+		}
 	}
 	for _, flag := range o.Launch.DelegationKubeconfigs {
 		arguments = append(arguments, flag+"="+o.kubeconfig)

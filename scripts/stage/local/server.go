@@ -180,8 +180,11 @@ func (s *server) Serving() *stage.Serving {
 }
 
 // Start starts it. Its endpoint is ready from when it accepts connections until it ends.
-func (s *server) Start(log io.Writer) (stage.Instance, error) {
-	started, err := s.operator.Start(log)
+func (s *server) Start(log io.Writer) (stage.Instance, error) { return s.StartWith(log) }
+
+// StartWith is Start with more flags.
+func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	started, err := s.operator.StartWith(log, flags...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package llama_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+)
+
+func bookmarks() types.Feature {
+	return features.New("bookmarks").
+		Assess("before the end", check.Assess(step(func(v visit) {
+			var seen []event
+			// A server may need more than a second for it.
+			for _, seconds := range []int{1, 4} {
+				patience := time.Duration(seconds) * time.Second
+				began := time.Now()
+				w := v.follow(llamas(here),
+					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
+				v.begun(w)
+				// It has not asked for bookmarks, and ends at the same time.
+				unasked := v.follow(llamas(here), fmt.Sprintf("&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
+				v.begun(unasked)
+				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
+				elsewhere := v.make(there, newLlama(fmt.Sprintf("elsewhere-%d", seconds), 100, 1.5))
+				inTime := time.Since(began) < patience/2
+				sent, ended := until(w, time.Duration(seconds)*time.Second+watchEndPatience)
+				seen = append(seen, sent...)
+				w.cancel()
+				if took := time.Since(began); took < patience {
+					v.Fail(v.t, "a watch goes on until its timeoutSeconds are over", fmt.Sprintf("one with timeoutSeconds=%d ended after %s", seconds, took.Round(time.Millisecond)))
+				}
+				others, _ := until(unasked, watchEndPatience)
+				unasked.cancel()
+				if slices.ContainsFunc(others, func(e event) bool { return e.Type == "BOOKMARK" }) {
+					v.Fail(v.t, "a watch without allowWatchBookmarks sends no BOOKMARK, which its client may not understand", "it sends "+strings.Join(told(others), ", "))
+				}
+				if !ended {
+					v.Fail(v.t, "a watch ends by itself when its timeoutSeconds are over",
+						fmt.Sprintf("one with timeoutSeconds=%d still went on %s later; it had sent %s",
+							seconds, watchEndPatience, english.Plural(len(sent), "event", "")))
+				}
+				i := len(seen) - 1
+				for i >= 0 && seen[i].Type != "BOOKMARK" {
+					i--
+				}
+				if i >= 0 && inTime && later(versionOf(elsewhere), versionOf(seen[i].Object)) && versionOf(seen[i].Object) != "" {
+					if seconds > 1 {
+						v.Fail(v.t, "the last BOOKMARK of a watch has the resourceVersion up to which the server has looked at all changes, also at those that the watch does not send",
+							fmt.Sprintf("it has %q, and 2 s or more before the end a llama of another namespace got %q", versionOf(seen[i].Object), versionOf(elsewhere)))
+					}
+					continue // perhaps only for this once
+				}
+				if i >= 0 {
+					e := seen[i]
+					if versionOf(e.Object) == "" || textOf(e.Object, "kind") != "Llama" {
+						v.Fail(v.t, "a BOOKMARK is a Llama with nothing but a resourceVersion", fmt.Sprintf("its kind is %q and its resourceVersion %q", textOf(e.Object, "kind"), versionOf(e.Object)))
+					}
+					return
+				}
+			}
+			v.Fail(v.t, "a watch with allowWatchBookmarks=true sends a BOOKMARK before its timeoutSeconds end",
+				fmt.Sprintf("watches of 1 and 4 seconds sent %s and no BOOKMARK", english.Plural(len(seen), "event", "")))
+		}))).Feature()
+}
+
+// watchEndPatience is how much later than its timeoutSeconds a watch may end.
+const watchEndPatience = 10 * time.Second
+
+// until are the events of a watch until it ends by itself. After a while it is not waited for any longer.
+func until(w watch, limit time.Duration) (events []event, ended bool) {
+	over := time.After(limit)
+	for {
+		select {
+		case e, ok := <-w.events:
+			if !ok {
+				return events, true
+			}
+			events = append(events, e)
+		case <-over:
+			return events, false
+		}
+	}
+}
+
+func initialEvents() types.Feature {
+	return features.New("initial events").
+		Assess("served or refused", check.Assess(step(func(v visit) {
+			v.make(here, labelled("i-1", "set", "i"))
+			v.make(here, labelled("i-2", "set", "i"))
+			w, served := v.initially(llamas(here), "set%3Di", "ADDED i-1", "ADDED i-2")
+			if !served {
+				return
+			}
+			v.make(here, labelled("i-3", "set", "i"))
+			v.saw(v.take(w, 1), "after the initial events a watch sends what happens:", []string{"ADDED i-3"})
+			v.initially(llamas(here), "set%3Dnone")
+			if v.listsAll() { // or that is for another check
+				v.make(there, labelled("i-4", "set", "i"))
+				v.initially(llamas(""), "set%3Di", "ADDED i-1", "ADDED i-2", "ADDED i-3", "ADDED i-4")
+			}
+		}))).Feature()
+}
+
+// initially fails the check unless a watch with sendInitialEvents sends these events, in any order, and then the bookmark, or is refused:
+// then client-go lists instead.
+func (v visit) initially(path, labels string, want ...string) (w watch, served bool) {
+	v.t.Helper()
+	w = v.follow(path, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=5&labelSelector="+labels)
+	v.t.Cleanup(w.cancel)
+	if w.refused != nil {
+		if w.refused.code >= 400 && w.refused.code < 500 && w.refused.isStatus("") {
+			return w, false
+		}
+		v.fail(*w.refused, "a watch with sendInitialEvents=true is served, or refused with a Status of 400 to 499", "the answer is "+w.refused.told())
+	}
+	first := strings.Join(want, ", ")
+	if first == "" {
+		first = "nothing"
+	}
+	expected := fmt.Sprintf("a watch with sendInitialEvents=true sends %s, and then a BOOKMARK with the annotation k8s.io/initial-events-end: \"true\"", first)
+	var seen []string
+	for {
+		select {
+		case e, ok := <-w.events:
+			if ok && e.Type != "BOOKMARK" {
+				seen = append(seen, e.String())
+				continue
+			}
+			annotations, _ := numberOf(e.Object, "metadata", "annotations").(map[string]any)
+			slices.Sort(seen)
+			if !ok || annotations["k8s.io/initial-events-end"] != "true" {
+				v.Fail(v.t, expected, fmt.Sprintf("it sends %v and then no such BOOKMARK", seen))
+			}
+			if !slices.Equal(seen, want) {
+				v.Fail(v.t, expected, fmt.Sprintf("it sends %v before the BOOKMARK", seen))
+			}
+			if versionOf(e.Object) == "" {
+				v.Fail(v.t, expected+" and a resourceVersion, from which the client goes on", "it has no resourceVersion")
+			}
+			return w, true
+		case <-time.After(eventPatience):
+			v.Fail(v.t, expected, fmt.Sprintf("it sends %v and then no such BOOKMARK", seen))
+		}
+	}
+}
+
+// quietWatches are watches that select none of the changes that follow.
+func (v visit) quietWatches(from string) map[string]watch {
+	v.t.Helper()
+	all := map[string]watch{}
+	for what, query := range map[string]string{
+		"of another namespace":  "",
+		"with a label selector": "&labelSelector=set%3Dquiet",
+		"with a field selector": "&fieldSelector=metadata.name%3Dquiet",
+	} {
+		namespace := here
+		if query == "" {
+			namespace = there
+		}
+		w := v.follow(llamas(namespace), query+"&resourceVersion="+from)
+		v.t.Cleanup(w.cancel)
+		v.begun(w)
+		all[what] = w
+	}
+	return all
+}
+
+// stillFollow fails the check unless watches that had nothing to send during many changes send the next change that they select. If
+// one was too slow for so many writers at the same time, which is no mistake, it gets the same changes again, one after the other.
+func (v visit) stillFollow(quiet map[string]watch) {
+	v.t.Helper()
+	for attempt := 1; ; attempt++ {
+		v.make(here, labelled("quiet", "set", "quiet"))
+		v.make(there, labelled("quiet", "set", "quiet"))
+		wrong, observed := "", ""
+		for what, w := range quiet {
+			// Another event is for the checks of selectors.
+			if events := v.take(w, 1); len(events) == 0 || events[0].Type == "ERROR" {
+				wrong, observed = what, strings.Join(append(told(events), "nothing more"), ", ")
+			}
+		}
+		if wrong == "" {
+			return
+		}
+		if attempt > 1 {
+			v.Fail(v.t, "a watch "+wrong+" that selects none of many changes does not become too old: it sends the next change that it selects, ADDED quiet", "it sends "+observed)
+		}
+		v.drop(here, "quiet")
+		v.drop(there, "quiet")
+		quiet = v.quietWatches(v.now(here))
+		for i := range changesUntilGone / 2 {
+			v.change(here, "restless", fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1))
+		}
+	}
+}
+
+// changesKept are those that a server keeps at least: see the task.
+const changesKept = 100
+
+// remembers fails the check unless a watch from before the last changes sends all of them. They have these resourceVersions.
+func (v visit) remembers(versions <-chan string) {
+	v.t.Helper()
+	var numbers []uint64
+	for version := range versions {
+		number, err := strconv.ParseUint(version, 10, 64)
+		if err != nil {
+			return // only the server knows which were the last
+		}
+		numbers = append(numbers, number)
+	}
+	slices.Sort(numbers)
+	if len(numbers) <= changesKept {
+		return
+	}
+	from := strconv.FormatUint(numbers[len(numbers)-changesKept-1], 10)
+	expected := fmt.Sprintf("a watch from before the last %d changes sends each of them, since a server keeps at least as many", changesKept)
+	w := v.follow(llamas(here), "&resourceVersion="+from)
+	defer w.cancel()
+	if w.refused != nil {
+		v.fail(*w.refused, expected, "the answer is "+w.refused.told())
+	}
+	events := v.take(w, changesKept)
+	for i, e := range events {
+		if e.Type == "ERROR" {
+			v.Fail(v.t, expected, fmt.Sprintf("it sends %d events and then %s", i, e))
+		}
+	}
+	if len(events) < changesKept {
+		v.Fail(v.t, expected, fmt.Sprintf("it sends %d events and nothing more", len(events)))
+	}
+	v.rising(from, events)
+}
+
+// turns fails the check unless the page after one of long ago answers 410, or has what there was then. Pages are for another check.
+func (v visit) turns(page answer, then []string) {
+	v.t.Helper()
+	next := textOf(page.object(), "metadata", "continue")
+	if next == "" {
+		return
+	}
+	const expected = "a continue from before too many changes answers 410, or shows the llamas as they were"
+	rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?continue="+url.QueryEscape(next), nil), expected, http.StatusOK, http.StatusGone)
+	if rest.code == http.StatusGone {
+		if !rest.isStatus("") {
+			v.fail(rest, expected+"; 410 comes with a Status", "the answer is "+rest.told())
+		}
+		return
+	}
+	if names := append(page.names(), rest.names()...); !slices.Equal(names, then) || versionOf(rest.object()) != versionOf(page.object()) {
+		v.fail(rest, fmt.Sprintf("%s: %v, with the resourceVersion %s", expected, then, versionOf(page.object())),
+			fmt.Sprintf("the pages have %v, and this one the resourceVersion %s", names, versionOf(rest.object())))
+	}
+}
+
+// changesUntilGone are more changes than a history may have: see the task.
+const changesUntilGone = 320
+
+func gone() types.Feature {
+	var page answer
+	var then []string
+	return features.New("too old").
+		Assess("no change is missed silently", check.Assess(step(func(v visit) {
+			v.make(here, newLlama("restless", 100, 1.5))
+			v.make(here, newLlama("restless-too", 100, 1.5))
+			then = v.send(v.ctx, http.MethodGet, llamas(here), nil).names()
+			page = v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=1", nil)
+			v.drop(here, "restless-too")
+			from := v.now(here)
+			quiet := v.quietWatches(from)
+			// Several at a time: each patches its own llama, so that they don't wait for each other.
+			const writers = 8
+			var group sync.WaitGroup
+			failed, versions := make(chan answer, writers), make(chan string, changesUntilGone)
+			send := v.directly()
+			for n := range writers {
+				name := fmt.Sprintf("restless-%d", n)
+				v.make(here, newLlama(name, 100, 1.5))
+				group.Go(func() {
+					for i := range changesUntilGone / writers {
+						a := send(http.MethodPatch, llama(here, name), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1), "Content-Type", "application/merge-patch+json")
+						if a.code != http.StatusOK {
+							failed <- a
+							return
+						}
+						versions <- versionOf(a.object())
+					}
+				})
+			}
+			group.Wait()
+			select {
+			case a := <-failed:
+				v.fail(a, "a llama can be patched many times", "the answer is "+a.told())
+			default:
+			}
+			close(versions)
+			v.remembers(versions)
+			v.stillFollow(quiet)
+			changes := writers + writers*(changesUntilGone/writers) + 1
+			w := v.follow(llamas(here), "&resourceVersion="+from)
+			defer w.cancel()
+			if w.refused != nil {
+				if w.refused.code == http.StatusGone {
+					return
+				}
+				v.fail(*w.refused, "a watch from a resourceVersion that is too old answers 410 Gone", "the answer is "+w.refused.told())
+			}
+			count := 0
+			for {
+				select {
+				case e, ok := <-w.events:
+					if ok && e.Type == "ERROR" {
+						if code := fmt.Sprint(e.Object["code"]); code != "410" {
+							v.Fail(v.t, "the ERROR event of a watch that is too old is a Status with the code 410", "its code is "+code)
+						}
+						return
+					}
+					if ok {
+						count++
+					}
+					if count == changes {
+						return // it has forgotten nothing, and that is right as well
+					}
+					if ok {
+						continue
+					}
+				case <-time.After(eventPatience):
+				}
+				v.Fail(v.t, fmt.Sprintf("a watch from a resourceVersion before %d changes sends all of them, or says 410 Gone", changes),
+					fmt.Sprintf("it sends %d events and no error: whoever watches never learns of the others", count))
+			}
+		}))).
+		Assess("a page of long ago", check.Assess(step(func(v visit) {
+			v.turns(page, then)
+			v.kept.leaver.late = true
+		}))).Feature()
+}

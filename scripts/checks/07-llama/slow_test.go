@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package llama_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// slowWindow is how many bytes a server can send to a slow client that the client has not read: less than a llama with a note of
+// slowNote bytes has. So the server has to wait for the client in the middle of an event.
+const (
+	slowWindow = 64 << 10
+	slowNote   = 200_000
+)
+
+// slowProxy asks as the front proxy does, with a small window for each answer.
+func (v visit) slowProxy() (asker, bool) {
+	v.t.Helper()
+	if !v.direct() || v.Server.FrontProxyCert == "" {
+		return asker{}, false
+	}
+	certificate, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
+	v.OK(v.t, "reading the front proxy's certificate", err)
+	round := v.round(&certificate)
+	round.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: slowWindow}
+	return v.askerBy(round), true
+}
+
+// slowlyRead fails the check unless a client that reads late gets each change: those that happen while the server still sends an
+// earlier one must not be lost. The server may also end the watch; then the client begins again where it was, or lists after 410.
+func (v visit) slowlyRead() {
+	v.t.Helper()
+	slow, ok := v.slowProxy()
+	if !ok {
+		return // the API server reads for its clients
+	}
+	from := v.now(here)
+	read := make(chan struct{})
+	const selected = "&labelSelector=set%3Dslow"
+	watches := map[string]watch{}
+	follow := func(what, query string) {
+		w := followWhen(v.ctx, slow.client, slow.host, llamas(here), selected+query, read, admin...)
+		v.t.Cleanup(w.cancel)
+		v.begun(w)
+		watches[what] = w
+	}
+	follow("that has begun before it", "&resourceVersion="+from)
+	big := labelled("w-big", "set", "slow")
+	big["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("llama ", slowNote/len("llama "))}
+	v.make(here, big)
+	follow("from a resourceVersion before it", "&resourceVersion="+from)
+	follow("without a resourceVersion", "")
+	for _, w := range watches {
+		select {
+		case <-w.sending:
+		case <-time.After(eventPatience): // one that sends nothing is judged below
+		}
+	}
+	v.make(here, labelled("w-small", "set", "slow"))
+	v.change(here, "w-small", `{"spec":{"weight":77.5}}`)
+	v.drop(here, "w-small")
+	close(read)
+	want := []string{"ADDED w-big", "ADDED w-small", "MODIFIED w-small", "DELETED w-small"}
+	for what, w := range watches {
+		events, ended := v.takeWhileServed(w, len(want))
+		if ended && !slices.ContainsFunc(events, func(e event) bool { return e.Type == "ERROR" }) {
+			last := from
+			if len(events) > 0 {
+				last = versionOf(events[len(events)-1].Object)
+			}
+			again := v.follow(llamas(here), selected+"&resourceVersion="+last)
+			v.t.Cleanup(again.cancel)
+			v.begun(again)
+			more, _ := v.takeWhileServed(again, len(want)-len(events))
+			events = append(events, more...)
+		}
+		if len(events) > 0 && strings.HasPrefix(events[len(events)-1].String(), "ERROR 410") {
+			continue
+		}
+		v.saw(events, fmt.Sprintf("a watch %s whose client reads a llama of %d kB slowly also sends, without a further change, what happens meanwhile:", what, slowNote/1000), want)
+	}
+}
+
+// How long a watch may be silent while the server answers other requests, and how many. So a slow machine is no mistake.
+const (
+	silentWithin = 5 * time.Second
+	servedWhile  = 50
+)
+
+// takeWhileServed is the next events: as many, or until the watch ends, or until the server has answered many requests and the watch has
+// sent nothing.
+func (v visit) takeWhileServed(w watch, count int) (events []event, ended bool) {
+	v.t.Helper()
+	send := v.directly()
+	began, served := time.Now(), 0
+	for len(events) < count {
+		select {
+		case e, ok := <-w.events:
+			if !ok {
+				return events, true
+			}
+			if e.Type != "BOOKMARK" {
+				events = append(events, e)
+			}
+			began, served = time.Now(), 0
+			continue
+		case <-v.ctx.Done():
+			return events, false
+		case <-time.After(lookAgain):
+		}
+		if a := send(http.MethodGet, llama(here, "nobody"), nil); a.err == nil {
+			served++
+		}
+		if silent := time.Since(began); silent > silentWithin && served >= servedWhile || silent > requestTimeout {
+			return events, false
+		}
+	}
+	return events, false
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package informer_test
+
+import (
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// defaultACL is the attribute of a folder from which new files in it get their rights, in place of the umask (acl(5)).
+const defaultACL = "system.posix_acl_default"
+
+// ownerAlone is a default ACL that gives rights to the owner alone: version 2, and the entries user::rwx, group::--- and other::---, as
+// linux/posix_acl_xattr.h has them.
+var ownerAlone = []byte{
+	2, 0, 0, 0,
+	1, 0, 7, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
+	4, 0, 0, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
+	32, 0, 0, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
+}
+
+// restrictNewFiles takes the rights of group and others from files that are made in the folder from now on, until widen is called. Nobody can change
+// the umask of another process. It reports false where that is not possible.
+func (n *node) restrictNewFiles() (widen func() error, possible bool) {
+	change := func(do func(folder int) error) error {
+		return n.within(func(root *os.Root) error {
+			folder, err := root.Open(".")
+			if err != nil {
+				return err
+			}
+			defer folder.Close()
+			return do(int(folder.Fd()))
+		})
+	}
+	err := change(func(folder int) error { return unix.Fsetxattr(folder, defaultACL, ownerAlone, 0) })
+	return func() error {
+		return change(func(folder int) error { return unix.Fremovexattr(folder, defaultACL) })
+	}, err == nil
+}
+
+// limitFiles lets the operator write no file beyond a size, in bytes, until lift is called: it gets EFBIG, as it gets ENOSPC on a full disk. It
+// reports false where that is not possible.
+func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
+	before := map[int]unix.Rlimit{}
+	lift = func() (err error) {
+		for pid, limit := range before {
+			if failure := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &limit, nil); !errors.Is(failure, unix.ESRCH) { // it may have ended
+				err = errors.Join(err, failure)
+			}
+		}
+		return err
+	}
+	for _, pid := range n.operators() {
+		var limit unix.Rlimit
+		err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &limit)
+		if err == nil {
+			err = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: min(size, limit.Cur), Max: limit.Max}, nil)
+		}
+		if err != nil {
+			_ = lift() // of those that were limited, which end with the operator in any case
+			return nil, false
+		}
+		before[pid] = limit
+	}
+	return lift, len(before) > 0
+}
+
+// operators are the processes that were started with our file: the operator, which may have a supervisor.
+func (n *node) operators() (pids []int) {
+	entries, _ := os.ReadDir("/proc") // without it, nothing is possible
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		arguments, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err == nil && slices.Contains(strings.Split(string(arguments), "\x00"), fileFlag+n.path()) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A program that gives a new file mode 0644 gets 0600 while new files are restricted.
+func TestNewFilesAreRestricted(t *testing.T) {
+	n := &node{folder: t.TempDir()}
+	widen, possible := n.restrictNewFiles()
+	if !possible {
+		t.Skip("the file system of temporary folders has no ACLs")
+	}
+	for i, want := range []os.FileMode{0o600, fileMode} {
+		if i > 0 {
+			if err := widen(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(os.RemoveAll(n.path()), os.WriteFile(n.path(), nil, fileMode)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(n.path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode(); got&^0o044 != 0o600 || got&0o044 != 0 && i == 0 {
+			t.Errorf("the mode of a new file is %s, want %s", got, want)
+		}
+	}
+}
+
+// A program that has our file in its arguments can't write a larger file than it may, until the limit is lifted.
+func TestFilesAreLimited(t *testing.T) {
+	n := &node{folder: t.TempDir()}
+	// It writes 2 KiB into the file for each line that it gets, and says how that ended.
+	const script = `trap "" XFSZ; while read -r line; do head -c 2048 /dev/zero >"$0/` + fileName + `" 2>/dev/null && echo written || echo failed; done`
+	program := exec.Command("/bin/sh", "-c", script, n.folder, fileFlag+n.path())
+	orders, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write := func(want string) {
+		t.Helper()
+		answer := make([]byte, len(want)+1)
+		if _, err := orders.Write([]byte("\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := answers.Read(answer); err != nil || strings.TrimSpace(string(answer)) != want {
+			t.Errorf("a file of 2 KiB was %q (%v), want %q", answer, err, want)
+		}
+	}
+	write("written")
+	lift, possible := n.limitFiles(1 << 10)
+	if !possible {
+		t.Error("files of a process of our own can't be limited")
+	}
+	write("failed")
+	if err := lift(); err != nil {
+		t.Error(err)
+	}
+	write("written")
+	if err := errors.Join(orders.Close(), program.Wait()); err != nil {
+		t.Error(err)
+	}
+}

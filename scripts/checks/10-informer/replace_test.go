@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package informer_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/fsnotify/fsnotify"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+	"sigs.k8s.io/e2e-framework/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/limited"
+)
+
+func mode() types.Feature {
+	return features.New("sshd reads the file, and only its owner writes it").
+		Assess("whoever made it", check.Assess(assess(func(v *visit) {
+			v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			v.hasMode("the controller made the file", filePatience)
+			v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, 0o600) }))
+			grace := v.add("grace")
+			v.holds("an AuthorizedKey was created")
+			v.hasMode("somebody made the file with mode 0600, and the controller has written it since", filePatience)
+			for n, i := range v.random.Perm(len(modeBits)) {
+				wrong := fileMode ^ modeBits[i]
+				v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, wrong) }))
+				if v.stat().Mode() != wrong {
+					continue // this user, or this file system, has no such mode
+				}
+				// A reason to look at the file, in which nothing but its mode is wrong.
+				v.set(grace, fmt.Sprintf("%s grace@laptop-%d", v.keys[grace], n))
+				v.hasMode(fmt.Sprintf("the mode of the file was changed to %s, and the comment of a key has changed since", wrong), filePatience)
+			}
+			v.holds("only the comment of a key has changed, and the mode of the file")
+			widen, restricted := v.node.restrictNewFiles()
+			if !restricted {
+				return // this system, or this file system, can't do that
+			}
+			defer func() { v.OK(v.t, "removing the default ACL of the folder", widen()) }()
+			v.keys[grace] = v.drawKey()
+			v.set(grace, v.keys[grace])
+			const umask = "new files in the folder get no rights for group and others (by a default ACL), as with a umask of 077, and the key of "
+			v.holds(umask + grace + " has changed")
+			v.hasMode(umask+grace+" has changed", filePatience)
+		}))).Feature()
+}
+
+// modeBits are those by which a mode may differ from the right one: each alone makes it wrong. The owner can always read
+// the file.
+var modeBits = []fs.FileMode{
+	0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001, fs.ModeSetuid, fs.ModeSetgid, fs.ModeSticky,
+}
+
+// fileMode is what sshd wants: it opens the file as the user who logs in, and refuses one that others than its owner
+// may write.
+const fileMode fs.FileMode = 0o644
+
+// hasMode waits until the file has its mode. A controller may set it after the file has its name: only the lines have
+// come by then.
+func (v *visit) hasMode(why string, patience time.Duration) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, why+": its mode is 0644 (-rw-r--r--)", patience, v.node.Changed, func() (string, bool) {
+		info, err := os.Lstat(v.node.path())
+		if err != nil {
+			return err.Error(), false
+		}
+		return "it is " + info.Mode().String(), info.Mode() == fileMode
+	})
+}
+
+// atomic looks at a change from three sides: through a descriptor of the file as it was, by what happens to its name, and at what is left over.
+func atomic() types.Feature {
+	const expected = "the file is replaced by a rename: whoever reads it sees it as it was, or as it is to be"
+	return features.New("the file is replaced at once").
+		Assess("by another one", check.Assess(assess(func(v *visit) {
+			v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			before := v.content()
+			reader, err := limited.Open(v.node.folder, fileName, fileLimit)
+			v.OK(v.t, "opening the file", v.node.explained(err))
+			defer reader.Close()
+			_, mark := v.node.since(0)
+			v.add("grace")
+			v.holds("an AuthorizedKey was created")
+			still, err := io.ReadAll(reader)
+			v.OK(v.t, "reading the file", v.node.explained(err))
+			if string(still) != before {
+				v.Fail(v.t, expected, "who had opened the file before it was changed reads something else now: it was written in place")
+			}
+			old, err := reader.Stat()
+			v.OK(v.t, "looking at the file", err)
+			if os.SameFile(old, v.stat()) {
+				v.Fail(v.t, expected, "it is the same file as before (the same inode)")
+			}
+			deeds, _ := v.node.since(mark)
+			for _, deed := range deeds {
+				switch {
+				case deed.Has(fsnotify.Write):
+					v.Fail(v.t, expected, "after it had its name, it was written to")
+				case deed.Has(fsnotify.Remove):
+					v.Fail(v.t, expected, "for a moment there was no file")
+				}
+			}
+			v.Idle(v.ctx, v.t)
+			if left := v.left(); len(left) > 0 {
+				v.Fail(v.t, "nothing but the file is left in its folder", "there is "+left[0])
+			}
+		}))).
+		Assess("and nothing is left of an attempt that fails", check.Assess(assess(func(v *visit) {
+			v.removeAll()
+			began := v.node.draftsSoFar()
+			// A large file takes a while to write. Meanwhile the folder is in the way, nearly always.
+			large := strings.Repeat("# "+strings.Repeat("x", 1<<10)+"\n", largeLines)
+			ada := v.add("ada")
+			v.holds("an AuthorizedKey was created")
+			for range attempts {
+				// Until it is idle, it may still write what it has read before.
+				v.Idle(v.ctx, v.t)
+				v.foreign = large
+				v.write(v.foreign)
+				mark := v.node.draftsSoFar()
+				blocked := v.node.block()
+				v.label(ada) // one event: a new key would have a new status, which is another event
+				var draft string
+				select {
+				case draft = <-blocked:
+				case <-time.After(filePatience):
+					v.node.unblock()
+					v.keys[ada] = v.drawKey()
+					v.set(ada, v.keys[ada])
+					v.holds("the key of " + ada + " has changed")
+					return // it writes its temporary file in another folder
+				}
+				v.EventuallyWithin(v.ctx, v.t, alone, filePatience, v.node.Changed, func() (string, bool) {
+					return "there is " + filepath.Base(draft), v.node.end(draft, mark) != 0
+				})
+				failed := v.node.end(draft, mark).Has(fsnotify.Remove)
+				v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
+				if failed {
+					v.triesAgain(ada, "the file could not be replaced, since there was a folder of that name")
+					v.leavesNothingHalfWritten(ada, large)
+					v.removesOwn(ada, v.node.draftNames(began))
+					return
+				}
+				v.Idle(v.ctx, v.t)
+				v.foreign = ""
+				v.write(v.foreign)
+				v.keys[ada] = v.drawKey()
+				v.set(ada, v.keys[ada])
+				v.holdsWithin("the file is empty, and the key of "+ada+" has changed", scenarioPatience)
+			}
+		}))).Feature()
+}
+
+// triesAgain waits until the controller writes the line of an AuthorizedKey without another event. That it does not is for the check retries to say.
+func (v *visit) triesAgain(name, failure string) {
+	v.t.Helper()
+	for began := time.Now(); v.node.givenUp == "" && time.Since(began) < scenarioPatience; v.Pause(v.ctx, v.t, refuseLook) {
+		content, err := v.node.read()
+		if err == nil && slices.Equal(parse(content).ours, []string{lineOf(name, v.keys[name])}) {
+			return
+		}
+	}
+	v.node.givenUp = cmp.Or(v.node.givenUp, failure)
+	v.label(name)
+	v.Idle(v.ctx, v.t)
+}
+
+// label gives an AuthorizedKey another label.
+func (v *visit) label(name string) {
+	v.t.Helper()
+	v.patch(name, fmt.Sprintf(`{"metadata":{"labels":{"shift":%q}}}`, v.drawName("shift")))
+}
+
+// How large a file may become while it can't be written whole, in bytes, and how many lines of 1 KiB a large file has.
+const (
+	fullAt     = 64 << 10
+	largeLines = 512
+)
+
+// leavesNothingHalfWritten fails the check unless the file stays as it is when it can't be written whole, as on a full disk, and nothing is left
+// beside it. It does nothing where we can't limit the size of a file.
+func (v *visit) leavesNothingHalfWritten(name, large string) {
+	v.t.Helper()
+	const full = "while the controller can write only 64 KiB of a larger file, as on a full disk, "
+	v.foreign = large
+	v.Settle(v.ctx, v.t) // what it writes now, it has read before
+	v.write(v.foreign)
+	lift, possible := v.node.limitFiles(fullAt)
+	if !possible {
+		return
+	}
+	lifted := func() { v.OK(v.t, "lifting the limit of the operator's files", lift()) }
+	defer lifted()
+	began := v.node.draftsSoFar()
+	v.label(name)
+	v.EventuallyWithin(v.ctx, v.t, full+"nothing but the file is left in its folder", filePatience, v.node.Changed, func() (string, bool) {
+		if len(v.node.draftNames(began)) == 0 {
+			return "the controller has not tried to write the line of " + name + ", which is missing, since a label of it has changed", false
+		}
+		left := v.left()
+		return "there is " + english.WordSeries(left[:min(len(left), shownLines)], "and"), len(left) == 0
+	})
+	// That no line of others is lost otherwise is for another check to say.
+	if found := parse([]byte(v.content())); found.foreign != large && (found.foreign != "" || len(found.ours) == 0) {
+		v.Fail(v.t, full+"the file stays as it is", fmt.Sprintf("it was cut: it has %s of the controller, and %d of the %d bytes of others",
+			english.Plural(len(found.ours), "line", ""), len(found.foreign), len(large)))
+	}
+	lifted()
+	v.triesAgain(name, "the file could not be written, as on a full disk")
+}
+
+// removesOwn fails the check unless the controller removes temporary files that it left, since it was killed: at its next start, or with its
+// next change of the file.
+func (v *visit) removesOwn(ada string, drafts []string) {
+	v.t.Helper()
+	v.foreign = ""
+	v.restart(never, func() {
+		v.write(v.foreign)
+		v.OK(v.t, "writing temporary files", v.node.within(func(folder *os.Root) (err error) {
+			for _, draft := range drafts[max(0, len(drafts)-mostDrafts):] {
+				err = errors.Join(err, folder.WriteFile(draft, []byte("ssh-ed25519 AAAA"), 0o600))
+			}
+			return err
+		}))
+	})
+	v.keys[ada] = v.drawKey()
+	v.set(ada, v.keys[ada])
+	v.holds("the key of " + ada + " has changed")
+	v.EventuallyWithin(v.ctx, v.t, "temporary files of a controller that was killed are removed after the next start", filePatience, v.node.Changed, func() (string, bool) {
+		left := v.left()
+		return "there is " + english.WordSeries(left, "and"), len(left) == 0
+	})
+}
+
+// mostDrafts is how many temporary files a killed controller has left.
+const mostDrafts = 3
+
+// alone is what is right when the file can't be replaced.
+const alone = "nothing but the file is left in its folder, also if it can't be replaced, since there is a folder of that name"
+
+// attempts is how often something is tried that has to happen at the right moment: on a very busy machine we may come too late.
+const attempts = 5
+
+// left are the names of what is in the folder besides the file.
+func (v *visit) left() (names []string) {
+	v.t.Helper()
+	entries, err := os.ReadDir(v.node.folder)
+	v.OK(v.t, "reading the folder", err)
+	for _, entry := range entries {
+		if entry.Name() != fileName {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}

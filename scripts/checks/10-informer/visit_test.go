@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"golang.org/x/crypto/ssh"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lva.io/operators/scripts/checks/check"
+)
+
+// visit is a check at the node: the words in which checks are written.
+type visit struct {
+	*check.Check
+	ctx  context.Context
+	t    *testing.T
+	node *node
+	// keys are those that there are, by name; type and base64. foreign is what others have written into the file.
+	keys    map[string]string
+	foreign string
+	// random draws what differs from run to run.
+	random *rand.Rand
+}
+
+// assess makes a step of a feature.
+func assess(step func(*visit)) func(context.Context, *testing.T, *check.Check) {
+	return func(ctx context.Context, t *testing.T, c *check.Check) {
+		t.Helper()
+		v := &visit{Check: c, ctx: ctx, t: t, node: nodeOf(ctx), keys: map[string]string{}}
+		v.random = rand.New(rand.NewPCG(uint64(v.Seed), 10)) //nolint:gosec // a seed must draw the same each time
+		if v.node.unusable != nil {
+			v.Fail(t, "the program has the flags --authorized-keys=FILE and --resync=DURATION", v.node.unusable.Error())
+		}
+		v.OK(t, "withdrawing the policy", v.node.awaitWithdrawn(ctx))
+		step(v)
+	}
+}
+
+// drawName is a name that was not there before.
+func (v *visit) drawName(person string) string {
+	v.node.names++
+	return fmt.Sprintf("%s-%d", person, v.node.names)
+}
+
+// drawKey is a key that nobody has.
+func (v *visit) drawKey() string {
+	v.t.Helper()
+	v.node.names++
+	return v.drawKeyOf([]string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256}[v.node.names%2])
+}
+
+// drawKeyOf is a key of a type that nobody has.
+func (v *visit) drawKeyOf(algorithm string) string {
+	v.t.Helper()
+	key, err := newKey(algorithm)
+	v.OK(v.t, "making a key", err)
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+func object(name, text string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"key": text}}}
+	o.SetGroupVersionKind(keysKind)
+	o.SetName(name)
+	return o
+}
+
+// create creates an AuthorizedKey with a text that need not be a key.
+func (v *visit) create(name, text string) {
+	v.t.Helper()
+	v.node.created = append(v.node.created, name)
+	v.node.lag.Sent(name)
+	_, err := v.node.keys.Create(v.ctx, object(name, text), metav1.CreateOptions{})
+	v.OK(v.t, "creating an AuthorizedKey", err)
+}
+
+// add creates an AuthorizedKey that is right, and returns its name.
+func (v *visit) add(person string) string {
+	v.t.Helper()
+	name, key := v.drawName(person), v.drawKey()
+	v.create(name, key+" "+person+"@laptop\n")
+	v.keys[name] = key
+	return name
+}
+
+// set changes the text of an AuthorizedKey.
+func (v *visit) set(name, text string) {
+	v.t.Helper()
+	v.patch(name, fmt.Sprintf(`{"data":{"key":%q}}`, text))
+}
+
+func (v *visit) patch(name, patch string) {
+	v.t.Helper()
+	_, err := v.node.keys.Patch(v.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	v.OK(v.t, "changing an AuthorizedKey", err)
+}
+
+func (v *visit) remove(name string) {
+	v.t.Helper()
+	if err := v.node.keys.Delete(v.ctx, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		v.OK(v.t, "deleting an AuthorizedKey", err)
+	}
+	delete(v.keys, name)
+}
+
+// removeAll deletes what an earlier step has left.
+func (v *visit) removeAll() {
+	v.t.Helper()
+	for _, o := range v.node.informers[0].GetStore().List() {
+		v.remove(o.(*unstructured.Unstructured).GetName())
+	}
+}
+
+// filePatience is how long an operator may be silent until its file is right.
+const filePatience = 5 * time.Second
+
+// holds waits until the file is right.
+func (v *visit) holds(why string) {
+	v.t.Helper()
+	v.holdsWithin(why, filePatience)
+}
+
+func (v *visit) holdsWithin(why string, patience time.Duration) {
+	v.t.Helper()
+	v.EventuallyWithin(v.ctx, v.t, why+": "+v.wanted(), patience, v.node.Changed, func() (string, bool) {
+		wrong := v.node.wrong(v.keys, v.foreign)
+		return wrong, wrong == ""
+	})
+}
+
+// wanted is what the file should be, in words.
+func (v *visit) wanted() string {
+	var names []string
+	for name := range v.keys {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return "the file has no line of an AuthorizedKey, and all lines of others"
+	}
+	return fmt.Sprintf("the file has one line each of %s (%q), and all lines of others", english.WordSeries(names, "and"), "TYPE BASE64 "+mark+"NAME")
+}
+
+// ownDraft is added to the name of the file for what write has written so far.
+const ownDraft = ".draft"
+
+// write replaces the file as a careful administrator does.
+func (v *visit) write(content string) {
+	v.t.Helper()
+	v.replaceBy("writing the file", func(folder *os.Root, name string) error {
+		return folder.WriteFile(name, []byte(content), fileMode)
+	})
+}
+
+// replaceBy has the name of the file lead to something else, without a moment in which there is no file.
+func (v *visit) replaceBy(doing string, create func(folder *os.Root, name string) error) {
+	v.t.Helper()
+	v.OK(v.t, doing, v.node.within(func(folder *os.Root) error {
+		const draft = fileName + ownDraft
+		if err := errors.Join(folder.RemoveAll(draft), create(folder, draft)); err != nil {
+			return err
+		}
+		return folder.Rename(draft, fileName)
+	}))
+}
+
+// content is what is in the file.
+func (v *visit) content() string {
+	v.t.Helper()
+	content, err := v.node.read()
+	v.OK(v.t, "reading the file", err)
+	return string(content)
+}
+
+func (v *visit) stat() fs.FileInfo {
+	v.t.Helper()
+	info, err := os.Lstat(v.node.path())
+	v.OK(v.t, "looking at the file", err)
+	return info
+}
+
+// restart stops the operator, lets something happen, and starts it.
+func (v *visit) restart(resync time.Duration, meanwhile func()) {
+	v.t.Helper()
+	v.OK(v.t, "stopping the operator", v.Operator.Stop(v.ctx))
+	meanwhile()
+	v.OK(v.t, "starting the operator", v.node.start(v.ctx, resync))
+}
