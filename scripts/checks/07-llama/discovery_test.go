@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,20 +20,14 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// availablePatience is for the API server to find a server that answers. The stage has waited before.
-const availablePatience = 3 * time.Second
-
 func discovered() types.Feature {
 	return features.New("discovery").
 		Assess("the API server finds the group version", check.Assess(step(func(v visit) {
-			var a answer
-			v.eventually("the API server reaches the group version: GET "+root+" answers 200, and the APIService is Available",
-				availablePatience, v.touching(func() (string, bool) {
-					a = v.send(v.ctx, http.MethodGet, root, nil)
-					told, available := v.condition()
-					return fmt.Sprintf("GET %s answers %s, and %s", root, a.told(), told), available && a.code == http.StatusOK
-				}))
-			v.hasLlamas(a)
+			const expected = "the API server reaches the group version: GET " + root + " answers 200, and the APIService is Available"
+			v.hasLlamas(v.reaches(root, expected, func(a answer) (string, bool) {
+				told, available := v.condition()
+				return fmt.Sprintf("GET %s answers %s, and %s", root, a.told(), told), available && a.code == http.StatusOK
+			}))
 		}))).
 		Assess("the server's own documents", check.Assess(step(func(v visit) {
 			p, ok := v.proxy()

@@ -291,18 +291,33 @@ func (v visit) drop(namespace, name string) {
 // lookAgain is how often a check looks for what nothing tells of.
 const lookAgain = 25 * time.Millisecond
 
-// eventually waits for at most as long as the patience until the look is as expected.
+// eventually looks until the look is as expected, for as long as the patience. The last look begins after that, so one request that takes long
+// decides nothing.
 func (v visit) eventually(expected string, patience time.Duration, look check.Look, evidence ...string) {
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, lookAgain) {
+		last := time.Since(began) > patience
 		observed, ok := look()
 		if ok {
 			return
 		}
-		if time.Since(began) > patience {
+		if last {
 			v.Fail(v.t, expected, fmt.Sprintf("%s (after %s)", observed, patience), evidence...)
 		}
 	}
+}
+
+// reachPatience is for the API server to find a server that answers, and to fetch its documents. The stage has waited before.
+const reachPatience = 3 * time.Second
+
+// reaches waits until the API server answers a GET of a path as expected, and returns that answer.
+func (v visit) reaches(path, expected string, look func(answer) (observed string, ok bool)) (a answer) {
+	v.t.Helper()
+	v.eventually(expected, reachPatience, v.touching(func() (string, bool) {
+		a = v.send(v.ctx, http.MethodGet, path, nil)
+		return look(a)
+	}))
+	return a
 }
 
 // touchEvery is how often the APIService is changed while something is waited for: the API server looks at once at an aggregated

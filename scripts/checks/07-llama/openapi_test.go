@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -17,22 +16,17 @@ import (
 	"lva.io/operators/scripts/checks/check"
 )
 
-// openAPIPatience is for the API server to fetch the server's documents.
-const openAPIPatience = 3 * time.Second
-
 func explain() types.Feature {
 	return features.New("OpenAPI").
 		Assess("v3", check.Assess(step(func(v visit) {
-			var a answer
-			v.eventually("OpenAPI v3 (/openapi/v3/apis/"+groupVersion+") describes Llama: spec.weight and spec.height are numbers",
-				openAPIPatience, v.touching(func() (string, bool) {
-					a = v.send(v.ctx, http.MethodGet, "/openapi/v3/apis/"+groupVersion, nil)
-					if a.code != http.StatusOK {
-						return "the answer is " + a.told(), false
-					}
-					schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
-					return describes(schemas, "#/components/schemas/")
-				}))
+			const path = "/openapi/v3/apis/" + groupVersion
+			a := v.reaches(path, "OpenAPI v3 ("+path+") describes Llama: spec.weight and spec.height are numbers", func(a answer) (string, bool) {
+				if a.code != http.StatusOK {
+					return "the answer is " + a.told(), false
+				}
+				schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
+				return describes(schemas, "#/components/schemas/")
+			})
 			v.wellFormed(a)
 			schemas, _, _ := unstructured.NestedMap(a.object(), "components", "schemas")
 			v.fieldTypes(a, schemas, "#/components/schemas/")
