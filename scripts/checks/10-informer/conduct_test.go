@@ -5,11 +5,9 @@ package informer_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -65,12 +63,11 @@ func resync() types.Feature {
 				strings.Repeat(lineOf(ada, v.keys[ada])+"\n", 2) + v.ghosts() + "\n")
 			v.holdsWithin("another program has changed, repeated and put an option before the line of "+ada+", removed that of "+grace+
 				", and added lines of AuthorizedKeys that do not exist", resyncPatience)
-			v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, 0o666) }))
+			v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, 0o666) })
 			v.hasMode("somebody has made the file writable for all, and a resync repairs it", resyncPatience)
 			v.removeAll()
 			v.holds("all AuthorizedKeys were deleted")
-			v.Settle(v.ctx, v.t) // what it writes now, it has read before
-			v.write(v.foreign + lineOf("ghost", v.drawKey()) + "\n")
+			v.writeAtRest(v.foreign + lineOf("ghost", v.drawKey()) + "\n")
 			v.holdsWithin("there is no AuthorizedKey, and somebody has added a line of one", resyncPatience)
 		}))).
 		Teardown(check.Teardown(stopped)).Feature()
@@ -171,8 +168,7 @@ func whileDown() types.Feature {
 			v.holds("two AuthorizedKeys were created")
 			v.restart(never, func() {
 				v.remove(ada)
-				v.keys[grace] = v.drawKey()
-				v.set(grace, v.keys[grace])
+				v.changeKey(grace)
 				v.add("edsger")
 			})
 			v.holds(ada + " was deleted, the key of " + grace + " has changed, and a third AuthorizedKey was created while the controller was down")
@@ -278,13 +274,7 @@ func retries() types.Feature {
 			v.removeAll()
 			v.holds("all AuthorizedKeys were deleted")
 			// With an empty queue: what is left in it of the other step would write the file as well.
-			v.restart(never, func() {
-				v.OK(v.t, "removing the file", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
-				// A folder with something in it can't be replaced by a file, not even by root.
-				v.OK(v.t, "making a folder of that name", v.node.within(func(folder *os.Root) error {
-					return folder.MkdirAll(filepath.Join(fileName, "in-the-way"), 0o700)
-				}))
-			})
+			v.restart(never, v.obstruct)
 			before := v.node.draftsMade()
 			ada := v.add("ada")
 			v.accepted(ada, metav1.ConditionTrue, filePatience)
@@ -292,7 +282,7 @@ func retries() types.Feature {
 			for began := time.Now(); v.node.draftsMade()-before < fileTries && time.Since(began) < fileRefusedFor; {
 				v.Pause(v.ctx, v.t, refuseLook)
 			}
-			v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
+			v.removeFile()
 			v.holdsWithin("for a moment the file could not be written, since there was a folder of that name", scenarioPatience)
 		}))).Feature()
 }
@@ -313,8 +303,7 @@ func (v *visit) forgets(name string, most time.Duration) {
 	for soon, round := 0, 0; round < freshRounds; round++ {
 		v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{{Kind: faults.ServerError, Class: faults.Write, Service: faults.API}}}))
 		began := time.Now()
-		v.keys[name] = v.drawKey()
-		v.set(name, v.keys[name])
+		v.changeKey(name)
 		refused = refusals{}
 		for refused.tries < 2 && refused.took < most+freshWait && (refused.tries > 0 || time.Since(began) < filePatience) {
 			v.Pause(v.ctx, v.t, refuseLook)
@@ -369,9 +358,7 @@ func shutdown() types.Feature {
 					v.add("ada")
 				}
 			}
-			v.OK(v.t, "making a folder of the file's name", v.node.within(func(folder *os.Root) error {
-				return errors.Join(folder.RemoveAll(fileName), folder.MkdirAll(filepath.Join(fileName, "in-the-way"), 0o700))
-			}))
+			v.obstruct()
 			v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 				{Kind: faults.Slow, Class: faults.Write, Service: faults.API, For: metav1.Duration{Duration: writeHeld}},
 			}}))
@@ -379,7 +366,7 @@ func shutdown() types.Feature {
 			v.OK(v.t, "starting the operator", v.node.start(v.ctx, never))
 			v.awaitWrite(began)
 			v.ends(fmt.Sprintf("takes %s to answer a write, the statuses of %d AuthorizedKeys are to be written, and the file can't be replaced", writeHeld, muchToDo))
-			v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
+			v.removeFile()
 		}))).Feature()
 }
 
@@ -459,8 +446,7 @@ func settles() types.Feature {
 			_, mark := v.node.since(0)
 			began := v.Audit.Now()
 			v.labelOften(slices.Collect(maps.Keys(v.keys))...)
-			v.keys[ada] = v.drawKey()
-			v.set(ada, v.keys[ada])
+			v.changeKey(ada)
 			const since = "labels have changed hundreds of times, which makes no later event wait, and the key of "
 			v.holds(since + ada + " has changed")
 			v.accepted(ada, metav1.ConditionTrue, filePatience)

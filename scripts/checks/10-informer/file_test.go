@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -24,8 +23,7 @@ import (
 func added() types.Feature {
 	return features.New("a new key is in the file").
 		Assess("one, and many at once", check.Assess(assess(func(v *visit) {
-			v.add("ada")
-			v.holds("an AuthorizedKey was created")
+			v.addWritten("ada")
 			for range 10 {
 				v.add("grace")
 			}
@@ -39,8 +37,7 @@ func changed() types.Feature {
 			ada := v.add("ada")
 			v.add("grace")
 			v.holds("two AuthorizedKeys were created")
-			v.keys[ada] = v.drawKey()
-			v.set(ada, v.keys[ada])
+			v.changeKey(ada)
 			v.holds("the key of " + ada + " has changed")
 		}))).
 		Assess("also while other events come without a pause", check.Assess(assess(func(v *visit) {
@@ -50,8 +47,7 @@ func changed() types.Feature {
 			stop := v.keepLabelling(busy, grace)
 			defer stop()
 			const meanwhile = "while labels of AuthorizedKeys change all the time, "
-			v.keys[grace] = v.drawKey()
-			v.set(grace, v.keys[grace])
+			v.changeKey(grace)
 			v.holds(meanwhile + "the key of " + grace + " has changed")
 			v.add("edsger")
 			v.holds(meanwhile + "a fourth AuthorizedKey was created")
@@ -69,11 +65,10 @@ const labelEach = 100 * time.Millisecond
 func (v *visit) repairedAfterEvents(name string) {
 	v.t.Helper()
 	v.Idle(v.ctx, v.t) // what the controller still has to do would repair the file as well
-	v.OK(v.t, "removing the file", v.node.within(func(folder *os.Root) error { return folder.Remove(fileName) }))
-	v.patch(name, `{"metadata":{"labels":{"shift":"night"}}}`)
+	v.removeFile()
+	v.label(name)
 	v.holds("another program had removed the file, and a label of " + name + " has changed since")
-	v.Settle(v.ctx, v.t) // what it writes now, it has read before
-	v.write(lineOf(name, v.drawKey()) + "\n")
+	v.writeAtRest(lineOf(name, v.drawKey()) + "\n")
 	v.patch(name, `{"metadata":{"annotations":{"example.com/shift":"day"}}}`)
 	v.holds("another program had changed the file, and an annotation of " + name + " has changed since")
 }
@@ -121,8 +116,7 @@ func tombstone() types.Feature {
 	return features.New("a key that is deleted while the watch is away").
 		Assess("leaves the file", check.Assess(assess(func(v *visit) {
 			for range attempts {
-				lost := v.add("lost")
-				v.holds("an AuthorizedKey was created")
+				lost := v.addWritten("lost")
 				v.Idle(v.ctx, v.t)
 				v.OK(v.t, "arming the faults", v.Faults.Arm(v.ctx, faults.Schedule{Faults: []faults.Fault{
 					{Kind: faults.Break, Class: faults.Write, Service: faults.API, At: 1},
@@ -202,8 +196,7 @@ func scenario(v *visit) {
 	v.holdsWithin("two AuthorizedKeys were created", scenarioPatience)
 	v.add("edsger")
 	v.remove(ada)
-	v.keys[grace] = v.drawKey()
-	v.set(grace, v.keys[grace])
+	v.changeKey(grace)
 	v.holdsWithin(fmt.Sprintf("%s was deleted, %s has another key, and there is a third one", ada, grace), scenarioPatience)
 	wrong := v.drawName("mallory")
 	v.create(wrong, `command="/bin/sh" `+v.drawKey())

@@ -94,27 +94,24 @@ func foreignLines() types.Feature {
 			besides := v.besides()
 			v.restart(never, func() {
 				v.write(v.with(v.foreign, v.ghosts()))
-				v.OK(v.t, "writing other files", v.node.within(func(folder *os.Root) error {
+				v.inFolder("writing other files", func(folder *os.Root) error {
 					err := folder.Mkdir("backup", 0o700)
 					for name, content := range besides {
 						err = errors.Join(err, folder.WriteFile(name, []byte(content), 0o600))
 					}
 					return err
-				}))
+				})
 			})
 			ada := v.add("ada")
 			v.holds("a file of more than 4 MiB with lines of others, the last one without a line break")
-			v.keys[ada] = v.drawKey()
-			v.set(ada, v.keys[ada])
+			v.changeKey(ada)
 			v.holds("the key of " + ada + " has changed")
 			for _, other := range []struct{ what, content string }{
 				{"a single character", "#"}, {"two blank lines", "\n\n"}, {"a comment between blank lines", "\n\n# mine\n \n\n\n"},
 			} {
-				v.Settle(v.ctx, v.t) // what it writes now, it has read before
 				v.foreign = other.content
-				v.write(v.foreign)
-				v.keys[ada] = v.drawKey()
-				v.set(ada, v.keys[ada])
+				v.writeAtRest(v.foreign)
+				v.changeKey(ada)
 				v.holds("another program had replaced the file by one of " + other.what + ", and the key of " + ada + " has changed")
 			}
 			delete(v.keys, ada)
@@ -127,20 +124,17 @@ func foreignLines() types.Feature {
 			v.removeAll()
 			v.foreign = others + "\n"
 			v.write(v.foreign)
-			ada := v.add("ada")
-			v.holds("an AuthorizedKey was created")
+			ada := v.addWritten("ada")
 			v.Idle(v.ctx, v.t) // what it writes now, it has read before
 			// Not its mode: root reads any file. A link that leads to itself nobody can open.
 			v.replaceBy("making a link that leads to itself", func(folder *os.Root, name string) error { return folder.Symlink(fileName, name) })
-			v.keys[ada] = v.drawKey()
-			v.set(ada, v.keys[ada])
+			v.changeKey(ada)
 			v.Settle(v.ctx, v.t) // the status tells more exactly when it has seen the change, and is for another check
 			if info := v.stat(); info.Mode().Type() != fs.ModeSymlink {
 				v.Fail(v.t, expected, "it was replaced while it was a link that leads to itself, so that each attempt to read it failed")
 			}
 			v.write(v.foreign)
-			v.keys[ada] = v.drawKey()
-			v.set(ada, v.keys[ada]) // that it tries again without an event is for another check to say
+			v.changeKey(ada) // that it tries again without an event is for another check to say
 			v.holds("for a moment the file could not be read, and the key of " + ada + " has changed since")
 		}))).Feature()
 }

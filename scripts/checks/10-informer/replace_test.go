@@ -27,16 +27,14 @@ import (
 func mode() types.Feature {
 	return features.New("sshd reads the file, and only its owner writes it").
 		Assess("whoever made it", check.Assess(assess(func(v *visit) {
-			v.add("ada")
-			v.holds("an AuthorizedKey was created")
+			v.addWritten("ada")
 			v.hasMode("the controller made the file", filePatience)
-			v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, 0o600) }))
-			grace := v.add("grace")
-			v.holds("an AuthorizedKey was created")
+			v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, 0o600) })
+			grace := v.addWritten("grace")
 			v.hasMode("somebody made the file with mode 0600, and the controller has written it since", filePatience)
 			for n, i := range v.random.Perm(len(modeBits)) {
 				wrong := fileMode ^ modeBits[i]
-				v.OK(v.t, "changing the mode", v.node.within(func(folder *os.Root) error { return folder.Chmod(fileName, wrong) }))
+				v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, wrong) })
 				if v.stat().Mode() != wrong {
 					continue // this user, or this file system, has no such mode
 				}
@@ -50,8 +48,7 @@ func mode() types.Feature {
 				return // this system, or this file system, can't do that
 			}
 			defer func() { v.OK(v.t, "removing the default ACL of the folder", widen()) }()
-			v.keys[grace] = v.drawKey()
-			v.set(grace, v.keys[grace])
+			v.changeKey(grace)
 			const umask = "new files in the folder get no rights for group and others (by a default ACL), as with a umask of 077, and the key of "
 			v.holds(umask + grace + " has changed")
 			v.hasMode(umask+grace+" has changed", filePatience)
@@ -86,15 +83,13 @@ func atomic() types.Feature {
 	const expected = "the file is replaced by a rename: whoever reads it sees it as it was, or as it is to be"
 	return features.New("the file is replaced at once").
 		Assess("by another one", check.Assess(assess(func(v *visit) {
-			v.add("ada")
-			v.holds("an AuthorizedKey was created")
+			v.addWritten("ada")
 			before := v.content()
 			reader, err := limited.Open(v.node.folder, fileName, fileLimit)
 			v.OK(v.t, "opening the file", v.node.explained(err))
 			defer reader.Close()
 			_, mark := v.node.since(0)
-			v.add("grace")
-			v.holds("an AuthorizedKey was created")
+			v.addWritten("grace")
 			still, err := io.ReadAll(reader)
 			v.OK(v.t, "reading the file", v.node.explained(err))
 			if string(still) != before {
@@ -124,8 +119,7 @@ func atomic() types.Feature {
 			began := v.node.draftsSoFar()
 			// A large file takes a while to write. Meanwhile the folder is in the way, nearly always.
 			large := strings.Repeat("# "+strings.Repeat("x", 1<<10)+"\n", largeLines)
-			ada := v.add("ada")
-			v.holds("an AuthorizedKey was created")
+			ada := v.addWritten("ada")
 			for range attempts {
 				// Until it is idle, it may still write what it has read before.
 				v.Idle(v.ctx, v.t)
@@ -139,8 +133,7 @@ func atomic() types.Feature {
 				case draft = <-blocked:
 				case <-time.After(filePatience):
 					v.node.unblock()
-					v.keys[ada] = v.drawKey()
-					v.set(ada, v.keys[ada])
+					v.changeKey(ada)
 					v.holds("the key of " + ada + " has changed")
 					return // it writes its temporary file in another folder
 				}
@@ -148,7 +141,7 @@ func atomic() types.Feature {
 					return "there is " + filepath.Base(draft), v.node.end(draft, mark) != 0
 				})
 				failed := v.node.end(draft, mark).Has(fsnotify.Remove)
-				v.OK(v.t, "removing the folder", v.node.within(func(folder *os.Root) error { return folder.RemoveAll(fileName) }))
+				v.removeFile()
 				if failed {
 					v.triesAgain(ada, "the file could not be replaced, since there was a folder of that name")
 					v.leavesNothingHalfWritten(ada, large)
@@ -158,8 +151,7 @@ func atomic() types.Feature {
 				v.Idle(v.ctx, v.t)
 				v.foreign = ""
 				v.write(v.foreign)
-				v.keys[ada] = v.drawKey()
-				v.set(ada, v.keys[ada])
+				v.changeKey(ada)
 				v.holdsWithin("the file is empty, and the key of "+ada+" has changed", scenarioPatience)
 			}
 		}))).Feature()
@@ -197,8 +189,7 @@ func (v *visit) leavesNothingHalfWritten(name, large string) {
 	v.t.Helper()
 	const full = "while the controller can write only 64 KiB of a larger file, as on a full disk, "
 	v.foreign = large
-	v.Settle(v.ctx, v.t) // what it writes now, it has read before
-	v.write(v.foreign)
+	v.writeAtRest(v.foreign)
 	lift, possible := v.node.limitFiles(fullAt)
 	if !possible {
 		return
@@ -230,15 +221,14 @@ func (v *visit) removesOwn(ada string, drafts []string) {
 	v.foreign = ""
 	v.restart(never, func() {
 		v.write(v.foreign)
-		v.OK(v.t, "writing temporary files", v.node.within(func(folder *os.Root) (err error) {
+		v.inFolder("writing temporary files", func(folder *os.Root) (err error) {
 			for _, draft := range drafts[max(0, len(drafts)-mostDrafts):] {
 				err = errors.Join(err, folder.WriteFile(draft, []byte("ssh-ed25519 AAAA"), 0o600))
 			}
 			return err
-		}))
+		})
 	})
-	v.keys[ada] = v.drawKey()
-	v.set(ada, v.keys[ada])
+	v.changeKey(ada)
 	v.holds("the key of " + ada + " has changed")
 	v.EventuallyWithin(v.ctx, v.t, "temporary files of a controller that was killed are removed after the next start", filePatience, v.node.Changed, func() (string, bool) {
 		left := v.left()

@@ -137,8 +137,7 @@ func editorRole() types.Feature {
 			if want := []string{"create", "delete", "get", "list", "patch", "update", "watch"}; !slices.Equal(slices.Compact(verbs), want) {
 				v.Fail(v.t, expected, "the verbs are "+english.WordSeries(verbs, "and"))
 			}
-			ada := v.add("ada")
-			v.holds("an AuthorizedKey was created")
+			ada := v.addWritten("ada")
 			editor, stranger := v.user(role.Rules), v.user(nothing)
 			v.ask(editor, "a key of an editor", admission.Accepted, creating(v.drawName("edsger"), v.drawKey()))
 			v.ask(editor, "a change of a key by an editor", admission.Accepted, patching(ada, `{"metadata":{"labels":{"shift":"night"}}}`))

@@ -203,8 +203,7 @@ func invalidKey() types.Feature {
 		Assess("also one that was valid", check.Assess(assess(func(v *visit) {
 			v.foreign = others + "\n"
 			v.removeAll()
-			ada := v.add("ada")
-			v.holds("an AuthorizedKey was created")
+			ada := v.addWritten("ada")
 			key := v.keys[ada]
 			delete(v.keys, ada)
 			v.set(ada, "restrict "+key)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,21 @@ func (v *visit) add(person string) string {
 	return name
 }
 
+// addWritten is add, and waits until the line of the AuthorizedKey is in the file.
+func (v *visit) addWritten(person string) string {
+	v.t.Helper()
+	name := v.add(person)
+	v.holds("an AuthorizedKey was created")
+	return name
+}
+
+// changeKey gives an AuthorizedKey another key.
+func (v *visit) changeKey(name string) {
+	v.t.Helper()
+	v.keys[name] = v.drawKey()
+	v.set(name, v.keys[name])
+}
+
 // set changes the text of an AuthorizedKey.
 func (v *visit) set(name, text string) {
 	v.t.Helper()
@@ -167,16 +183,43 @@ func (v *visit) write(content string) {
 	})
 }
 
+// writeAtRest is write after the operator has settled: what it writes later, it has not read before.
+func (v *visit) writeAtRest(content string) {
+	v.t.Helper()
+	v.Settle(v.ctx, v.t)
+	v.write(content)
+}
+
+// inFolder does something in the folder of the file, which must work.
+func (v *visit) inFolder(doing string, do func(folder *os.Root) error) {
+	v.t.Helper()
+	v.OK(v.t, doing, v.node.within(do))
+}
+
+// obstruct puts a folder in the place of the file. Since the folder is not empty, not even root can replace it by a rename.
+func (v *visit) obstruct() {
+	v.t.Helper()
+	v.inFolder("putting a folder in the place of the file", func(folder *os.Root) error {
+		return errors.Join(folder.RemoveAll(fileName), folder.MkdirAll(filepath.Join(fileName, "in-the-way"), 0o700))
+	})
+}
+
+// removeFile removes what is in the place of the file.
+func (v *visit) removeFile() {
+	v.t.Helper()
+	v.inFolder("removing what is in the place of the file", func(folder *os.Root) error { return folder.RemoveAll(fileName) })
+}
+
 // replaceBy has the name of the file lead to something else, without a moment in which there is no file.
 func (v *visit) replaceBy(doing string, create func(folder *os.Root, name string) error) {
 	v.t.Helper()
-	v.OK(v.t, doing, v.node.within(func(folder *os.Root) error {
+	v.inFolder(doing, func(folder *os.Root) error {
 		const draft = fileName + ownDraft
 		if err := errors.Join(folder.RemoveAll(draft), create(folder, draft)); err != nil {
 			return err
 		}
 		return folder.Rename(draft, fileName)
-	}))
+	})
 }
 
 // content is what is in the file.
