@@ -61,7 +61,7 @@ func changed() types.Feature {
 // labelEach is the time between two changes of labels. A controller may wait for a moment without an event, as long as it does not wait for ever.
 const labelEach = 100 * time.Millisecond
 
-// repairedAfterEvents fails the check unless the controller compares the file after events that change no key.
+// repairedAfterEvents fails the check unless the controller compares the file even after events that change no key.
 func (v *visit) repairedAfterEvents(name string) {
 	v.t.Helper()
 	v.Idle(v.ctx, v.t) // what the controller still has to do would repair the file as well
@@ -169,10 +169,10 @@ func sameKey() types.Feature {
 			v.holds("three AuthorizedKeys have the same key")
 			v.create(ada, key)
 			v.keys[ada] = key
-			v.holds("a fourth AuthorizedKey has the same key, and names of others begin with its name")
+			v.holds("a fourth AuthorizedKey has the same key, and its name is a prefix of the names of others")
 			v.remove(ada)
 			v.remove(ada + ".laptop")
-			v.holds(ada + " and " + ada + ".laptop were deleted, and the others have the same key")
+			v.holds(ada + " and " + ada + ".laptop were deleted, and others with the same key were not")
 		}))).
 		Assess("and leave that of others", check.Assess(assess(func(v *visit) {
 			v.removeAll()
@@ -183,7 +183,7 @@ func sameKey() types.Feature {
 			v.restart(never, func() { v.write(v.foreign) })
 			v.create(ada, key)
 			v.keys[ada] = key
-			v.holds("an AuthorizedKey has a key that an administrator had written into the file by hand, with and without # before it")
+			v.holds("an administrator had written the key of an AuthorizedKey into the file by hand, in comments, too")
 			v.remove(ada)
 			v.holds(ada + " was deleted, and an administrator had written the same key into the file by hand")
 			v.node.sameKeys = true

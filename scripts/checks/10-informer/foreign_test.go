@@ -27,7 +27,7 @@ const others = "# The keys of the night shift.\n\nssh-ed25519 AAAAC3NzaC1lZDI1NT
 // scannerLimit is how long a line may be for a bufio.Scanner, in bytes. sshd takes longer ones.
 const scannerLimit = 64 << 10
 
-// Many long comments make a file of more than 4 MiB: one that is read up to a limit loses its end.
+// Many long comments make a file of more than 4 MiB. A controller that reads at most 4 MiB of it loses its end.
 const (
 	longComments      = 44
 	longCommentLength = 100 << 10

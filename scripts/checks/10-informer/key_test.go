@@ -42,7 +42,7 @@ func newKey(algorithm string) (ssh.PublicKey, error) {
 	case ssh.KeyAlgoECDSA521:
 		public, err = onCurve(elliptic.P521())
 	case ssh.KeyAlgoRSA:
-		// Any odd number looks like the product of two primes, which take a while to find. This one has 1024 bits, the fewest that ssh-keygen makes.
+		// A parser can't tell an odd number from the product of two primes, which take a while to find. 1024 bits are the fewest that ssh-keygen makes.
 		modulus := make([]byte, 128)
 		_, err = cryptorand.Read(modulus)
 		modulus[0], modulus[127] = modulus[0]|0x80, modulus[127]|1

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultACL is the attribute of a folder from which new files in it get their rights, in place of the umask (acl(5)).
+// defaultACL is the attribute of a folder that limits the rights of new files in it, in place of the umask (acl(5)).
 const defaultACL = "system.posix_acl_default"
 
 // ownerAlone is a default ACL that gives rights to the owner alone: version 2, and the entries user::rwx, group::--- and other::---, as
@@ -29,8 +29,8 @@ var ownerAlone = []byte{
 	32, 0, 0, 0, math.MaxUint8, math.MaxUint8, math.MaxUint8, math.MaxUint8,
 }
 
-// restrictNewFiles takes the rights of group and others from files that are made in the folder from now on, until widen is called. Nobody can change
-// the umask of another process. It reports false where that is not possible.
+// restrictNewFiles has new files in the folder get no rights for group and others, until widen is called. It imitates a umask, since no process can
+// change that of another one. It reports false where that is not possible.
 func (n *node) restrictNewFiles() (widen func() error, possible bool) {
 	change := func(do func(folder int) error) error {
 		return n.within(func(root *os.Root) error {
@@ -48,8 +48,8 @@ func (n *node) restrictNewFiles() (widen func() error, possible bool) {
 	}, err == nil
 }
 
-// limitFiles lets the operator write no file beyond a size, in bytes, until lift is called: it gets EFBIG, as it gets ENOSPC on a full disk. It
-// reports false where that is not possible.
+// limitFiles makes writes of the operator beyond a file size, in bytes, fail with EFBIG until lift is called, as they fail with ENOSPC on a full
+// disk. It reports false where that is not possible.
 func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 	before := map[int]unix.Rlimit{}
 	lift = func() (err error) {
@@ -67,7 +67,7 @@ func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 			err = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: min(size, limit.Cur), Max: limit.Max}, nil)
 		}
 		if err != nil {
-			_ = lift() // of those that were limited, which end with the operator in any case
+			_ = lift() // a limit that stays ends with its process
 			return nil, false
 		}
 		before[pid] = limit
@@ -75,7 +75,7 @@ func (n *node) limitFiles(size uint64) (lift func() error, possible bool) {
 	return lift, len(before) > 0
 }
 
-// operators are the processes that were started with our file: the operator, which may have a supervisor.
+// operators are the processes that were started with our file: the operator, and its supervisor if it has one.
 func (n *node) operators() (pids []int) {
 	entries, _ := os.ReadDir("/proc") // without it, nothing is possible
 	for _, entry := range entries {
@@ -120,9 +120,9 @@ func TestNewFilesAreRestricted(t *testing.T) {
 // A program that has our file in its arguments can't write a larger file than it may, until the limit is lifted.
 func TestFilesAreLimited(t *testing.T) {
 	n := &node{folder: t.TempDir()}
-	// It writes 2 KiB into the file for each line that it gets, and says how that ended.
+	// For each line that it reads, it writes 2 KiB into the file, and prints whether it could.
 	const script = `trap "" XFSZ; while read -r line; do head -c 2048 /dev/zero >"$0/` + fileName + `" 2>/dev/null && echo written || echo failed; done`
-	program := exec.Command("/bin/sh", "-c", script, n.folder, fileFlag+n.path())
+	program := exec.CommandContext(t.Context(), "/bin/sh", "-c", script, n.folder, fileFlag+n.path())
 	orders, err := program.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestFilesAreLimited(t *testing.T) {
 	write("written")
 	lift, possible := n.limitFiles(1 << 10)
 	if !possible {
-		t.Error("files of a process of our own can't be limited")
+		t.Fatal("files of a process of our own can't be limited")
 	}
 	write("failed")
 	if err := lift(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"lva.io/operators/scripts/limited"
 )
 
-// fileLimit is how large the file may be, in bytes: nearly twice as large as any that a check asks for.
+// fileLimit is how large the file may be, in bytes: nearly twice the size of the largest one that a check writes.
 const fileLimit = 8 << 20
 
 // read reads the file as an operator may have left it. A device would have no end, and a pipe no beginning. Links are

@@ -51,9 +51,9 @@ type node struct {
 	lag       check.Lag
 	// unusable is why the operator can't be told where its file is.
 	unusable error
-	// sameKeys says that AuthorizedKeys may have the same key: the check same-key has passed.
+	// sameKeys says that the check same-key has passed, so that other checks may give several AuthorizedKeys the same key.
 	sameKeys bool
-	// givenUp is after which failure to write the file the controller has not tried again; empty: it always has.
+	// givenUp is the failure to write the file that the controller did not retry; empty: it retried all.
 	givenUp string
 	// withdrawn waits until a policy that was withdrawn has no effect any more; nil: there is none. Only who is in its way waits.
 	withdrawn func(context.Context) error
@@ -203,14 +203,14 @@ func (n *node) draftsMade() (made int) {
 	return made
 }
 
-// draftsSoFar is a mark for draftNames.
+// draftsSoFar is a mark for draftNames and end.
 func (n *node) draftsSoFar() int {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return len(n.drafts)
 }
 
-// draftNames are the names of files that were made beside the file since then, each once, in the order in which they were made first.
+// draftNames are the names of the files that were created beside the file since a mark, without duplicates, in the order of their first creation.
 func (n *node) draftNames(since int) (names []string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -222,7 +222,7 @@ func (n *node) draftNames(since int) (names []string) {
 	return names
 }
 
-// end is what became of a draft since then, by which another one may have had its name: it was renamed or removed; 0: neither.
+// end tells whether a draft was renamed or removed since a mark; 0: neither. Before the mark, another draft may have had its name.
 func (n *node) end(draft string, since int) (deed fsnotify.Op) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -255,7 +255,7 @@ func (n *node) since(first int) (deeds []fsnotify.Event, all int) {
 	return slices.Clone(n.deeds[first:]), len(n.deeds)
 }
 
-// replaced is how often the file was replaced after the first deeds.
+// replaced is how often the file was replaced after as many deeds.
 func (n *node) replaced(first int) (times int) {
 	deeds, _ := n.since(first)
 	for _, deed := range deeds {

@@ -45,11 +45,11 @@ func mode() types.Feature {
 			v.holds("only the comment of a key has changed, and the mode of the file")
 			widen, restricted := v.node.restrictNewFiles()
 			if !restricted {
-				return // this system, or this file system, can't do that
+				return // this system, or this file system, has no ACLs
 			}
 			defer func() { v.OK(v.t, "removing the default ACL of the folder", widen()) }()
 			v.changeKey(grace)
-			const umask = "new files in the folder get no rights for group and others (by a default ACL), as with a umask of 077, and the key of "
+			const umask = "a default ACL of the folder gives new files no rights for group and others, as a umask of 077 does, and the key of "
 			v.holds(umask + grace + " has changed")
 			v.hasMode(umask+grace+" has changed", filePatience)
 		}))).Feature()
@@ -117,7 +117,7 @@ func atomic() types.Feature {
 		Assess("and nothing is left of an attempt that fails", check.Assess(assess(func(v *visit) {
 			v.removeAll()
 			began := v.node.draftsSoFar()
-			// A large file takes a while to write. Meanwhile the folder is in the way, nearly always.
+			// A large file takes a while to write. In that time we can nearly always put the folder in its place.
 			large := strings.Repeat("# "+strings.Repeat("x", 1<<10)+"\n", largeLines)
 			ada := v.addWritten("ada")
 			for range attempts {
@@ -126,7 +126,7 @@ func atomic() types.Feature {
 				v.foreign = large
 				v.write(v.foreign)
 				mark := v.node.draftsSoFar()
-				blocked := v.node.block()
+				blocked, since := v.node.block(), time.Now()
 				v.label(ada) // one event: a new key would have a new status, which is another event
 				var draft string
 				select {
@@ -143,7 +143,7 @@ func atomic() types.Feature {
 				failed := v.node.end(draft, mark).Has(fsnotify.Remove)
 				v.removeFile()
 				if failed {
-					v.triesAgain(ada, "the file could not be replaced, since there was a folder of that name")
+					v.triesAgain(ada, "the file could not be replaced, since there was a folder of that name", since)
 					v.leavesNothingHalfWritten(ada, large)
 					v.removesOwn(ada, v.node.draftNames(began))
 					return
@@ -157,10 +157,14 @@ func atomic() types.Feature {
 		}))).Feature()
 }
 
-// triesAgain waits until the controller writes the line of an AuthorizedKey without another event. That it does not is for the check retries to say.
-func (v *visit) triesAgain(name, failure string) {
+// triesAgain waits until the controller writes the line of an AuthorizedKey without another event. It has failed to write it since a time, and
+// delays double, so the next attempt may be as far away as that time. The check retries reports a controller that does not try again.
+func (v *visit) triesAgain(name, failure string, since time.Time) {
 	v.t.Helper()
-	for began := time.Now(); v.node.givenUp == "" && time.Since(began) < scenarioPatience; v.Pause(v.ctx, v.t, refuseLook) {
+	began := time.Now()
+	patience := max(scenarioPatience, 2*began.Sub(since))
+	for last := false; v.node.givenUp == "" && !last; v.Pause(v.ctx, v.t, refuseLook) {
+		last = time.Since(began) > patience
 		content, err := v.node.read()
 		if err == nil && slices.Equal(parse(content).ours, []string{lineOf(name, v.keys[name])}) {
 			return
@@ -177,14 +181,14 @@ func (v *visit) label(name string) {
 	v.patch(name, fmt.Sprintf(`{"metadata":{"labels":{"shift":%q}}}`, v.drawName("shift")))
 }
 
-// How large a file may become while it can't be written whole, in bytes, and how many lines of 1 KiB a large file has.
+// fullAt is how large a file can become while the disk seems full, in bytes, and largeLines how many lines of 1 KiB a large file has.
 const (
 	fullAt     = 64 << 10
 	largeLines = 512
 )
 
-// leavesNothingHalfWritten fails the check unless the file stays as it is when it can't be written whole, as on a full disk, and nothing is left
-// beside it. It does nothing where we can't limit the size of a file.
+// leavesNothingHalfWritten fails the check unless the file stays as it is while the controller can write only a part of it, as on a full disk, and
+// nothing else is left in its folder. It does nothing where we can't limit the size of a file.
 func (v *visit) leavesNothingHalfWritten(name, large string) {
 	v.t.Helper()
 	const full = "while the controller can write only 64 KiB of a larger file, as on a full disk, "
@@ -194,27 +198,33 @@ func (v *visit) leavesNothingHalfWritten(name, large string) {
 	if !possible {
 		return
 	}
-	lifted := func() { v.OK(v.t, "lifting the limit of the operator's files", lift()) }
-	defer lifted()
-	began := v.node.draftsSoFar()
+	lifted := false
+	unlimit := func() {
+		if !lifted {
+			lifted = true
+			v.OK(v.t, "lifting the limit of the operator's files", lift())
+		}
+	}
+	defer unlimit()
+	began, since := v.node.draftsSoFar(), time.Now()
 	v.label(name)
 	v.EventuallyWithin(v.ctx, v.t, full+"nothing but the file is left in its folder", filePatience, v.node.Changed, func() (string, bool) {
 		if len(v.node.draftNames(began)) == 0 {
-			return "the controller has not tried to write the line of " + name + ", which is missing, since a label of it has changed", false
+			return "a label of " + name + " has changed, and the controller has not tried to write its missing line", false
 		}
 		left := v.left()
 		return "there is " + english.WordSeries(left[:min(len(left), shownLines)], "and"), len(left) == 0
 	})
-	// That no line of others is lost otherwise is for another check to say.
+	// Another check reports lines of others that are lost in another way.
 	if found := parse([]byte(v.content())); found.foreign != large && (found.foreign != "" || len(found.ours) == 0) {
 		v.Fail(v.t, full+"the file stays as it is", fmt.Sprintf("it was cut: it has %s of the controller, and %d of the %d bytes of others",
 			english.Plural(len(found.ours), "line", ""), len(found.foreign), len(large)))
 	}
-	lifted()
-	v.triesAgain(name, "the file could not be written, as on a full disk")
+	unlimit()
+	v.triesAgain(name, "the file could not be written, as on a full disk", since)
 }
 
-// removesOwn fails the check unless the controller removes temporary files that it left, since it was killed: at its next start, or with its
+// removesOwn fails the check unless the controller removes the temporary files that it left when it was killed, at its next start or with its
 // next change of the file.
 func (v *visit) removesOwn(ada string, drafts []string) {
 	v.t.Helper()

@@ -93,7 +93,7 @@ func status() types.Feature {
 			v.OK(v.t, "starting the operator with "+flag+" as in config/manager", v.node.startWith(v.ctx, "", shortResync))
 			v.create(mallory, "hello")
 			for name, want := range map[string]metav1.ConditionStatus{
-				grace: metav1.ConditionTrue, edsger: metav1.ConditionFalse, // which have changed while no program ran
+				grace: metav1.ConditionTrue, edsger: metav1.ConditionFalse, // they changed while no program ran
 				ada: metav1.ConditionTrue, mallory: metav1.ConditionFalse,
 			} {
 				v.accepted(name, want, filePatience)
@@ -128,7 +128,7 @@ func status() types.Feature {
 // stopped ends an operator that was started otherwise than usual.
 func stopped(ctx context.Context, c *check.Check) error { return c.Operator.Stop(ctx) }
 
-// forms are ways to write a key: with a comment of any kind, or without.
+// forms are valid ways to write a key: with different comments, or without one.
 var forms = []func(key string) string{
 	func(key string) string { return key + " ada@laptop" },
 	func(key string) string { return strings.ReplaceAll(key, " ", "\t") + "\tada" },
