@@ -4,6 +4,7 @@
 package grade
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"lva.io/operators/clusters/socket"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/submission"
 )
 
 // control listens for the checks, and does what they ask for. The socket lies in the run folder, which only our user can
@@ -47,9 +49,30 @@ func (s *subject) control(scripts *scripts, operator *operator) (path string, en
 		}
 		_, _ = w.Write(content)
 	})
+	route(routes, "GET "+protocol.Manifests, func(r *http.Request) (any, error) { return s.kustomized(r.Context(), scripts.kubectl) })
 	server := &http.Server{Handler: routes}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return path, func() { _ = server.Close() }, nil
+}
+
+// kustomized are the objects of the submission's config/default. The error is fs.ErrNotExist if kustomize can't build it: what is wrong with it
+// decides nothing here.
+func (s *subject) kustomized(ctx context.Context, kubectl string) ([]map[string]any, error) {
+	if kubectl == "" {
+		return nil, fmt.Errorf("building config/default without kubectl: %w", fs.ErrNotExist)
+	}
+	built, err := s.workshop.Kustomize(ctx, kubectl)
+	if problem, is := errors.AsType[*submission.Problem](err); is {
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, problem)
+	}
+	if err != nil {
+		return nil, err
+	}
+	objects := []map[string]any{}
+	for _, object := range built {
+		objects = append(objects, object.Object)
+	}
+	return objects, nil
 }
 
 // route lets a function answer the requests that match a pattern, in JSON.

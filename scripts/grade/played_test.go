@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,9 +34,10 @@ import (
 // with the same kit as the real ones. The grader of the tests below runs this binary as their checks.
 var playedChecks = map[string]check.Features{
 	"01-socket": {
-		"files":   play("files", readsFiles),
-		"scripts": play("scripts", runsScripts),
-		"faults":  play("faults", armsFaults),
+		"files":     play("files", readsFiles),
+		"manifests": play("manifests", readsManifests),
+		"scripts":   play("scripts", runsScripts),
+		"faults":    play("faults", armsFaults),
 	},
 	"02-labels": {"labels": play("labels", labels), "bad-day": check.BadDay(labels)},
 	// Of an operator of whatever kind.
@@ -148,6 +150,17 @@ func readsFiles(ctx context.Context, t *testing.T, c *check.Check) {
 		if content, err := c.Submission.File(ctx, path); err == nil {
 			c.Fail(t, path+" is no file of the submission", fmt.Sprintf("it can be read: %.40q", content))
 		}
+	}
+}
+
+// readsManifests has kustomize build config/default of testdata/submissions/scripts.txtar.
+func readsManifests(ctx context.Context, t *testing.T, c *check.Check) {
+	t.Helper()
+	objects, err := c.Submission.Manifests(ctx)
+	c.OK(t, "building config/default", err)
+	want := []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "shop-menu"}}}
+	if !reflect.DeepEqual(objects, want) {
+		c.Fail(t, fmt.Sprintf("config/default comes to %v", want), fmt.Sprint(objects))
 	}
 }
 

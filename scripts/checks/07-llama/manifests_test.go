@@ -4,151 +4,46 @@
 package llama_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
-	"path"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
-
-	"lva.io/operators/scripts/limited"
 )
 
-// manifests are those of config/default, put together by kustomize. In a run of a process the grader brings only the APIService and the
-// account, and other names into the cluster, so what config/default says of the rest is judged by its text.
+// manifests are the objects of config/default. In a run of a process the grader brings only the APIService and the account into the cluster, under
+// names of its own, so the checks read the manifests for the rest.
 type manifests struct {
-	built   chan struct{} // closed when they are
+	built   chan struct{} // closed when they are built
 	objects []map[string]any
+	err     error
 }
 
-// buildManifests begins to put config/default together, which goes on beside other checks.
+// buildManifests has the grader build config/default, while other checks go on.
 func (v visit) buildManifests() {
-	if v.kept.manifests.built != nil {
+	m := &v.kept.manifests
+	if m.built != nil {
 		return
 	}
-	v.kept.manifests.built = make(chan struct{})
-	ctx := context.WithoutCancel(v.ctx)
+	m.built = make(chan struct{})
 	go func() {
-		defer close(v.kept.manifests.built)
-		v.kept.manifests.objects = v.kustomized(ctx)
+		defer close(m.built)
+		m.objects, m.err = v.Submission.Manifests(v.ctx)
 	}()
 }
 
-// manifestsOf are the objects of config/default. There are none if it can't be put together from the files of the submission, as one that
-// takes some from the network: then nothing is judged.
-func (v visit) manifestsOf() []map[string]any {
+// builtManifests are the objects of config/default. There are none if kustomize can't build it from the files of the submission, for example
+// since it takes some from the network. Then the checks of the manifests decide nothing.
+func (v visit) builtManifests() []map[string]any {
+	v.t.Helper()
 	v.buildManifests()
 	<-v.kept.manifests.built
+	if err := v.kept.manifests.err; !errors.Is(err, fs.ErrNotExist) {
+		v.OK(v.t, "building config/default", err)
+	}
 	return v.kept.manifests.objects
-}
-
-// kustomizationNames are how kustomize calls its file.
-var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
-
-// manifestFolder is what is put together, and manifestFiles how many files it may need at most.
-const (
-	manifestFolder = "config/default"
-	manifestFiles  = 200
-)
-
-func (v visit) kustomized(ctx context.Context) (objects []map[string]any) {
-	if v.Kubectl == "" {
-		return nil
-	}
-	dir, err := os.MkdirTemp("", "manifests")
-	if err != nil {
-		return nil
-	}
-	defer os.RemoveAll(dir)
-	if !v.fetch(ctx, dir, manifestFolder, map[string]bool{}) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, kubectlTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, v.Kubectl, "kubectl", "kustomize", filepath.Join(dir, filepath.FromSlash(manifestFolder)))
-	const nobody = "http://127.0.0.1:0"
-	command.Env = []string{"HOME=" + dir, "PATH=/usr/bin:/bin", "HTTP_PROXY=" + nobody, "HTTPS_PROXY=" + nobody}
-	output := limited.NewOutput(answerLimit)
-	command.Stdout = output
-	if command.Run() != nil {
-		return nil
-	}
-	for document := range strings.SplitSeq(output.String(), "\n---") {
-		var object map[string]any
-		if yaml.Unmarshal([]byte(document), &object) != nil {
-			return nil
-		}
-		if object != nil {
-			objects = append(objects, object)
-		}
-	}
-	return objects
-}
-
-// fetch copies a folder's kustomization, and what it names, from the submission. It reports whether there is one.
-func (v visit) fetch(ctx context.Context, dir, folder string, seen map[string]bool) bool {
-	for _, name := range kustomizationNames {
-		content, ok := v.copyFile(ctx, dir, path.Join(folder, name), seen)
-		if !ok {
-			continue
-		}
-		var kustomization any
-		if yaml.Unmarshal(content, &kustomization) != nil {
-			return false
-		}
-		for _, text := range texts(kustomization) {
-			if _, file, ok := strings.Cut(text, "="); ok { // of a generator
-				text = file
-			}
-			named := path.Join(folder, text)
-			if text == "" || strings.Contains(text, "\n") || path.IsAbs(text) || strings.HasPrefix(named, "..") || seen[named] {
-				continue
-			}
-			if _, ok := v.copyFile(ctx, dir, named, seen); !ok {
-				seen[named] = true
-				v.fetch(ctx, dir, named, seen)
-			}
-		}
-		return true
-	}
-	return false
-}
-
-// copyFile copies a file of the submission, if there is one.
-func (v visit) copyFile(ctx context.Context, dir, name string, seen map[string]bool) ([]byte, bool) {
-	if len(seen) > manifestFiles {
-		return nil, false
-	}
-	content, err := v.Submission.File(ctx, name)
-	if err != nil {
-		return nil, false
-	}
-	seen[name] = true
-	to := filepath.Join(dir, filepath.FromSlash(name))
-	return content, os.MkdirAll(filepath.Dir(to), 0o700) == nil && os.WriteFile(to, content, 0o600) == nil
-}
-
-// texts are all in a document.
-func texts(part any) (all []string) {
-	switch part := part.(type) {
-	case string:
-		return []string{part}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(part)) {
-			all = append(all, texts(part[key])...)
-		}
-	case []any:
-		for _, inside := range part {
-			all = append(all, texts(inside)...)
-		}
-	}
-	return all
 }
 
 // ofKind are the objects of a kind.
@@ -169,8 +64,14 @@ func keysOf(objects []map[string]any) (keys []string) {
 	return keys
 }
 
-// podsOf are what the Deployments and StatefulSets among objects make Pods of: the namespace, and the template.
-func podsOf(objects []map[string]any) (templates []podTemplate) {
+// podTemplate is the template of the Pods of a Deployment or StatefulSet.
+type podTemplate struct {
+	namespace string
+	template  map[string]any
+}
+
+// podTemplates are those of the Deployments and StatefulSets among objects.
+func podTemplates(objects []map[string]any) (templates []podTemplate) {
 	for _, workload := range ofKind(objects, "Deployment", "StatefulSet") {
 		template, _, _ := unstructured.NestedMap(workload, "spec", "template")
 		templates = append(templates, podTemplate{textOf(workload, "metadata", "namespace"), template})
@@ -178,16 +79,44 @@ func podsOf(objects []map[string]any) (templates []podTemplate) {
 	return templates
 }
 
-type podTemplate struct {
-	namespace string
-	template  map[string]any
+// account is the namespace and name of the ServiceAccount of the Pods.
+func (p podTemplate) account() string {
+	name := textOf(p.template, "spec", "serviceAccountName")
+	if name == "" {
+		name = "default"
+	}
+	return p.namespace + "/" + name
 }
 
-// list is one of the template's lists of objects.
-func (p podTemplate) list(fields ...string) (found []map[string]any) {
-	return objectsIn(p.template, fields...)
+// secrets are the names of the Secrets in the volumes of the Pods.
+func (p podTemplate) secrets() (names []string) {
+	for _, volume := range objectsIn(p.template, "spec", "volumes") {
+		names = append(names, textOf(volume, "secret", "secretName"))
+		for _, source := range objectsIn(volume, "projected", "sources") {
+			names = append(names, textOf(source, "secret", "name"))
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
+// volumeOf is the volume on which a container has a folder; nil if the folder is on none.
+func (p podTemplate) volumeOf(container map[string]any, folder string) map[string]any {
+	name, longest := "", -1
+	for _, mount := range objectsIn(container, "volumeMounts") {
+		at := strings.TrimSuffix(textOf(mount, "mountPath"), "/")
+		if len(at) > longest && strings.HasPrefix(folder+"/", at+"/") {
+			name, longest = textOf(mount, "name"), len(at)
+		}
+	}
+	for _, volume := range objectsIn(p.template, "spec", "volumes") {
+		if longest >= 0 && textOf(volume, "name") == name {
+			return volume
+		}
+	}
+	return nil
+}
+
+// objectsIn is a list of objects in a field.
 func objectsIn(object map[string]any, fields ...string) (found []map[string]any) {
 	all, _, _ := unstructured.NestedSlice(object, fields...)
 	for _, one := range all {
@@ -198,11 +127,11 @@ func objectsIn(object map[string]any, fields ...string) (found []map[string]any)
 	return found
 }
 
-// injectsAuthority fails the check unless config/default lets cert-manager write the authority of the server's certificate into the
-// APIService, and gives that certificate to the server.
+// injectsAuthority fails the check unless config/default has cert-manager inject the CA of the server's certificate into the APIService, and
+// gives that certificate to the server.
 func (v visit) injectsAuthority() {
 	v.t.Helper()
-	objects := v.manifestsOf()
+	objects := v.builtManifests()
 	certificates := ofKind(objects, "Certificate")
 	for _, registration := range ofKind(objects, "APIService") {
 		if nameOf(registration) != apiService {
@@ -211,15 +140,15 @@ func (v visit) injectsAuthority() {
 		if skip, _, _ := unstructured.NestedBool(registration, "spec", "insecureSkipTLSVerify"); skip {
 			v.Fail(v.t, "in config/default the APIService has no insecureSkipTLSVerify", "it is true", "APIService "+apiService)
 		}
-		v.injects(registration, certificates, objects)
-		v.servesCertificate(registration, certificates, objects)
+		v.namesAuthority(registration, certificates, objects)
+		v.mountsCertificate(registration, certificates, objects)
 	}
 }
 
-// injects fails the check unless an APIService names a Certificate that there is, or has its authority already.
-func (v visit) injects(registration map[string]any, certificates, objects []map[string]any) {
+// namesAuthority fails the check unless an APIService has a caBundle, or an annotation from which cert-manager finds one.
+func (v visit) namesAuthority(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
-	const expected = "in config/default the APIService has a caBundle, or names in the annotation cert-manager.io/inject-ca-from the NAMESPACE/NAME of a Certificate"
+	const expected = "in config/default the APIService has a caBundle, or its annotation cert-manager.io/inject-ca-from has the NAMESPACE/NAME of a Certificate"
 	annotations, _, _ := unstructured.NestedStringMap(registration, "metadata", "annotations")
 	from, secret := annotations["cert-manager.io/inject-ca-from"], annotations["cert-manager.io/inject-ca-from-secret"]
 	switch {
@@ -234,7 +163,7 @@ func (v visit) injects(registration map[string]any, certificates, objects []map[
 			secrets = append(secrets, textOf(certificate, "metadata", "namespace")+"/"+textOf(certificate, "spec", "secretName"))
 		}
 		if !slices.Contains(secrets, secret) {
-			v.Fail(v.t, expected, fmt.Sprintf("it takes it from the Secret %s, and there are the Secrets %s", secret, strings.Join(secrets, ", ")), "APIService "+apiService)
+			v.Fail(v.t, expected, fmt.Sprintf("it takes the CA from the Secret %s, and there are the Secrets %s", secret, strings.Join(secrets, ", ")), "APIService "+apiService)
 		}
 	case annotations["cert-manager.io/inject-apiserver-ca"] != "":
 	default:
@@ -242,51 +171,44 @@ func (v visit) injects(registration map[string]any, certificates, objects []map[
 	}
 }
 
-// servesCertificate fails the check unless a Certificate is for the Service of the APIService, and the Pods mount its Secret.
-func (v visit) servesCertificate(registration map[string]any, certificates, objects []map[string]any) {
+// mountsCertificate fails the check unless a Certificate is for the Service of the APIService, and the Pods mount its Secret.
+func (v visit) mountsCertificate(registration map[string]any, certificates, objects []map[string]any) {
 	v.t.Helper()
 	if len(certificates) == 0 {
-		return // it comes from elsewhere
+		return // the certificate is not cert-manager's
 	}
-	host := textOf(registration, "spec", "service", "name") + "." + textOf(registration, "spec", "service", "namespace") + ".svc"
-	var names, secrets []string
+	suffix := "." + textOf(registration, "spec", "service", "namespace") + ".svc"
+	host := textOf(registration, "spec", "service", "name") + suffix
+	var names, secrets, mounted []string
 	for _, certificate := range certificates {
 		found, _, _ := unstructured.NestedStringSlice(certificate, "spec", "dnsNames")
-		if names = append(names, found...); slices.Contains(found, host) {
+		names = append(names, found...)
+		if slices.Contains(found, host) || slices.Contains(found, "*"+suffix) {
 			secrets = append(secrets, textOf(certificate, "spec", "secretName"))
 		}
 	}
 	if len(secrets) == 0 {
 		v.Fail(v.t, "in config/default a Certificate has the DNS name "+host+", by which the API server verifies the server", "the DNS names are "+strings.Join(names, ", "), "APIService "+apiService)
 	}
-	var mounted []string
-	for _, pod := range podsOf(objects) {
-		for _, volume := range pod.list("spec", "volumes") {
-			if name := textOf(volume, "secret", "secretName"); name != "" {
-				mounted = append(mounted, name)
-			}
-		}
+	for _, pod := range podTemplates(objects) {
+		mounted = append(mounted, pod.secrets()...)
 	}
 	if len(mounted) > 0 && !slices.ContainsFunc(mounted, func(name string) bool { return slices.Contains(secrets, name) }) {
 		v.Fail(v.t, "in config/default the server mounts the Secret of the Certificate for "+host+": "+strings.Join(secrets, ", "), "it mounts "+strings.Join(mounted, ", "))
 	}
 }
 
-// authReaderRole lets one read how the front proxy can be recognized. It is in kube-system.
+// authReaderRole is the Role in kube-system that allows reading the front proxy's ConfigMap.
 const authReaderRole = "extension-apiserver-authentication-reader"
 
-// bindsAccount fails the check unless the bindings of config/default give their rights to the account of the server's Pods, and the one for
-// the front proxy's ConfigMap where that is.
+// bindsAccount fails the check unless config/default binds the account of the server's Pods to roles: by a ClusterRoleBinding, and to
+// authReaderRole in its namespace.
 func (v visit) bindsAccount() {
 	v.t.Helper()
-	objects := v.manifestsOf()
+	objects := v.builtManifests()
 	var accounts []string
-	for _, pod := range podsOf(objects) {
-		name := textOf(pod.template, "spec", "serviceAccountName")
-		if name == "" {
-			name = "default"
-		}
-		accounts = append(accounts, pod.namespace+"/"+name)
+	for _, pod := range podTemplates(objects) {
+		accounts = append(accounts, pod.account())
 	}
 	bindings := ofKind(objects, "RoleBinding", "ClusterRoleBinding")
 	if len(accounts) == 0 || len(bindings) == 0 {
@@ -294,65 +216,70 @@ func (v visit) bindsAccount() {
 	}
 	bound := false
 	for _, binding := range bindings {
-		subjects := subjectsOf(binding)
-		ours := slices.ContainsFunc(subjects, func(subject string) bool { return slices.Contains(accounts, subject) })
-		bound = bound || ours && textOf(binding, "kind") == "ClusterRoleBinding"
+		binds := slices.ContainsFunc(objectsIn(binding, "subjects"), func(subject map[string]any) bool { return includesAny(subject, accounts) })
+		bound = bound || binds && textOf(binding, "kind") == "ClusterRoleBinding"
 		if textOf(binding, "roleRef", "name") != authReaderRole {
 			continue
 		}
-		const expected = "in config/default a RoleBinding in kube-system gives the account of the server the Role " + authReaderRole + ", which is there, too"
+		const expected = "in config/default a RoleBinding in kube-system binds the account of the server to the Role " + authReaderRole + " there"
 		if kind, role, namespace := textOf(binding, "kind"), textOf(binding, "roleRef", "kind"), textOf(binding, "metadata", "namespace"); kind != "RoleBinding" || role != "Role" || namespace != "kube-system" {
 			v.Fail(v.t, expected, fmt.Sprintf("%s is a %s to a %s in the namespace %q, and a binding gives rights in its own namespace only", nameOf(binding), kind, role, namespace))
 		}
-		if !ours {
-			v.Fail(v.t, expected, fmt.Sprintf("it gives it to %s, and the account of the server is %s", strings.Join(subjects, ", "), strings.Join(accounts, ", ")))
+		if !binds {
+			v.Fail(v.t, expected, fmt.Sprintf("%s binds other subjects, and the account of the server is %s", nameOf(binding), strings.Join(accounts, ", ")))
 		}
 	}
 	if !bound {
-		v.Fail(v.t, "in config/default a ClusterRoleBinding gives rights to the account of the server, "+strings.Join(accounts, ", "), "none does")
+		v.Fail(v.t, "in config/default a ClusterRoleBinding binds the account of the server, "+strings.Join(accounts, ", "), "none does")
 	}
 }
 
-// subjectsOf are the accounts that a binding is for.
-func subjectsOf(binding map[string]any) (all []string) {
-	for _, subject := range objectsIn(binding, "subjects") {
-		if textOf(subject, "kind") == "ServiceAccount" {
-			all = append(all, textOf(subject, "namespace")+"/"+textOf(subject, "name"))
+// includesAny reports whether a subject of a binding is one of the accounts (NAMESPACE/NAME), or a group or user that stands for one.
+func includesAny(subject map[string]any, accounts []string) bool {
+	return slices.ContainsFunc(accounts, func(account string) bool {
+		namespace, name, _ := strings.Cut(account, "/")
+		switch named := textOf(subject, "name"); textOf(subject, "kind") {
+		case "ServiceAccount":
+			return named == name && textOf(subject, "namespace") == namespace
+		case "User":
+			return named == "system:serviceaccount:"+namespace+":"+name
+		case "Group":
+			return slices.Contains([]string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}, named)
 		}
-	}
-	return all
+		return false
+	})
 }
 
-// defaultDataDir is where a server stores that is told nothing else.
+// defaultDataDir is the default of --data-dir.
 const defaultDataDir = "/data"
 
-// keepsStorage fails the check if the folder in which the server of config/default stores goes with its Pod.
+// dataDirOf is the folder in which the server of a container stores.
+func dataDirOf(container map[string]any) string {
+	folder := defaultDataDir
+	args, _, _ := unstructured.NestedStringSlice(container, "args")
+	for _, arg := range args {
+		if value, ok := strings.CutPrefix(strings.TrimLeft(arg, "-"), "data-dir="); ok {
+			folder = strings.TrimSuffix(value, "/")
+		}
+	}
+	return folder
+}
+
+// keepsStorage fails the check if config/default has the folder of --data-dir on a volume that does not outlive the Pod.
 func (v visit) keepsStorage() {
 	v.t.Helper()
-	objects := v.manifestsOf()
+	const expected = "in config/default the folder of --data-dir is on a volume that outlives the Pod, such as a PersistentVolumeClaim"
+	objects := v.builtManifests()
 	claims := keysOf(ofKind(objects, "PersistentVolumeClaim"))
-	for _, pod := range podsOf(objects) {
-		for _, container := range pod.list("spec", "containers") {
-			folder := defaultDataDir
-			args, _, _ := unstructured.NestedStringSlice(container, "args")
-			for _, arg := range args {
-				if value, ok := strings.CutPrefix(strings.TrimLeft(arg, "-"), "data-dir="); ok {
-					folder = value
-				}
+	for _, pod := range podTemplates(objects) {
+		for _, container := range objectsIn(pod.template, "spec", "containers") {
+			folder := dataDirOf(container)
+			volume := pod.volumeOf(container, folder)
+			if _, empty := volume["emptyDir"]; empty {
+				v.Fail(v.t, expected, fmt.Sprintf("%s is on the emptyDir %s, which is deleted with its Pod", folder, textOf(volume, "name")))
 			}
-			for _, mount := range objectsIn(container, "volumeMounts") {
-				if at := textOf(mount, "mountPath"); at != folder && !strings.HasPrefix(folder, strings.TrimSuffix(at, "/")+"/") {
-					continue
-				}
-				for _, volume := range pod.list("spec", "volumes") {
-					const expected = "in config/default the folder of --data-dir is on a volume that outlives the Pod, as a PersistentVolumeClaim"
-					if _, empty := volume["emptyDir"]; empty && textOf(volume, "name") == textOf(mount, "name") {
-						v.Fail(v.t, expected, fmt.Sprintf("%s is on the emptyDir %s, which is deleted with its Pod", folder, textOf(volume, "name")))
-					}
-					if claim := textOf(volume, "persistentVolumeClaim", "claimName"); claim != "" && textOf(volume, "name") == textOf(mount, "name") && !slices.Contains(claims, pod.namespace+"/"+claim) {
-						v.Fail(v.t, expected, fmt.Sprintf("there is no PersistentVolumeClaim %s/%s", pod.namespace, claim))
-					}
-				}
+			if claim := textOf(volume, "persistentVolumeClaim", "claimName"); claim != "" && !slices.Contains(claims, pod.namespace+"/"+claim) {
+				v.Fail(v.t, expected, fmt.Sprintf("there is no PersistentVolumeClaim %s/%s", pod.namespace, claim))
 			}
 		}
 	}

@@ -175,6 +175,12 @@ func (s Submission) File(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
+// Manifests are the objects of the submission's config/default, as kustomize builds them. The error is fs.ErrNotExist if it can't.
+func (s Submission) Manifests(ctx context.Context) (objects []map[string]any, err error) {
+	err = s.get(ctx, protocol.Manifests, &objects)
+	return objects, err
+}
+
 // Run runs a shell script of the submission, in a temporary folder, with kubectl and an account that may free icecreams.
 // What it prints and its exit code are the answer, also when it failed. The error is a *ScriptError, beside that answer, if the script could not
 // do its work, whatever that is. Other errors are ours.

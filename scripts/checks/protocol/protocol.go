@@ -201,5 +201,7 @@ const (
 	Since      = "since"
 	LastAction = "/faults/last" // GET: when the operator last asked for something: a time, zero if never
 
+	// Manifests is what kustomize builds of the submission's config/default. It is not found if kustomize can't build it.
+	Manifests  = "/manifests"   // GET: the objects, as a list
 	Submission = "/submission/" // GET, and the path of a file in the submission: the file. POST of a list of arguments: runs it, an Output
 )
