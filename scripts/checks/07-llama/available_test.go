@@ -28,58 +28,64 @@ const namespacePatience = 30 * time.Second
 // already: that the group is gone from discovery, or only that the server does not answer.
 var undeletable = []corev1.NamespaceConditionType{corev1.NamespaceDeletionDiscoveryFailure, corev1.NamespaceDeletionContentFailure}
 
-// namespaceDelay is how long after a deletion the namespace controller begins.
+// namespaceDelay is how long the namespace controller waits after a namespace was deleted.
 const namespaceDelay = 5 * time.Second
 
-// leaving is a namespace that is being deleted, and since when.
-type leaving struct {
+// deletedNamespace is a namespace that is being deleted, and since when.
+type deletedNamespace struct {
 	name string
 	at   time.Time
 }
 
-// pastureOf makes a namespace with a llama.
-func (v visit) pastureOf(name string) {
+// namespaceWithLlama creates a namespace with a llama.
+func (v visit) namespaceWithLlama(name string) {
 	v.t.Helper()
 	_, err := v.typed.CoreV1().Namespaces().Create(v.ctx, &corev1.Namespace{ObjectMeta: ours(name)}, metav1.CreateOptions{})
 	v.OK(v.t, "creating a namespace", err)
 	v.make(name, newLlama("last-one", 100, 1.5))
 }
 
-// leave deletes a namespace with a llama: while the namespace controller waits, other checks go on.
-func (v visit) leave() {
+// deleteNamespaceEarly deletes a namespace with a llama, so that the check available need not wait for the namespace controller to begin.
+func (v visit) deleteNamespaceEarly() {
 	v.t.Helper()
 	const early = "llama-checks-pasture-early"
-	v.pastureOf(early)
-	v.kept.leaving = leaving{early, time.Now()}
+	v.namespaceWithLlama(early)
+	v.kept.deleted = deletedNamespace{early, time.Now()}
 	v.OK(v.t, "deleting a namespace", v.typed.CoreV1().Namespaces().Delete(v.ctx, early, metav1.DeleteOptions{}))
 }
 
-// startByVariable starts the server without the flag --kubeconfig, if it has one: so it finds the cluster by the variable KUBECONFIG, or, as a
-// Pod, by its account.
+// startByVariable starts the server without its flag --kubeconfig, so that it uses the variable KUBECONFIG. A Pod is started as usual, since its
+// Deployment decides how it finds the cluster.
 func (v visit) startByVariable() {
 	v.t.Helper()
-	err := v.Operator.StartAs(v.ctx, protocol.Start{Flags: []string{"--kubeconfig="}})
-	if err != nil && !errors.Is(err, check.ErrNoSuchFlag) && !errors.Is(err, check.ErrNotAdjustable) {
-		v.OK(v.t, "starting the server without --kubeconfig", err)
+	if v.Server.Service == "" {
+		v.startWith("--kubeconfig=")
 	}
-	if err != nil {
-		v.start()
-		return
+	v.start() // which only waits if the server runs
+}
+
+// startWith starts the server with a flag, and reports whether that was possible: its program may not have the flag.
+func (v visit) startWith(flag string) bool {
+	v.t.Helper()
+	err := v.Operator.StartAs(v.ctx, protocol.Start{Flags: []string{flag}})
+	if errors.Is(err, check.ErrNoSuchFlag) || errors.Is(err, check.ErrNotAdjustable) {
+		return false
 	}
-	v.answers()
+	v.OK(v.t, "starting the server with "+flag, err)
+	return true
 }
 
 func available() types.Feature {
 	return features.New("availability").
 		Assess("goes and comes back", check.Assess(step(func(v visit) {
-			pasture := "llama-checks-pasture"
-			v.pastureOf(pasture)
+			name := "llama-checks-pasture"
+			v.namespaceWithLlama(name)
 			namespaces := v.typed.CoreV1().Namespaces()
 			v.OK(v.t, "stopping the server", v.Operator.Stop(v.ctx))
-			if early := v.kept.leaving; early.name != "" && time.Since(early.at) < namespaceDelay {
-				pasture = early.name // its llama is to be deleted when the server is away
+			if early := v.kept.deleted; early.name != "" && time.Since(early.at) < namespaceDelay {
+				name = early.name // the namespace controller has not tried to delete its llama yet
 			} else {
-				v.OK(v.t, "deleting a namespace", namespaces.Delete(v.ctx, pasture, metav1.DeleteOptions{}))
+				v.OK(v.t, "deleting a namespace", namespaces.Delete(v.ctx, name, metav1.DeleteOptions{}))
 			}
 			v.eventually("while the server is away the APIService's condition Available is False", startPatience, v.touching(func() (string, bool) {
 				told, available := v.condition()
@@ -89,7 +95,7 @@ func available() types.Feature {
 				v.fail(a, "while the server is away the API server answers 503 for llamas", "the answer is "+a.told())
 			}
 			v.eventually("while the server is away no namespace can be deleted: its condition NamespaceDeletionDiscoveryFailure or NamespaceDeletionContentFailure is True", namespacePatience, func() (string, bool) {
-				namespace, err := namespaces.Get(v.ctx, pasture, metav1.GetOptions{})
+				namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
 				if err != nil {
 					return "the namespace can't be read: " + err.Error(), false
 				}
@@ -103,7 +109,7 @@ func available() types.Feature {
 			v.startByVariable()
 			v.eventually("when the server is back the APIService is Available again", startPatience, v.touching(v.condition))
 			v.eventually("when the server is back the namespace goes, and its llamas with it", namespacePatience, func() (string, bool) {
-				namespace, err := namespaces.Get(v.ctx, pasture, metav1.GetOptions{})
+				namespace, err := namespaces.Get(v.ctx, name, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) {
 					return "", true
 				}
@@ -112,7 +118,7 @@ func available() types.Feature {
 				}
 				return fmt.Sprintf("it is %s, with the conditions %v", namespace.Status.Phase, namespace.Status.Conditions), false
 			})
-			if a := v.send(v.ctx, http.MethodGet, llama(pasture, "last-one"), nil); a.code != http.StatusNotFound {
+			if a := v.send(v.ctx, http.MethodGet, llama(name, "last-one"), nil); a.code != http.StatusNotFound {
 				v.fail(a, "the llamas of a namespace are deleted with it", "the answer is "+a.told())
 			}
 		}))).

@@ -62,11 +62,11 @@ func (v visit) proxy() (asker, bool) {
 // asker asks with a client certificate, or without one.
 func (v visit) asker(certificate *tls.Certificate) asker {
 	v.t.Helper()
-	return v.askerBy(v.round(certificate))
+	return v.askerOver(v.transport(certificate))
 }
 
-// round is how requests get to the server, with a client certificate, or without one.
-func (v visit) round(certificate *tls.Certificate) *http.Transport {
+// transport brings requests to the server, with a client certificate or without one.
+func (v visit) transport(certificate *tls.Certificate) *http.Transport {
 	v.t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(v.Server.CA))
@@ -83,8 +83,8 @@ func (v visit) round(certificate *tls.Certificate) *http.Transport {
 	return round
 }
 
-// askerBy asks in this way.
-func (v visit) askerBy(round *http.Transport) asker {
+// askerOver asks over a transport.
+func (v visit) askerOver(round *http.Transport) asker {
 	host := v.Server.URL
 	if host == "" {
 		host = "https://" + v.Server.Name

@@ -37,7 +37,7 @@ const podLabel = "labs.lva.io/pod"
 func (v visit) pod(namespace, name string, containers ...string) {
 	v.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{podLabel: name}}}
-	// A FarmPod has the containers alone.
+	// A FarmPod shows no init containers.
 	pod.Spec.InitContainers = []corev1.Container{{Name: "before", Image: "registry.example/before:1"}}
 	for i := 0; i+1 < len(containers); i += 2 {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: containers[i], Image: containers[i+1]})
@@ -191,7 +191,7 @@ func (v visit) metadataOf(name string, a answer) {
 	v.OK(v.t, "reading a Pod", err)
 	again := v.send(v.ctx, http.MethodGet, pods(here)+"/farm-"+name, nil)
 	if is, was := textOf(again.object(), "metadata", "creationTimestamp"), pod.CreationTimestamp.UTC().Format(time.RFC3339); is != "" && is != was {
-		v.fail(again, "a FarmPod is as old as its Pod: its creationTimestamp is that of the Pod", fmt.Sprintf("it is %q, and that of the Pod %q", is, was))
+		v.fail(again, "the creationTimestamp of a FarmPod is that of its Pod", fmt.Sprintf("it is %q, and that of the Pod %q", is, was))
 	}
 	if uid := uidOf(a.object()); uid == "" || uid == string(pod.UID) || uid != uidOf(again.object()) {
 		v.fail(again, "a FarmPod has a uid of its own, which is the same in each answer", fmt.Sprintf("it is %q, then %q, and that of the Pod is %q", uid, uidOf(again.object()), pod.UID))
@@ -382,8 +382,8 @@ func farmPodWatch() types.Feature {
 			v.t.Cleanup(w.cancel)
 			v.begun(w)
 			v.saw(v.take(w, 1), "a watch on FarmPods without a resourceVersion sends what exists as", []string{"ADDED farm-last"})
-			v.initially(pods(here), podLabel+"%3Dlast", "ADDED farm-last")
-			v.initially(pods(here), podLabel+"%3Dnone")
+			v.sendsInitialEvents(pods(here), podLabel+"%3Dlast", "ADDED farm-last")
+			v.sendsInitialEvents(pods(here), podLabel+"%3Dnone")
 		}))).Feature()
 }
 
@@ -440,7 +440,7 @@ func podsUnreadable() types.Feature {
 			}
 			w := followBy(v.ctx, v.http, v.host, pods(here), "&timeoutSeconds=1")
 			w.cancel()
-			v.servers(w.refused)
+			v.failsAsServerError(w.refused)
 			v.OK(v.t, "letting reads succeed", v.Faults.Disarm(v.ctx))
 			v.eventually("when Pods can be read again, FarmPods are served", startPatience, func() (string, bool) {
 				a := v.send(v.ctx, http.MethodGet, pods(here), nil)

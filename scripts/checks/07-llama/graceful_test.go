@@ -4,7 +4,6 @@
 package llama_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,10 +13,9 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/checks/protocol"
 )
 
-// shutdownDelay is for how long a server is to serve after SIGTERM.
+// shutdownDelay is for how long a server serves after SIGTERM.
 const shutdownDelay = time.Second
 
 // readiness is an answer of /readyz.
@@ -26,19 +24,15 @@ type readiness struct {
 	answer answer
 }
 
-// endPatience is for a server to end after SIGTERM, and after its delay.
+// endPatience is for a server to exit after SIGTERM and its delay.
 const endPatience = 10 * time.Second
 
-// startWithDelay is start. The server is told to serve for a while after SIGTERM, for the check graceful, if it has the flag for it and is
-// no Pod.
+// startWithDelay is start with a shutdown delay for the check graceful, if the server has the flag for it.
 func (v visit) startWithDelay() {
 	v.t.Helper()
-	err := v.Operator.StartAs(v.ctx, protocol.Start{Flags: []string{"--shutdown-delay-duration=" + shutdownDelay.String()}})
-	if err != nil && !errors.Is(err, check.ErrNoSuchFlag) && !errors.Is(err, check.ErrNotAdjustable) {
-		v.OK(v.t, "starting the server with a delay", err)
-	}
-	v.start() // which does nothing if it runs, but to wait
-	v.kept.delayed = err == nil
+	delayed := v.startWith("--shutdown-delay-duration=" + shutdownDelay.String())
+	v.start() // which only waits if the server runs
+	v.kept.delayed = delayed
 }
 
 func graceful() types.Feature {
@@ -65,11 +59,11 @@ func graceful() types.Feature {
 			end := <-stopped
 			v.OK(v.t, "stopping the server", end.err)
 			if took := end.at.Sub(began); took > endPatience+shutdownDelay {
-				v.Fail(v.t, fmt.Sprintf("after SIGTERM, and a --shutdown-delay-duration, the server ends within %s, also while somebody watches", endPatience),
+				v.Fail(v.t, fmt.Sprintf("after SIGTERM and the --shutdown-delay-duration the server exits within %s, even while clients watch", endPatience),
 					fmt.Sprintf("it took %s", took.Round(time.Second/10)))
 			}
 			for what, w := range ending {
-				expected := "at SIGTERM the server ends each watch as an answer ends, and not in the middle of it, here " + what
+				expected := "at SIGTERM the server ends each watch cleanly, and does not break the connection, here " + what
 				select {
 				case err := <-w.ended:
 					if err != nil {
@@ -84,23 +78,23 @@ func graceful() types.Feature {
 			}
 			v.failsReadiness(ready, end.at)
 		}))).
-		Assess("and the farm stays as it was", check.Assess(step(func(v visit) {
+		Assess("and the farm stays empty", check.Assess(step(func(v visit) {
 			v.start()
 			if a := v.send(v.ctx, http.MethodGet, llamas(""), nil); empty && a.code == http.StatusOK && len(a.items()) > 0 {
-				v.fail(a, "llamas that were deleted do not come back with a restart, also if all of them were", fmt.Sprintf("there are %v", a.names()))
+				v.fail(a, "llamas that were deleted do not come back after a restart, even if all of them were deleted", fmt.Sprintf("there are %v", a.names()))
 			}
 		}))).
 		Teardown(check.Teardown(returnHerd)).Feature()
 }
 
-// ended is how and when the server has ended.
+// ended is how and when the server ended.
 type ended struct {
 	failure string
 	err     error
 	at      time.Time
 }
 
-// endingWatches are watches that go on until the server ends: of llamas, in each form, and of FarmPods if there are any.
+// endingWatches are watches that only the end of the server ends: of llamas in several forms, and of FarmPods if they are served.
 func (v visit) endingWatches() map[string]watch {
 	v.t.Helper()
 	from := "&resourceVersion=" + v.now(here)
@@ -111,19 +105,19 @@ func (v visit) endingWatches() map[string]watch {
 	v.saw(v.take(llamasOnly, 1), "a watch sends", []string{"ADDED g-1"})
 	all := map[string]watch{"one of llamas": llamasOnly}
 	for what, w := range map[string]watch{
-		"one in the form of Tables": v.follow(llamas(here), from, "Accept", acceptTable),
-		"one of all namespaces":     v.follow(llamas(""), from+"&allowWatchBookmarks=true"),
-		"one of FarmPods":           v.follow(pods(here), ""),
+		"one that sends Tables": v.follow(llamas(here), from, "Accept", acceptTable),
+		"one of all namespaces": v.follow(llamas(""), from+"&allowWatchBookmarks=true"),
+		"one of FarmPods":       v.follow(pods(here), ""),
 	} {
 		v.t.Cleanup(w.cancel)
-		if w.refused == nil { // or that is for another check
+		if w.refused == nil { // another check reports one that is refused
 			all[what] = w
 		}
 	}
 	return all
 }
 
-// emptyFarm deletes all llamas, as far as they are those of the checks and of the herd, and says whether there are none then.
+// emptyFarm deletes the llamas of the checks and of the herd, and reports whether no other llamas are left.
 func (v visit) emptyFarm() bool {
 	v.t.Helper()
 	for _, path := range []string{llamas(here), llamas(there), llama(carla.namespace, carla.name), llama(pedro.namespace, pedro.name)} {
@@ -133,7 +127,7 @@ func (v visit) emptyFarm() bool {
 	return left.code == http.StatusOK && len(left.items()) == 0
 }
 
-// directWatch is a watch past the API server, or none where that is not possible.
+// directWatch is a watch past the API server, or an empty one where that is not possible.
 func (v visit) directWatch() watch {
 	v.t.Helper()
 	p, ok := v.proxy()
@@ -146,12 +140,12 @@ func (v visit) directWatch() watch {
 	return w
 }
 
-// servesOn fails the check unless the server serves all requests during its delay, and a watch that has begun before goes on. It returns what
-// /readyz has answered meanwhile.
+// servesOn fails the check unless the server serves all requests during its delay, and a watch that began before it goes on. It returns the answers
+// of /readyz in that time.
 func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 	v.t.Helper()
 	p, _ := v.proxy()
-	// SIGTERM comes later than the beginning. So what is seen before began+shutdownDelay is seen before the delay is over.
+	// SIGTERM comes after began, so the delay is not over before began+shutdownDelay.
 	inTime := func() bool { return time.Since(began) < shutdownDelay }
 	expected := fmt.Sprintf("with --shutdown-delay-duration=%s the server serves all requests for %s after SIGTERM, ", shutdownDelay, shutdownDelay)
 	for inTime() {
@@ -172,11 +166,11 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 		if after := time.Since(began); after < shutdownDelay {
 			switch {
 			case a.code != http.StatusOK:
-				v.fail(a, expected+"also lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.told()))
+				v.fail(a, expected+"such as lists", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), a.told()))
 			case again.refused != nil:
-				v.fail(*again.refused, expected+"also new watches", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.told()))
+				v.fail(*again.refused, expected+"such as new watches", fmt.Sprintf("after %s the answer is %s", after.Round(time.Millisecond), again.refused.told()))
 			case over:
-				v.Fail(v.t, expected+"also the watches that have begun before", fmt.Sprintf("a watch ended %s after it", after.Round(time.Millisecond)))
+				v.Fail(v.t, expected+"and does not end watches that began before", fmt.Sprintf("a watch ended %s after it", after.Round(time.Millisecond)))
 			}
 		}
 		ready = append(ready, readiness{asked, readyz})
@@ -185,8 +179,7 @@ func (v visit) servesOn(began time.Time, w watch) (ready []readiness) {
 	return ready
 }
 
-// failsReadiness fails the check if /readyz has not failed after SIGTERM. The server has ended at a time: so SIGTERM came shutdownDelay
-// earlier, or before.
+// failsReadiness fails the check if /readyz did not fail after SIGTERM. SIGTERM came at least shutdownDelay before the end of the server.
 func (v visit) failsReadiness(ready []readiness, end time.Time) {
 	v.t.Helper()
 	var late []readiness

@@ -31,7 +31,7 @@ func bookmarks() types.Feature {
 				w := v.follow(llamas(here),
 					fmt.Sprintf("&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
 				v.begun(w)
-				// It has not asked for bookmarks, and ends at the same time.
+				// This one does not ask for bookmarks, and ends at the same time.
 				unasked := v.follow(llamas(here), fmt.Sprintf("&resourceVersion=%s&timeoutSeconds=%d", v.now(here), seconds))
 				v.begun(unasked)
 				// The watch does not send it. On a busy machine it may be created too late for the bookmark.
@@ -41,12 +41,12 @@ func bookmarks() types.Feature {
 				seen = append(seen, sent...)
 				w.cancel()
 				if took := time.Since(began); took < patience {
-					v.Fail(v.t, "a watch goes on until its timeoutSeconds are over", fmt.Sprintf("one with timeoutSeconds=%d ended after %s", seconds, took.Round(time.Millisecond)))
+					v.Fail(v.t, "a watch does not end before its timeoutSeconds are over", fmt.Sprintf("one with timeoutSeconds=%d ended after %s", seconds, took.Round(time.Millisecond)))
 				}
 				others, _ := until(unasked, watchEndPatience)
 				unasked.cancel()
 				if slices.ContainsFunc(others, func(e event) bool { return e.Type == "BOOKMARK" }) {
-					v.Fail(v.t, "a watch without allowWatchBookmarks sends no BOOKMARK, which its client may not understand", "it sends "+strings.Join(told(others), ", "))
+					v.Fail(v.t, "a watch without allowWatchBookmarks sends no BOOKMARK, since its client may not understand one", "it sends "+strings.Join(told(others), ", "))
 				}
 				if !ended {
 					v.Fail(v.t, "a watch ends by itself when its timeoutSeconds are over",
@@ -101,25 +101,25 @@ func initialEvents() types.Feature {
 		Assess("served or refused", check.Assess(step(func(v visit) {
 			v.make(here, labelled("i-1", "set", "i"))
 			v.make(here, labelled("i-2", "set", "i"))
-			w, served := v.initially(llamas(here), "set%3Di", "ADDED i-1", "ADDED i-2")
+			w, served := v.sendsInitialEvents(llamas(here), "set%3Di", "ADDED i-1", "ADDED i-2")
 			if !served {
 				return
 			}
 			v.make(here, labelled("i-3", "set", "i"))
-			v.saw(v.take(w, 1), "after the initial events a watch sends what happens:", []string{"ADDED i-3"})
-			v.initially(llamas(here), "set%3Dnone")
+			v.saw(v.take(w, 1), "after the initial events a watch sends", []string{"ADDED i-3"})
+			v.sendsInitialEvents(llamas(here), "set%3Dnone")
 			if v.listsAll() { // or that is for another check
 				v.make(there, labelled("i-4", "set", "i"))
-				v.initially(llamas(""), "set%3Di", "ADDED i-1", "ADDED i-2", "ADDED i-3", "ADDED i-4")
+				v.sendsInitialEvents(llamas(""), "set%3Di", "ADDED i-1", "ADDED i-2", "ADDED i-3", "ADDED i-4")
 			}
 		}))).Feature()
 }
 
-// initially fails the check unless a watch with sendInitialEvents sends these events, in any order, and then the bookmark, or is refused:
-// then client-go lists instead.
-func (v visit) initially(path, labels string, want ...string) (w watch, served bool) {
+// sendsInitialEvents fails the check unless a watch with sendInitialEvents sends these events, in any order, and then the bookmark, or is refused,
+// since client-go then lists instead.
+func (v visit) sendsInitialEvents(path, labels string, want ...string) (w watch, served bool) {
 	v.t.Helper()
-	w = v.follow(path, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=5&labelSelector="+labels)
+	w = v.follow(path, "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=30&labelSelector="+labels)
 	v.t.Cleanup(w.cancel)
 	if w.refused != nil {
 		if w.refused.code >= 400 && w.refused.code < 500 && w.refused.isStatus("") {
@@ -136,6 +136,9 @@ func (v visit) initially(path, labels string, want ...string) (w watch, served b
 	for {
 		select {
 		case e, ok := <-w.events:
+			if ok && e.Type == "MODIFIED" {
+				continue // such as a Pod that the scheduler looks at
+			}
 			if ok && e.Type != "BOOKMARK" {
 				seen = append(seen, e.String())
 				continue
@@ -149,7 +152,7 @@ func (v visit) initially(path, labels string, want ...string) (w watch, served b
 				v.Fail(v.t, expected, fmt.Sprintf("it sends %v before the BOOKMARK", seen))
 			}
 			if versionOf(e.Object) == "" {
-				v.Fail(v.t, expected+" and a resourceVersion, from which the client goes on", "it has no resourceVersion")
+				v.Fail(v.t, expected+" and a resourceVersion, from which the client continues", "it has no resourceVersion")
 			}
 			return w, true
 		case <-time.After(eventPatience):
@@ -208,17 +211,17 @@ func (v visit) stillFollow(quiet map[string]watch) {
 	}
 }
 
-// changesKept are those that a server keeps at least: see the task.
+// changesKept is how many changes a server keeps at least: see the task.
 const changesKept = 100
 
-// remembers fails the check unless a watch from before the last changes sends all of them. They have these resourceVersions.
-func (v visit) remembers(versions <-chan string) {
+// keepsLastChanges fails the check unless a watch from before the last changes sends all of them. versions are the resourceVersions of all changes.
+func (v visit) keepsLastChanges(versions <-chan string) {
 	v.t.Helper()
 	var numbers []uint64
 	for version := range versions {
 		number, err := strconv.ParseUint(version, 10, 64)
 		if err != nil {
-			return // only the server knows which were the last
+			return // only the server knows which changes were the last
 		}
 		numbers = append(numbers, number)
 	}
@@ -227,7 +230,7 @@ func (v visit) remembers(versions <-chan string) {
 		return
 	}
 	from := strconv.FormatUint(numbers[len(numbers)-changesKept-1], 10)
-	expected := fmt.Sprintf("a watch from before the last %d changes sends each of them, since a server keeps at least as many", changesKept)
+	expected := fmt.Sprintf("a watch from before the last %d changes sends all of them, since a server keeps at least that many", changesKept)
 	w := v.follow(llamas(here), "&resourceVersion="+from)
 	defer w.cancel()
 	if w.refused != nil {
@@ -245,18 +248,19 @@ func (v visit) remembers(versions <-chan string) {
 	v.rising(from, events)
 }
 
-// turns fails the check unless the page after one of long ago answers 410, or has what there was then. Pages are for another check.
-func (v visit) turns(page answer, then []string) {
+// continuesOldPage fails the check unless the page after one of long ago answers 410, or has what existed then. Another check reports lists without
+// pages.
+func (v visit) continuesOldPage(page answer, then []string) {
 	v.t.Helper()
 	next := textOf(page.object(), "metadata", "continue")
 	if next == "" {
 		return
 	}
-	const expected = "a continue from before too many changes answers 410, or shows the llamas as they were"
+	const expected = "a continue from before too many changes answers 410, or returns the llamas of that time"
 	rest := v.want(v.send(v.ctx, http.MethodGet, llamas(here)+"?continue="+url.QueryEscape(next), nil), expected, http.StatusOK, http.StatusGone)
 	if rest.code == http.StatusGone {
 		if !rest.isStatus("") {
-			v.fail(rest, expected+"; 410 comes with a Status", "the answer is "+rest.told())
+			v.fail(rest, expected+". The body of 410 is a Status", "the answer is "+rest.told())
 		}
 		return
 	}
@@ -286,12 +290,14 @@ func gone() types.Feature {
 			var group sync.WaitGroup
 			failed, versions := make(chan answer, writers), make(chan string, changesUntilGone)
 			send := v.directly()
+			name := func(n int) string { return fmt.Sprintf("restless-%d", n) }
+			for n := range writers { // none of the last changes is to be a create
+				v.make(here, newLlama(name(n), 100, 1.5))
+			}
 			for n := range writers {
-				name := fmt.Sprintf("restless-%d", n)
-				v.make(here, newLlama(name, 100, 1.5))
 				group.Go(func() {
 					for i := range changesUntilGone / writers {
-						a := send(http.MethodPatch, llama(here, name), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1), "Content-Type", "application/merge-patch+json")
+						a := send(http.MethodPatch, llama(here, name(n)), fmt.Sprintf(`{"spec":{"weight":%d}}`, i+1), "Content-Type", "application/merge-patch+json")
 						if a.code != http.StatusOK {
 							failed <- a
 							return
@@ -307,7 +313,7 @@ func gone() types.Feature {
 			default:
 			}
 			close(versions)
-			v.remembers(versions)
+			v.keepsLastChanges(versions)
 			v.stillFollow(quiet)
 			changes := writers + writers*(changesUntilGone/writers) + 1
 			w := v.follow(llamas(here), "&resourceVersion="+from)
@@ -344,7 +350,7 @@ func gone() types.Feature {
 			}
 		}))).
 		Assess("a page of long ago", check.Assess(step(func(v visit) {
-			v.turns(page, then)
-			v.kept.leaver.late = true
+			v.continuesOldPage(page, then)
+			v.kept.withdrawn.late = true
 		}))).Feature()
 }

@@ -77,10 +77,10 @@ type clients struct {
 
 // kept is what a check leaves for a later one.
 type kept struct {
-	farmPodUID string    // of the FarmPod keptFarmPod, before a restart
-	delayed    bool      // the server that runs was started with a shutdown delay
-	leaving    leaving   // a namespace that is being deleted
-	leaver     leaver    // a user whose right was withdrawn
+	farmPodUID string // of the FarmPod keptFarmPod, before a restart
+	delayed    bool   // the running server was started with a shutdown delay
+	deleted    deletedNamespace
+	withdrawn  withdrawnRight
 	manifests  manifests // of config/default
 }
 

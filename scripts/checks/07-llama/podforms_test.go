@@ -13,8 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// farmPodForms fails the check unless the FarmPods of a namespace are the same in each form: in a list, in pages, in a Table, and as metadata
-// alone.
+// farmPodForms fails the check unless a list, pages, a Table and the metadata alone show the same FarmPods of a namespace.
 func (v visit) farmPodForms() {
 	v.t.Helper()
 	want := slices.Sorted(slices.Values(v.send(v.ctx, http.MethodGet, pods(here), nil).names()))
@@ -33,18 +32,24 @@ func (v visit) farmPodForms() {
 	client, err := metadata.NewForConfig(v.Config)
 	v.OK(v.t, "making a client", err)
 	found, err := client.Resource(llamaResource.GroupVersion().WithResource("farmpods")).Namespace(here).List(v.ctx, metav1.ListOptions{})
-	if err != nil || len(found.Items) != len(want) {
+	observed := ""
+	if err != nil {
+		observed = err.Error()
+	} else if len(found.Items) != len(want) {
+		observed = fmt.Sprintf("it lists %d", len(found.Items))
+	}
+	if observed != "" {
 		a := v.send(v.ctx, http.MethodGet, pods(here), nil, "Accept", acceptMetadata)
-		v.fail(a, fmt.Sprintf("client-go's metadata client lists the FarmPods %v (PartialObjectMetadataList)", want), fmt.Sprintf("the error is %v", err))
+		v.fail(a, fmt.Sprintf("client-go's metadata client lists the FarmPods %v (PartialObjectMetadataList)", want), observed)
 	}
 }
 
-// farmPodUIDs fails the check unless FarmPods of the same name have other uids: in two namespaces, and one after the other.
+// farmPodUIDs fails the check unless FarmPods with the same name have different uids, in two namespaces and one after the other.
 func (v visit) farmPodUIDs() {
 	v.t.Helper()
 	const name = "twin"
 	uid := func(namespace, other string) (found string) {
-		v.eventually("the FarmPod of a Pod that was just created has a uid, and not that of another FarmPod of this name", eventPatience, func() (string, bool) {
+		v.eventually("the FarmPod of a new Pod has a uid that no other FarmPod of this name has, or had", eventPatience, func() (string, bool) {
 			a := v.send(v.ctx, http.MethodGet, pods(namespace)+"/farm-"+name, nil)
 			found = uidOf(a.object())
 			return fmt.Sprintf("the answer is %s, and its uid is %q", a.told(), found), found != "" && found != other
@@ -60,10 +65,10 @@ func (v visit) farmPodUIDs() {
 	uid(here, first)
 }
 
-// servers fails the check if a refusal is not the server's own fault, as one of 500 or more is.
-func (v visit) servers(refused *answer) {
+// failsAsServerError fails the check if a request was refused, and not with a Status of 500 or more.
+func (v visit) failsAsServerError(refused *answer) {
 	v.t.Helper()
 	if refused != nil && (refused.err != nil || refused.code < http.StatusInternalServerError || !refused.isStatus("")) {
-		v.fail(*refused, "while the server can't read Pods, its answer is a Status with 503 (or another code of 500 or more), since that is not the user's fault", "the answer is "+refused.told())
+		v.fail(*refused, "while the server can't read Pods, its answer is a Status with 503 (or another code of 500 or more), since the user made no mistake", "the answer is "+refused.told())
 	}
 }

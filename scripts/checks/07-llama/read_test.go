@@ -55,9 +55,9 @@ func list() types.Feature {
 						v.fail(a, "each llama has a UID and a resourceVersion", fmt.Sprintf("%s has the UID %q and the resourceVersion %q", nameOf(item), uidOf(item), versionOf(item)))
 					}
 				}
-				// As an informer lists: the newest list is not older than any.
+				// An informer lists with resourceVersion=0, which any list satisfies.
 				if cached := v.send(v.ctx, http.MethodGet, llamas(of.namespace)+"?resourceVersion=0", nil); !slices.Contains(cached.names(), of.name) {
-					v.fail(cached, "a list with resourceVersion=0, as informers ask, has "+of.name, fmt.Sprintf("the answer is %s, and has %v", cached.told(), cached.names()))
+					v.fail(cached, "a list with resourceVersion=0, which informers send, has "+of.name, fmt.Sprintf("the answer is %s, with %v", cached.told(), cached.names()))
 				}
 				if versionOf(a.object()) == "" {
 					v.fail(a, "a list has a resourceVersion, from which a watch can go on", "metadata.resourceVersion is not set")
@@ -73,7 +73,7 @@ func list() types.Feature {
 			if len(found.Items) != 0 {
 				v.fail(a, "the list of a namespace without llamas is empty", fmt.Sprintf("it has %d llamas", len(found.Items)))
 			}
-			v.beginAsLeaver() // for the check authorization
+			v.grantAndWithdraw() // for the check authorization
 		}))).Feature()
 }
 
@@ -125,7 +125,7 @@ func mediaTypes() types.Feature {
 				}
 			}
 		}))).
-		Assess("others are not acceptable", check.Assess(step(func(v visit) {
+		Assess("others are refused", check.Assess(step(func(v visit) {
 			for _, path := range []string{llamas(carla.namespace), llama(carla.namespace, carla.name)} {
 				if v.send(v.ctx, http.MethodGet, path, nil).code != http.StatusOK {
 					continue // that is for another check
@@ -160,7 +160,11 @@ func mediaTypes() types.Feature {
 			one, err := client.Resource(llamaResource).Namespace(carla.namespace).Get(v.ctx, carla.name, metav1.GetOptions{})
 			if plain := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil); plain.code == http.StatusOK && (err != nil || string(one.UID) != uidOf(plain.object())) {
 				a := v.send(v.ctx, http.MethodGet, llama(carla.namespace, carla.name), nil, "Accept", acceptPartial)
-				v.fail(a, "client-go's metadata client gets carla (PartialObjectMetadata), with the uid "+uidOf(plain.object()), fmt.Sprintf("the error is %v", err))
+				observed := "it gets another uid"
+				if err != nil {
+					observed = err.Error()
+				}
+				v.fail(a, "client-go's metadata client gets carla (PartialObjectMetadata), with the uid "+uidOf(plain.object()), observed)
 			}
 		}))).Feature()
 }
@@ -184,11 +188,11 @@ func notFound() types.Feature {
 		}))).Feature()
 }
 
-// namesNothing fails the check unless the answer to a path that does not exist names no object.
+// namesNothing fails the check if the answer to a path that does not exist names an object.
 func (v visit) namesNothing(a answer) {
 	v.t.Helper()
 	if textOf(a.object(), "details", "name") != "" {
-		v.fail(a, "a path that does not exist is told from an object that does not: its Status names no object", "details.name is "+textOf(a.object(), "details", "name"))
+		v.fail(a, "the Status for a path that does not exist names no object, unlike that for an object that does not exist", "details.name is "+textOf(a.object(), "details", "name"))
 	}
 }
 
@@ -233,8 +237,8 @@ func numbers() types.Feature {
 		}))).Feature()
 }
 
-// replacesNumbers fails the check unless an update stores a number that is as near as can be to the one before. Whether there are
-// updates is for other checks.
+// replacesNumbers fails the check unless an update and a patch store the float next to the stored one. Other checks report updates and patches that
+// are not served.
 func (v visit) replacesNumbers() {
 	v.t.Helper()
 	for i, number := range exactly {
@@ -243,7 +247,7 @@ func (v visit) replacesNumbers() {
 		if i == 0 {
 			next = 0
 		}
-		object := v.send(v.ctx, http.MethodGet, llama(here, name), nil).object()
+		object := runtimeCopy(v.send(v.ctx, http.MethodGet, llama(here, name), nil).object())
 		if unstructured.SetNestedField(object, next, "spec", "weight") != nil || v.send(v.ctx, http.MethodPut, llama(here, name), object).code != http.StatusOK {
 			return
 		}
@@ -279,7 +283,7 @@ func table() types.Feature {
 			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated { // or that is for another check
 				v.row(llamas(here), "weightless", []column{{"Name", "weightless"}, {"Weight", 0}, {"Height", 0}, {"Age", nil}})
 			}
-			v.whole(llamas(carla.namespace), carla.name)
+			v.rowsHaveObjects(llamas(carla.namespace), carla.name)
 			if output, ok, err := v.kubectl("", "get", "llamas", "-n", carla.namespace); ok && (err != nil || !strings.Contains(output, "WEIGHT")) {
 				v.Fail(v.t, "kubectl get llamas shows the columns", "it prints: "+strings.TrimSpace(output))
 			}
@@ -350,13 +354,13 @@ func (v visit) row(path, name string, want []column) {
 	if i := slices.Index(names, "Age"); i >= 0 {
 		age := fmt.Sprint(row.Cells[shown[i]])
 		if _, err := time.Parse(time.RFC3339, age); err == nil || !strings.ContainsAny(age, "0123456789") {
-			v.fail(a, "in the row of "+name+", the cell Age is how long ago it was created, such as 5m", fmt.Sprintf("it is %q", age))
+			v.fail(a, "in the row of "+name+", the cell Age is the time since its creation, such as 5m", fmt.Sprintf("it is %q", age))
 		}
 	}
 }
 
-// whole fails the check unless a Table has whole objects for a client that asks for them, as kubectl get --sort-by does.
-func (v visit) whole(path, name string) {
+// rowsHaveObjects fails the check unless the rows of a Table have complete objects for a client that asks for them, as kubectl get --sort-by does.
+func (v visit) rowsHaveObjects(path, name string) {
 	v.t.Helper()
 	path += "?includeObject=Object"
 	a := v.want(v.send(v.ctx, http.MethodGet, path, nil, "Accept", acceptTable), "GET "+path+" answers a Table", http.StatusOK)
@@ -364,7 +368,7 @@ func (v visit) whole(path, name string) {
 	for _, row := range rows {
 		row, _ := row.(map[string]any)
 		if textOf(row, "object", "metadata", "name") == name && numberOf(row, "object", "spec") == nil {
-			v.fail(a, "with includeObject=Object each row has the whole object, from which kubectl get --sort-by takes the field", "the object of "+name+" has no spec")
+			v.fail(a, "with includeObject=Object each row has the complete object, in which kubectl get --sort-by looks up the field", "the object of "+name+" has no spec")
 		}
 	}
 }

@@ -40,7 +40,7 @@ func restart() types.Feature {
 			v.drop(here, "r-brief")
 			before := map[string]answer{here: v.send(v.ctx, http.MethodGet, llamas(here), nil), there: v.send(v.ctx, http.MethodGet, llamas(there), nil)}
 			page := v.send(v.ctx, http.MethodGet, llamas(here)+"?limit=2", nil)
-			v.lastAsLeaver()
+			v.tryWithdrawnRightLate()
 			v.OK(v.t, "killing the server", v.Operator.Kill(v.ctx))
 			v.startWithDelay()
 			for _, namespace := range []string{here, there} {
@@ -53,7 +53,7 @@ func restart() types.Feature {
 			}
 			last := versionOf(before[here].object())
 			if now := v.send(v.ctx, http.MethodGet, llamas(here), nil); earlier(versionOf(now.object()), last) {
-				v.fail(now, "the resourceVersion goes on after a restart: that of a list is not before that of the last change, which was a deletion",
+				v.fail(now, "after a restart the resourceVersion continues: that of a list is not earlier than that of the last change, a deletion",
 					fmt.Sprintf("it is %q, and was %q before", versionOf(now.object()), last))
 			}
 			if after := v.make(here, newLlama("r-new", 100, 1.5)); !later(versionOf(after), last) {
@@ -77,7 +77,7 @@ func restart() types.Feature {
 				}
 			}
 		}))).
-		Assess("in a Pod, too", check.Assess(step(visit.keepsStorage))).
+		Assess("a Pod's folder outlives it", check.Assess(step(visit.keepsStorage))).
 		Teardown(check.Teardown(returnHerd)).Feature()
 }
 
@@ -96,7 +96,7 @@ func (s stored) names(namespace string) (names []string) {
 	return names
 }
 
-// storeAll stores llamas of many kinds, changes some of them, and deletes others.
+// storeAll creates llamas that a storage may get wrong, changes some of them, and deletes others.
 func (v visit) storeAll() stored {
 	v.t.Helper()
 	all := stored{}
@@ -105,7 +105,7 @@ func (v visit) storeAll() stored {
 	}
 	v.drop(here, "r-gone")
 	delete(all, here+"/r-gone")
-	// One of the same name in another namespace, and numbers and a name with which a format of one's own may have trouble.
+	// One with the same name in another namespace, and numbers and a name that a format of one's own may not be able to store.
 	all.set(v.make(there, newLlama("r-kept", 44.5, 2.5)))
 	for i, number := range exactly {
 		a := v.send(v.ctx, http.MethodPost, llamas(there), newLlama(fmt.Sprintf("r-exact.%d", i), number, exactly[len(exactly)-1-i]))
@@ -136,8 +136,8 @@ func (v visit) storeAll() stored {
 	return all
 }
 
-// storeHeavy stores a llama with characters that JSON escapes, whose changes are long lines, and changes it until a storage that appends
-// its changes has to write a snapshot.
+// storeHeavy creates a large llama with characters that JSON escapes, and changes it so often that a storage that appends changes has to write a
+// snapshot.
 func (v visit) storeHeavy(all stored) {
 	v.t.Helper()
 	heavy := newLlama("r-heavy", 100, 1.5)
@@ -151,7 +151,7 @@ func (v visit) storeHeavy(all stored) {
 	all.set(v.change(here, "r-heavy", `{"spec":{"weight":77.5}}`))
 }
 
-// storedIn fails the check unless a namespace has, after a kill, what was acknowledged before it.
+// storedIn fails the check unless a namespace has, after a kill, all that was acknowledged before.
 func (v visit) storedIn(namespace string, all stored, before answer) {
 	v.t.Helper()
 	a := v.send(v.ctx, http.MethodGet, llamas(namespace), nil)
@@ -161,7 +161,7 @@ func (v visit) storedIn(namespace string, all stored, before answer) {
 	}
 	names := all.names(namespace)
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, names) {
-		v.fail(a, fmt.Sprintf("after kill -9 there are %s: what was created or deleted before stays so", shortNames(names)), fmt.Sprintf("there are %s", shortNames(got)))
+		v.fail(a, fmt.Sprintf("after kill -9 there are %s: acknowledged creates and deletes are not lost", shortNames(names)), fmt.Sprintf("there are %s", shortNames(got)))
 	}
 	for _, name := range names {
 		was, is := all[namespace+"/"+name], found[name]
@@ -176,13 +176,13 @@ func (v visit) storedIn(namespace string, all stored, before answer) {
 	for _, was := range before.items() {
 		name := nameOf(was)
 		if is := found[name]; !reflect.DeepEqual(withoutManagers(was), withoutManagers(is)) {
-			v.fail(a, fmt.Sprintf("after kill -9 all of %s is as before: its labels, finalizers, timestamps and all else", shortened(name)),
+			v.fail(a, fmt.Sprintf("after kill -9 %s is unchanged, with its labels, finalizers and timestamps", shortened(name)),
 				fmt.Sprintf("metadata is %v and was %v", shortened(is["metadata"]), shortened(was["metadata"])))
 		}
 	}
 }
 
-// shortNames are names in a sentence.
+// shortNames lists names, and shortens longName.
 func shortNames(names []string) string {
 	var short []string
 	for _, name := range names {
@@ -241,7 +241,7 @@ func returnHerd(ctx context.Context, c *check.Check) error {
 	for _, of := range []herdLlama{carla, pedro} {
 		clientsOf(ctx).send(ctx, http.MethodPost, llamas(of.namespace), newLlama(of.name, of.weight, of.height))
 	}
-	return nil // a farm that cannot create them fails the check of that
+	return nil // the check create reports a farm that cannot create them
 }
 
 // informerPatience is for an informer to come back: client-go waits longer after each failure. A Pod is away for longer than a process:
@@ -269,9 +269,9 @@ func informer() types.Feature {
 			v.OK(v.t, "stopping the server", v.Operator.Stop(v.ctx))
 			v.start()
 			if a := v.send(v.ctx, http.MethodGet, llamas(here), nil); !slices.Equal(atVersions(a), atVersions(before)) {
-				v.fail(a, fmt.Sprintf("after a restart there are the llamas of before: %v", atVersions(before)), fmt.Sprintf("there are %v", atVersions(a)))
+				v.fail(a, fmt.Sprintf("after a restart the llamas are the same: %v", atVersions(before)), fmt.Sprintf("there are %v", atVersions(a)))
 			}
-			v.leave() // for the check available
+			v.deleteNamespaceEarly() // for the check available
 			from := v.now(here)
 			v.make(here, newLlama("n-3", 100, 1.5))
 			v.drop(here, "n-1")
@@ -281,7 +281,7 @@ func informer() types.Feature {
 			v.change(here, "n-2", `{"spec":{"weight":42.5}}`)
 			a := v.send(v.ctx, http.MethodGet, llamas(here), nil)
 			if names := slices.Sorted(slices.Values(a.names())); !slices.Equal(names, []string{"n-2", "n-3"}) {
-				v.fail(a, "after a second kill there are n-2 and n-3, and what was deleted before stays so", fmt.Sprintf("there are %v", names))
+				v.fail(a, "after a second kill there are n-2 and n-3, and no llama that was deleted before", fmt.Sprintf("there are %v", names))
 			}
 			want := atVersions(a)
 			v.eventually(fmt.Sprintf("after a restart and a kill an informer has what a list has: %v", want), v.informerPatience(), func() (string, bool) {

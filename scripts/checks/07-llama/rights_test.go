@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rehearsed is a deed that changes nothing where it is allowed, if dry runs are served.
+// rehearsed is a deed as a dry run, which changes nothing where it is allowed.
 func (d deed) rehearsed() deed {
 	if d.method != http.MethodGet {
 		d.path += rehearse
@@ -23,7 +23,7 @@ func (d deed) rehearsed() deed {
 	return d
 }
 
-// eachVerbAlone fails the check unless a right to one verb is a right to no other one.
+// eachVerbAlone fails the check unless a user with a right to one verb may use this verb and no other.
 func (v visit) eachVerbAlone() {
 	v.t.Helper()
 	p, ok := v.proxy()
@@ -48,7 +48,7 @@ func (v visit) eachVerbAlone() {
 		v.allowed(user(verb), group, "llamas", verb)
 	}
 	type trial struct {
-		verb string // that the user may do
+		verb string // to which the user has a right
 		deed deed
 	}
 	var trials []trial
@@ -75,7 +75,7 @@ func (v visit) eachVerbAlone() {
 		verb, d := trials[i].verb, trials[i].deed
 		everywhere := strings.HasPrefix(d.path, llamas(""))
 		switch {
-		case a.err != nil || a.code == http.StatusTooManyRequests: // so many at a time may be too many
+		case a.err != nil || a.code == http.StatusTooManyRequests: // the server may refuse so many requests at a time
 		case (verb != d.verb || everywhere) && a.code != http.StatusForbidden:
 			where := ""
 			if everywhere {
@@ -88,71 +88,71 @@ func (v visit) eachVerbAlone() {
 	}
 }
 
-// leaver is a user who has used a right that was then withdrawn.
-type leaver struct {
+// withdrawnRight is a right that a user had, used, and lost.
+type withdrawnRight struct {
 	used   time.Time // the server had asked about the right before that; zero: it was not used
-	asked  time.Time // when it was tried for the last time
+	asked  time.Time // when the user tried it for the last time
 	answer answer    // to that
-	late   bool      // the checks that take most of the time have been run
+	late   bool      // the checks that take most of the time have run
 }
 
-// Who the leaver is, and for how long an answer about a right may be used again: see the task. The rest is for clocks.
+// formerUser has the withdrawn right. For cachedFor a server may use an answer about a right again: see the task. cacheMore allows for clocks.
 const (
-	leaverUser = "llama-leaver"
+	formerUser = "llama-leaver"
 	cachedFor  = 10 * time.Second
 	cacheMore  = 500 * time.Millisecond
 )
 
-// beginAsLeaver gives a user a right, lets the user use it, and withdraws it. Whether users with rights are served is for other checks.
-func (v visit) beginAsLeaver() {
+// grantAndWithdraw gives a user a right, lets the user use it, and withdraws it. Other checks report servers that refuse users with rights.
+func (v visit) grantAndWithdraw() {
 	v.t.Helper()
 	p, ok := v.proxy()
 	if !ok {
 		return
 	}
 	const name = "llama-checks-leaver"
-	v.bind(name, here, []rbacv1.Subject{subject("User", leaverUser)}, rule(group, "llamas", "list"))
-	v.allowed(leaverUser, group, "llamas", "list")
-	a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as(leaverUser)...)
+	v.bind(name, here, []rbacv1.Subject{subject("User", formerUser)}, rule(group, "llamas", "list"))
+	v.allowed(formerUser, group, "llamas", "list")
+	a := p.send(v.ctx, http.MethodGet, llamas(here), nil, as(formerUser)...)
 	used := time.Now()
 	v.OK(v.t, "withdrawing a right", v.typed.RbacV1().RoleBindings(here).Delete(v.ctx, name, metav1.DeleteOptions{}))
 	v.eventually("the right is withdrawn", grantPatience, func() (string, bool) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: leaverUser, ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: here, Group: group, Resource: "llamas", Verb: "list"},
+			User: formerUser, ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: here, Group: group, Resource: "llamas", Verb: "list"},
 		}}
 		answer, err := v.typed.AuthorizationV1().SubjectAccessReviews().Create(v.ctx, review, metav1.CreateOptions{})
 		return fmt.Sprintf("%v", err), err == nil && !answer.Status.Allowed
 	})
 	if a.code == http.StatusOK {
-		v.kept.leaver.used = used
+		v.kept.withdrawn.used = used
 	}
 }
 
-// askAsLeaver asks again. A server may still allow it; what it remembers must not last longer by that.
-func (v visit) askAsLeaver() {
+// tryWithdrawnRight uses the withdrawn right again. A server may still allow that, but must not remember its answer for longer because of it.
+func (v visit) tryWithdrawnRight() {
 	v.t.Helper()
-	if p, ok := v.proxy(); ok && !v.kept.leaver.used.IsZero() {
-		v.kept.leaver.asked = time.Now()
-		v.kept.leaver.answer = p.send(v.ctx, http.MethodGet, llamas(here), nil, as(leaverUser)...)
+	if p, ok := v.proxy(); ok && !v.kept.withdrawn.used.IsZero() {
+		v.kept.withdrawn.asked = time.Now()
+		v.kept.withdrawn.answer = p.send(v.ctx, http.MethodGet, llamas(here), nil, as(formerUser)...)
 	}
 }
 
-// lastAsLeaver asks for the last time before the server is killed, which forgets then what it remembers, and not before it must have
-// forgotten it by itself. Where the checks before have not been run, that would be a long wait, and is left out.
-func (v visit) lastAsLeaver() {
+// tryWithdrawnRightLate uses the withdrawn right for the last time before the server is killed, which makes it forget all answers, and when it
+// must have forgotten this one by itself. If the earlier checks have not run, that would be a long wait, and is left out.
+func (v visit) tryWithdrawnRightLate() {
 	v.t.Helper()
-	if used := v.kept.leaver.used; !used.IsZero() && v.kept.leaver.late {
+	if used := v.kept.withdrawn.used; !used.IsZero() && v.kept.withdrawn.late {
 		v.Pause(v.ctx, v.t, time.Until(used.Add(cachedFor+cacheMore)))
-		v.askAsLeaver()
+		v.tryWithdrawnRight()
 	}
 }
 
-// leaverRefused fails the check if a right still worked after the time for which an answer may be used again.
-func (v visit) leaverRefused() {
+// withdrawnRightIsRefused fails the check if a withdrawn right still worked after the time for which an answer may be used again.
+func (v visit) withdrawnRightIsRefused() {
 	v.t.Helper()
-	l := v.kept.leaver
-	if after := l.asked.Sub(l.used); !l.used.IsZero() && after > cachedFor && l.answer.code == http.StatusOK {
-		v.fail(l.answer, fmt.Sprintf("a right that was withdrawn works for at most %s, also if it is used meanwhile", cachedFor),
-			fmt.Sprintf("%s after the server has asked about it, the answer is %s", after.Round(time.Second/10), l.answer.told()))
+	r := v.kept.withdrawn
+	if after := r.asked.Sub(r.used); !r.used.IsZero() && after > cachedFor && r.answer.code == http.StatusOK {
+		v.fail(r.answer, fmt.Sprintf("a right that was withdrawn works for at most %s, even if it is used in that time", cachedFor),
+			fmt.Sprintf("%s after the server has asked about it, the answer is %s", after.Round(time.Second/10), r.answer.told()))
 	}
 }

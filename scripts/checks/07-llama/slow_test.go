@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// slowWindow is how many bytes a server can send to a slow client that the client has not read: less than a llama with a note of
-// slowNote bytes has. So the server has to wait for the client in the middle of an event.
+// slowWindow is how many bytes a server can send ahead of a slow client. A llama with a note of slowNote bytes has more, so the server has to wait
+// for the client in the middle of an event.
 const (
 	slowWindow = 64 << 10
 	slowNote   = 200_000
 )
 
-// slowProxy asks as the front proxy does, with a small window for each answer.
+// slowProxy is proxy with a small window for each answer.
 func (v visit) slowProxy() (asker, bool) {
 	v.t.Helper()
 	if !v.direct() || v.Server.FrontProxyCert == "" {
@@ -27,13 +27,13 @@ func (v visit) slowProxy() (asker, bool) {
 	}
 	certificate, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
 	v.OK(v.t, "reading the front proxy's certificate", err)
-	round := v.round(&certificate)
-	round.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: slowWindow}
-	return v.askerBy(round), true
+	transport := v.transport(&certificate)
+	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: slowWindow}
+	return v.askerOver(transport), true
 }
 
-// slowlyRead fails the check unless a client that reads late gets each change: those that happen while the server still sends an
-// earlier one must not be lost. The server may also end the watch; then the client begins again where it was, or lists after 410.
+// slowlyRead fails the check unless a client that reads late gets each change, even those that happen while the server still sends an earlier
+// one. The server may also end the watch: then the client watches again from where it was, or lists after 410.
 func (v visit) slowlyRead() {
 	v.t.Helper()
 	slow, ok := v.slowProxy()
@@ -50,16 +50,16 @@ func (v visit) slowlyRead() {
 		v.begun(w)
 		watches[what] = w
 	}
-	follow("that has begun before it", "&resourceVersion="+from)
+	follow("that begins before the llama exists", "&resourceVersion="+from)
 	big := labelled("w-big", "set", "slow")
 	big["metadata"].(map[string]any)["annotations"] = map[string]any{bigNote: strings.Repeat("llama ", slowNote/len("llama "))}
 	v.make(here, big)
-	follow("from a resourceVersion before it", "&resourceVersion="+from)
+	follow("from a resourceVersion before the llama", "&resourceVersion="+from)
 	follow("without a resourceVersion", "")
 	for _, w := range watches {
 		select {
 		case <-w.sending:
-		case <-time.After(eventPatience): // one that sends nothing is judged below
+		case <-time.After(eventPatience): // a watch that sends nothing fails below
 		}
 	}
 	v.make(here, labelled("w-small", "set", "slow"))
@@ -83,18 +83,19 @@ func (v visit) slowlyRead() {
 		if len(events) > 0 && strings.HasPrefix(events[len(events)-1].String(), "ERROR 410") {
 			continue
 		}
-		v.saw(events, fmt.Sprintf("a watch %s whose client reads a llama of %d kB slowly also sends, without a further change, what happens meanwhile:", what, slowNote/1000), want)
+		v.saw(events, fmt.Sprintf("a watch %s, whose client is slow to read a llama of %d kB, sends without a further change", what, slowNote/1000), want)
 	}
 }
 
-// How long a watch may be silent while the server answers other requests, and how many. So a slow machine is no mistake.
+// A watch is silent if it sends nothing for silentWithin while the server answers at least servedWhile requests, so a slow machine costs no points.
+// A server that answers none is waited for as long as silentAtMost.
 const (
 	silentWithin = 5 * time.Second
 	servedWhile  = 50
+	silentAtMost = 30 * time.Second
 )
 
-// takeWhileServed is the next events: as many, or until the watch ends, or until the server has answered many requests and the watch has
-// sent nothing.
+// takeWhileServed are the next events: as many, or those until the watch ends or is silent.
 func (v visit) takeWhileServed(w watch, count int) (events []event, ended bool) {
 	v.t.Helper()
 	send := v.directly()
@@ -117,7 +118,7 @@ func (v visit) takeWhileServed(w watch, count int) (events []event, ended bool) 
 		if a := send(http.MethodGet, llama(here, "nobody"), nil); a.err == nil {
 			served++
 		}
-		if silent := time.Since(began); silent > silentWithin && served >= servedWhile || silent > requestTimeout {
+		if silent := time.Since(began); silent > silentWithin && served >= servedWhile || silent > silentAtMost {
 			return events, false
 		}
 	}

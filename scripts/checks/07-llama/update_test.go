@@ -45,7 +45,7 @@ func update() types.Feature {
 			for _, c := range []struct{ field, other string }{{"metadata.namespace", there}, {"kind", "Alpaca"}, {"apiVersion", group + "/v1"}} {
 				moved := runtimeCopy(second)
 				v.OK(v.t, "setting "+c.field, unstructured.SetNestedField(moved, c.other, strings.Split(c.field, ".")...))
-				v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), moved), "a replace whose body has another "+c.field+" than the path answers 400", http.StatusBadRequest)
+				v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), moved), "a replace answers 400 if the "+c.field+" of the body is not that of the path", http.StatusBadRequest)
 			}
 			for _, field := range []string{"weight", "height"} {
 				wrong := runtimeCopy(second)
@@ -54,7 +54,7 @@ func update() types.Feature {
 				v.OK(v.t, "setting the "+field, unstructured.SetNestedField(wrong, "much", "spec", field))
 				v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), wrong), "a replace is validated as a create is: a string as "+field+" answers 400", http.StatusBadRequest)
 			}
-			v.promises("update")
+			v.discoveryHas("update")
 			missing := newLlama("nobody", 100, 1.5)
 			missing["metadata"].(map[string]any)["resourceVersion"] = versionOf(second)
 			v.about(v.want(v.send(v.ctx, http.MethodPut, llama(here, "nobody"), missing), "a replace of a llama that does not exist answers 404", http.StatusNotFound), "llamas", "nobody")
@@ -70,7 +70,7 @@ func update() types.Feature {
 			same := v.send(v.ctx, http.MethodGet, llama(here, "eater"), nil)
 			a = v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), runtimeCopy(same.object())), "a replace that changes nothing answers 200", http.StatusOK)
 			if is, was := versionOf(a.object()), versionOf(same.object()); is != was {
-				v.fail(a, "a replace that changes nothing leaves the resourceVersion as it is, so that controllers that write the same do not wake each other",
+				v.fail(a, "a replace that changes nothing does not change the resourceVersion, or controllers that write the same object wake each other",
 					fmt.Sprintf("it is %q, and was %q", is, was))
 			}
 			if v.send(v.ctx, http.MethodPost, llamas(here), newLlama("weightless", 0, 0)).code == http.StatusCreated { // or that is for another check
@@ -114,8 +114,11 @@ func update() types.Feature {
 		}))).Feature()
 }
 
-// runtimeCopy is a deep copy.
+// runtimeCopy is a deep copy; of nil, an empty object.
 func runtimeCopy(object map[string]any) map[string]any {
+	if object == nil {
+		return map[string]any{}
+	}
 	return (&unstructured.Unstructured{Object: object}).DeepCopy().Object
 }
 
@@ -143,20 +146,20 @@ func patch() types.Feature {
 				"a JSON patch whose test does not hold is refused (422, 409 or 400)", http.StatusUnprocessableEntity, http.StatusConflict, http.StatusBadRequest)
 			v.want(send(apitypes.MergePatchType, fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"weight":1}}`, versionOf(first))), "a merge patch that names an old resourceVersion answers 409", http.StatusConflict)
 			for _, field := range []string{"weight", "height"} {
-				v.want(send(apitypes.MergePatchType, `{"spec":{"`+field+`":-3}}`), "what a patch comes to is validated: a negative "+field+" answers 422", http.StatusUnprocessableEntity)
+				v.want(send(apitypes.MergePatchType, `{"spec":{"`+field+`":-3}}`), "the result of a merge patch is validated: a negative "+field+" answers 422", http.StatusUnprocessableEntity)
 				v.want(send(apitypes.JSONPatchType, `[{"op":"replace","path":"/spec/`+field+`","value":-3}]`),
-					"what a JSON patch comes to is validated: a negative "+field+" answers 422", http.StatusUnprocessableEntity)
+					"the result of a JSON patch is validated: a negative "+field+" answers 422", http.StatusUnprocessableEntity)
 				v.want(send(apitypes.MergePatchType, `{"spec":{"`+field+`":"much"}}`),
-					"what a patch comes to is validated: a string as "+field+" is refused (400 or 422)", http.StatusBadRequest, http.StatusUnprocessableEntity)
+					"the result of a merge patch is validated: a string as "+field+" is refused (400 or 422)", http.StatusBadRequest, http.StatusUnprocessableEntity)
 			}
-			v.promises("patch")
+			v.discoveryHas("patch")
 			before := v.send(v.ctx, http.MethodGet, llama(here, "patched"), nil).object()
 			a = v.want(send(apitypes.MergePatchType, `{"spec":{"weight":91}}`), "a patch that changes nothing answers 200", http.StatusOK)
 			if is, was := versionOf(a.object()), versionOf(before); is != was {
-				v.fail(a, "a patch that changes nothing leaves the resourceVersion as it is, so that controllers that write the same do not wake each other",
+				v.fail(a, "a patch that changes nothing does not change the resourceVersion, or controllers that write the same object wake each other",
 					fmt.Sprintf("it is %q, and was %q", is, was))
 			}
-			// Each is refused, or changes nothing.
+			// The server refuses each of these, or ignores the field.
 			for _, body := range []string{
 				`{"metadata":{"uid":"` + otherUID + `"}}`, `{"metadata":{"name":"renamed"}}`, `{"metadata":{"namespace":"` + there + `"}}`,
 				`{"metadata":{"creationTimestamp":"2001-02-03T04:05:06Z"}}`, `{"kind":"Alpaca"}`, `{"apiVersion":"v1"}`,
@@ -174,7 +177,7 @@ func patch() types.Feature {
 			}
 			a = v.want(send(apitypes.JSONPatchType, `[{"op":"add","path":"/metadata/labels/labs.lva.io~1shed","value":"north"}]`), "a JSON patch can add a label", http.StatusOK)
 			if value := textOf(a.object(), "metadata", "labels", "labs.lva.io/shed"); value != "north" {
-				v.fail(a, "in the path of a JSON patch ~1 is a slash: labs.lva.io~1shed adds the label labs.lva.io/shed", fmt.Sprintf("its value is %q", value))
+				v.fail(a, "~1 in the path of a JSON patch stands for a slash: labs.lva.io~1shed adds the label labs.lva.io/shed", fmt.Sprintf("its value is %q", value))
 			}
 			absent := v.send(v.ctx, http.MethodPatch, llama(here, "nobody"), `{"spec":{"weight":1}}`, "Content-Type", string(apitypes.MergePatchType))
 			v.about(v.want(absent, "a patch of a llama that does not exist answers 404", http.StatusNotFound), "llamas", "nobody")

@@ -49,12 +49,12 @@ type watch struct {
 	cancel context.CancelFunc
 	// refused is the answer of a watch that was not begun.
 	refused *answer
-	// sending is closed when the first event begins to come.
+	// sending is closed when the first byte of the first event arrives.
 	sending chan struct{}
 }
 
-// atOnceRead is closed: such a watch is read from its beginning.
-var atOnceRead = func() chan struct{} {
+// readAtOnce is closed, for a watch that is read from its beginning.
+var readAtOnce = func() chan struct{} {
 	read := make(chan struct{})
 	close(read)
 	return read
@@ -66,10 +66,10 @@ func (v visit) follow(path, query string, headers ...string) watch {
 }
 
 func followBy(ctx context.Context, client *http.Client, host, path, query string, headers ...string) watch {
-	return followWhen(ctx, client, host, path, query, atOnceRead, headers...)
+	return followWhen(ctx, client, host, path, query, readAtOnce, headers...)
 }
 
-// followWhen begins a watch whose events are read as soon as a channel is closed. Before, only the beginning of the first one is.
+// followWhen begins a watch whose events are read when a channel is closed. Until then, at most a buffer of the first one is read.
 func followWhen(ctx context.Context, client *http.Client, host, path, query string, read <-chan struct{}, headers ...string) watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := watch{events: make(chan event, 4096), ended: make(chan error, 1), cancel: cancel, sending: make(chan struct{})}
@@ -99,7 +99,7 @@ func followWhen(ctx context.Context, client *http.Client, host, path, query stri
 		defer response.Body.Close()
 		defer close(w.events)
 		body := bufio.NewReader(limited.Reader(response.Body, eventsLimit))
-		_, _ = body.Peek(1) // an error is that of the first event, too
+		_, _ = body.Peek(1) // the decoder returns the error, too
 		close(w.sending)
 		select {
 		case <-read:
@@ -229,9 +229,9 @@ func watched() types.Feature {
 			events := v.take(late, len(wantAll))
 			v.saw(events, "a watch that begins later, from the same resourceVersion, sends", wantAll)
 			v.rising(from, events)
-			v.carries(events, made)
-			v.promises("watch")
-			v.askAsLeaver()
+			v.haveLlamas(events, made)
+			v.discoveryHas("watch")
+			v.tryWithdrawnRight()
 		}))).
 		Assess("without a resourceVersion, and of all namespaces", check.Assess(step(func(v visit) {
 			if !v.listsAll() {
@@ -273,18 +273,18 @@ func watched() types.Feature {
 			}
 			marked := len(seen) > 1 && seen[1].Type == "MODIFIED" && textOf(seen[1].Object, "metadata", "deletionTimestamp") != ""
 			if !marked || seen[0].String() != "ADDED w-held" || seen[len(seen)-1].String() != "DELETED w-held" || slices.ContainsFunc(seen[1:len(seen)-1], func(e event) bool { return e.Type != "MODIFIED" }) {
-				v.Fail(v.t, "a watch sends a llama with a finalizer as ADDED, at its deletion as MODIFIED with a deletionTimestamp, and as DELETED when the finalizer is removed",
+				v.Fail(v.t, "a watch sends ADDED for a llama with a finalizer, MODIFIED with a deletionTimestamp when it is deleted, and DELETED when the finalizer is removed",
 					"it sends "+strings.Join(append(told(seen), "nothing more of it"), ", "))
 			}
 		}))).
 		Assess("a client that reads slowly", check.Assess(step(visit.slowlyRead))).Feature()
 }
 
-// heldEvents are more than a watch sends of a llama that a finalizer has held.
+// heldEvents is more than a watch sends for a llama that a finalizer holds.
 const heldEvents = 6
 
-// carries fails the check unless each event has the llama as it was: with its uid, and the weight that it had got.
-func (v visit) carries(events []event, made []map[string]any) {
+// haveLlamas fails the check unless each event of the check watch has its llama as it was: with its uid, and the weight of that moment.
+func (v visit) haveLlamas(events []event, made []map[string]any) {
 	v.t.Helper()
 	for i, e := range events {
 		for _, object := range made {
@@ -292,27 +292,27 @@ func (v visit) carries(events []event, made []map[string]any) {
 				continue
 			}
 			if textOf(e.Object, "kind") != "Llama" || textOf(e.Object, "apiVersion") != groupVersion || uidOf(e.Object) != uidOf(object) {
-				v.Fail(v.t, "each event of a watch has the whole llama, also DELETED: kind, apiVersion and uid",
+				v.Fail(v.t, "each event of a watch, even DELETED, has the complete llama: kind, apiVersion and uid",
 					fmt.Sprintf("%s has the kind %q, the apiVersion %q and the uid %q, which was %q", e, textOf(e.Object, "kind"), textOf(e.Object, "apiVersion"), uidOf(e.Object), uidOf(object)))
 			}
 		}
-		if want := carriedWeights[i]; fmt.Sprint(numberOf(e.Object, "spec", "weight")) != want {
-			v.Fail(v.t, "each event of a watch has the llama as it was after that change, and DELETED as it was last", fmt.Sprintf("the weight in event %d, %s, is %v and not %s", i+1, e, numberOf(e.Object, "spec", "weight"), want))
+		if want := eventWeights[i]; fmt.Sprint(numberOf(e.Object, "spec", "weight")) != want {
+			v.Fail(v.t, "each event of a watch has the llama as it was after that change, and DELETED as it was before the deletion", fmt.Sprintf("the weight in event %d, %s, is %v and not %s", i+1, e, numberOf(e.Object, "spec", "weight"), want))
 		}
 	}
 }
 
-// carriedWeights are those in the events of the check watch.
-var carriedWeights = []string{"100.5", "100.5", "77.5", "77.5", "100.5", "77.5", "100.5"}
+// eventWeights are the weights in the events of the check watch.
+var eventWeights = []string{"100.5", "100.5", "77.5", "77.5", "100.5", "77.5", "100.5"}
 
-// earlier says whether a resourceVersion is known to come before another: both are decimal numbers.
+// earlier reports whether a resourceVersion is known to come before another, since both are decimal numbers.
 func earlier(version, than string) bool {
 	a, errA := strconv.ParseUint(version, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)
 	return errA == nil && errB == nil && a < b
 }
 
-// inOrder are events that may come in any order, in that of their names.
+// inOrder sorts events, which may come in any order, by the names of their llamas.
 func inOrder(events []event) []event {
 	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(nameOf(a.Object), nameOf(b.Object)) })
 	return events
