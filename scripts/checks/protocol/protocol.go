@@ -176,7 +176,7 @@ type Stopped struct {
 // Start is how an operator is started otherwise than usual.
 type Start struct {
 	// Flags come after its usual ones, as --leader-elect: those that its program does not have are refused. They hold until it is stopped.
-	// For a process, --kubeconfig= leaves out the kubeconfig that it is given: it has to find the one of the variable KUBECONFIG.
+	// --kubeconfig= starts a process without its flag --kubeconfig, so that it uses the variable KUBECONFIG.
 	Flags []string `json:"flags,omitempty"`
 	// KeepLeases leaves Leases as they are. Usually those that an operator has held before are released, which a killed one can't do itself.
 	KeepLeases bool `json:"keepLeases,omitempty"`

@@ -117,7 +117,7 @@ func TestTheOperatorIsStartedAsItsDeploymentStartsIt(t *testing.T) {
 	}
 }
 
-// A check can start a program without the flag for its kubeconfig, so that it has to look elsewhere.
+// A check can start a program without its flag --kubeconfig, so that it uses the variable KUBECONFIG.
 func TestTheFlagForTheKubeconfigCanBeLeftOut(t *testing.T) {
 	t.Parallel()
 	const manager = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: controller-manager}\nspec:\n  template:\n    spec:\n      containers:\n" +

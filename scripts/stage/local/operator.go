@@ -100,7 +100,7 @@ func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.Start
 // Knows reports whether the program says that it has a flag of this name.
 func (o *operator) Knows(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
 
-// StartWith is Start with more flags. The flag for its kubeconfig without a value, --kubeconfig=, leaves that flag out.
+// StartWith is Start with more flags. --kubeconfig= leaves out the flag --kubeconfig, which it otherwise gets.
 func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
 	started, err := o.start(log, flags...)
 	if err != nil {
