@@ -4,6 +4,7 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"lva.io/operators/clusters/socket"
 	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/stage"
 	"lva.io/operators/scripts/submission"
 )
 
@@ -90,7 +92,13 @@ func route(routes *http.ServeMux, pattern string, do func(*http.Request) (answer
 // routes are what the checks ask of an operator.
 func (o *operator) routes(routes *http.ServeMux) {
 	injector := o.injector
-	route(routes, "POST "+protocol.StopOperator, func(*http.Request) (any, error) { return o.stopped() })
+	route(routes, "POST "+protocol.StopOperator, func(r *http.Request) (any, error) {
+		var how protocol.Stop
+		if err := json.NewDecoder(r.Body).Decode(&how); err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("reading how to stop the operator: %w", err)
+		}
+		return o.stopped(cmp.Or(how.Grace, stage.StopGrace))
+	})
 	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
 	route(routes, "POST "+protocol.StartOperator, func(r *http.Request) (any, error) {
 		var how protocol.Start

@@ -170,13 +170,21 @@ const endedByItself = "it ended by itself: "
 
 // stop ends the operator: gracefully, or as a power failure does.
 func (o *operator) stop(graceful bool) error {
-	o.transition.Lock()
-	defer o.transition.Unlock()
-	return o.end(graceful)
+	if graceful {
+		return o.stopWithin(stage.StopGrace)
+	}
+	return o.stopWithin(0)
 }
 
-// end is stop for who holds the transition.
-func (o *operator) end(graceful bool) error {
+// stopWithin asks the operator to end, and kills it if it has not within grace. 0 kills it at once.
+func (o *operator) stopWithin(grace time.Duration) error {
+	o.transition.Lock()
+	defer o.transition.Unlock()
+	return o.end(grace)
+}
+
+// end is stopWithin for who holds the transition.
+func (o *operator) end(grace time.Duration) error {
 	o.mutex.Lock()
 	p := o.instance
 	o.instance = nil
@@ -185,8 +193,8 @@ func (o *operator) end(graceful bool) error {
 		return nil
 	}
 	end, ended := p.Kill, "killed"
-	if graceful {
-		end, ended = func() error { return p.Stop(stage.StopGrace) }, "stopped"
+	if grace > 0 {
+		end, ended = func() error { return p.Stop(grace) }, "stopped"
 	}
 	if err := end(); err != nil {
 		return fmt.Errorf("the operator could not be %s: %w", ended, err)
@@ -198,9 +206,9 @@ func (o *operator) end(graceful bool) error {
 	return nil
 }
 
-// stopped is stop, gracefully, and says how the operator has ended.
-func (o *operator) stopped() (protocol.Stopped, error) {
-	if err := o.stop(true); err != nil {
+// stopped is stopWithin, and says how the operator has ended.
+func (o *operator) stopped(grace time.Duration) (protocol.Stopped, error) {
+	if err := o.stopWithin(grace); err != nil {
 		return protocol.Stopped{}, err
 	}
 	o.mutex.Lock()
@@ -215,7 +223,7 @@ func (o *operator) stopped() (protocol.Stopped, error) {
 func (o *operator) restart() error {
 	o.transition.Lock()
 	defer o.transition.Unlock()
-	if err := o.end(false); err != nil {
+	if err := o.end(0); err != nil {
 		return err
 	}
 	return o.begun()

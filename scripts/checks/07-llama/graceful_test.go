@@ -49,7 +49,7 @@ func graceful() types.Feature {
 			began := time.Now()
 			stopped := make(chan ended, 1)
 			go func() {
-				failure, err := v.Operator.End(v.ctx)
+				failure, err := v.Operator.End(v.ctx, endPatience+shutdownDelay+time.Second)
 				stopped <- ended{failure, err, time.Now()}
 			}()
 			var ready []readiness

@@ -404,12 +404,12 @@ func (v *visit) awaitWrite(since time.Time) {
 // ends fails the check unless the operator ends when it is asked to, and calls that no failure.
 func (v *visit) ends(meanwhile string) {
 	v.t.Helper()
-	began := time.Now()
-	failure, err := v.Operator.End(v.ctx)
+	began, most := time.Now(), endsWithin+busyLags*v.Lag()
+	failure, err := v.Operator.End(v.ctx, most+2*time.Second)
 	v.OK(v.t, "stopping the operator", err)
 	expected := fmt.Sprintf("the controller ends within %s after SIGTERM, with exit code 0, also while the API server %s",
 		endsWithin, meanwhile)
-	if took := time.Since(began); took > endsWithin+busyLags*v.Lag() {
+	if took := time.Since(began); took > most {
 		v.Fail(v.t, expected, fmt.Sprintf("after %s it had to be killed", took.Round(100*time.Millisecond)))
 	}
 	if failure != "" {

@@ -55,10 +55,10 @@ func (o Operator) Stop(ctx context.Context) error {
 	return o.post(ctx, protocol.StopOperator, nil, nil)
 }
 
-// End is Stop, and says how the operator has ended: empty for an exit code of 0.
-func (o Operator) End(ctx context.Context) (failure string, err error) {
+// End is Stop for an operator that is killed after grace, and says how it has ended: empty for an exit code of 0.
+func (o Operator) End(ctx context.Context, grace time.Duration) (failure string, err error) {
 	var stopped protocol.Stopped
-	err = o.post(ctx, protocol.StopOperator, nil, &stopped)
+	err = o.post(ctx, protocol.StopOperator, protocol.Stop{Grace: grace}, &stopped)
 	return stopped.Failure, err
 }
 

@@ -167,6 +167,12 @@ type Output struct {
 	Hindered string `json:"hindered,omitempty"`
 }
 
+// Stop is how an operator is asked to end.
+type Stop struct {
+	// Grace is how long it may take before it is killed. 0: as long as usual.
+	Grace time.Duration `json:"grace,omitempty"`
+}
+
 // Stopped is how an operator has ended that was asked to.
 type Stopped struct {
 	// Failure is its exit code, or the signal that has ended it, in words. Empty: the exit code was 0.
@@ -187,7 +193,7 @@ const NotAsAPod = "it needs an operator with other flags, and here it runs as a 
 
 // Paths of the control socket: POST, unless stated otherwise.
 const (
-	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM) and waits until it has: a Stopped
+	StopOperator  = "/operator/stop"  // asks it to end (SIGTERM), as a Stop says if there is one, and waits until it has: a Stopped
 	KillOperator  = "/operator/kill"  // ends it at once (SIGKILL)
 	StartOperator = "/operator/start" // starts it, as a Start says if there is one; nothing happens if it runs
 	// UpgradeOperator brings the versions into the cluster that were held back, and starts the operator again.
