@@ -346,7 +346,7 @@ func gone() types.Feature {
 				case <-time.After(eventPatience):
 				}
 				v.Fail(v.t, fmt.Sprintf("a watch from a resourceVersion before %d changes sends all of them, or says 410 Gone", changes),
-					fmt.Sprintf("it sends %d events and no error: whoever watches never learns of the others", count))
+					fmt.Sprintf("it sends %d events and no error, so its client never learns of the others", count))
 			}
 		}))).
 		Assess("a page of long ago", check.Assess(step(func(v visit) {

@@ -75,7 +75,8 @@ func (v visit) eachVerbAlone() {
 		verb, d := trials[i].verb, trials[i].deed
 		everywhere := strings.HasPrefix(d.path, llamas(""))
 		switch {
-		case a.err != nil || a.code == http.StatusTooManyRequests: // the server may refuse so many requests at a time
+		case a.err != nil || a.code == http.StatusTooManyRequests || a.code >= http.StatusInternalServerError:
+			// So many requests at a time may be too many for the server, or for the API server that it asks.
 		case (verb != d.verb || everywhere) && a.code != http.StatusForbidden:
 			where := ""
 			if everywhere {

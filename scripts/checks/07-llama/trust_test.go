@@ -37,7 +37,7 @@ func verified() types.Feature {
 			v.OK(v.t, "reading the APIService", err)
 			const expected = "the APIService has a caBundle, by which the API server verifies the server's certificate, and no insecureSkipTLSVerify"
 			if skip, _, _ := unstructured.NestedBool(object.Object, "spec", "insecureSkipTLSVerify"); skip {
-				v.Fail(v.t, expected, "insecureSkipTLSVerify is true: whoever answers at the Service's address is believed", "APIService "+apiService)
+				v.Fail(v.t, expected, "insecureSkipTLSVerify is true: the API server trusts any server at the address of the Service", "APIService "+apiService)
 			}
 			if textOf(object.Object, "spec", "caBundle") == "" {
 				v.Fail(v.t, expected, "caBundle is not set", "APIService "+apiService)
@@ -87,7 +87,7 @@ func (v visit) certificateNames() (names []string) {
 	return names
 }
 
-// believed are the codes of an answer to somebody who is not believed.
+// believed reports whether the server believed who a client says it is.
 func believed(a answer) bool {
 	return a.err == nil && a.code != http.StatusUnauthorized && a.code != http.StatusForbidden
 }

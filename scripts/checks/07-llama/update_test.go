@@ -29,7 +29,7 @@ func update() types.Feature {
 				v.fail(a, "after a replace the weight is the new one, the uid the same, and the resourceVersion another one",
 					fmt.Sprintf("the weight is %v, the uid %q was %q, the resourceVersion %q was %q", numberOf(second, "spec", "weight"), uidOf(second), uidOf(first), versionOf(second), versionOf(first)))
 			}
-			a = v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), heavier), "a replace with an old resourceVersion answers 409, since somebody has changed the llama meanwhile", http.StatusConflict)
+			a = v.want(v.send(v.ctx, http.MethodPut, llama(here, "eater"), heavier), "a replace with an old resourceVersion answers 409, since the llama has changed meanwhile", http.StatusConflict)
 			if !a.isStatus("Conflict") {
 				v.fail(a, "the answer is a Status with the reason Conflict", "the answer is "+a.told())
 			}

@@ -64,11 +64,11 @@ func resync() types.Feature {
 			v.holdsWithin("another program has changed, repeated and put an option before the line of "+ada+", removed that of "+grace+
 				", and added lines of AuthorizedKeys that do not exist", resyncPatience)
 			v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, 0o666) })
-			v.hasMode("somebody has made the file writable for all, and a resync repairs it", resyncPatience)
+			v.hasMode("another program made the file writable for all, and a resync repairs it", resyncPatience)
 			v.removeAll()
 			v.holds("all AuthorizedKeys were deleted")
 			v.writeAtRest(v.foreign + lineOf("ghost", v.drawKey()) + "\n")
-			v.holdsWithin("there is no AuthorizedKey, and somebody has added a line of one", resyncPatience)
+			v.holdsWithin("there is no AuthorizedKey, and another program has added a line of one", resyncPatience)
 		}))).
 		Teardown(check.Teardown(stopped)).Feature()
 }

@@ -31,7 +31,7 @@ func mode() types.Feature {
 			v.hasMode("the controller made the file", filePatience)
 			v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, 0o600) })
 			grace := v.addWritten("grace")
-			v.hasMode("somebody made the file with mode 0600, and the controller has written it since", filePatience)
+			v.hasMode("another program gave the file the mode 0600, and the controller has written it since", filePatience)
 			for n, i := range v.random.Perm(len(modeBits)) {
 				wrong := fileMode ^ modeBits[i]
 				v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, wrong) })
@@ -80,7 +80,7 @@ func (v *visit) hasMode(why string, patience time.Duration) {
 
 // atomic looks at a change from three sides: through a descriptor of the file as it was, by what happens to its name, and at what is left over.
 func atomic() types.Feature {
-	const expected = "the file is replaced by a rename: whoever reads it sees it as it was, or as it is to be"
+	const expected = "the file is replaced by a rename, so a reader sees all of the old file or all of the new one"
 	return features.New("the file is replaced at once").
 		Assess("by another one", check.Assess(assess(func(v *visit) {
 			v.addWritten("ada")
