@@ -51,12 +51,22 @@ func (v visit) direct() bool { return v.Server.URL != "" || v.Server.Service != 
 // proxy asks as the front proxy does. It is not there where the cluster, or the server's address, is not ours.
 func (v visit) proxy() (asker, bool) {
 	v.t.Helper()
-	if !v.direct() || v.Server.FrontProxyCert == "" {
+	over, ok := v.proxyTransport()
+	if !ok {
 		return asker{}, false
+	}
+	return v.askerOver(over), true
+}
+
+// proxyTransport is transport with the front proxy's certificate. It reports false where proxy does.
+func (v visit) proxyTransport() (*http.Transport, bool) {
+	v.t.Helper()
+	if !v.direct() || v.Server.FrontProxyCert == "" {
+		return nil, false
 	}
 	certificate, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
 	v.OK(v.t, "reading the front proxy's certificate", err)
-	return v.asker(&certificate), true
+	return v.transport(&certificate), true
 }
 
 // asker asks with a client certificate, or without one.

@@ -4,7 +4,6 @@
 package llama_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,14 +21,12 @@ const (
 // slowProxy is proxy with a small window for each answer.
 func (v visit) slowProxy() (asker, bool) {
 	v.t.Helper()
-	if !v.direct() || v.Server.FrontProxyCert == "" {
+	over, ok := v.proxyTransport()
+	if !ok {
 		return asker{}, false
 	}
-	certificate, err := tls.LoadX509KeyPair(v.Server.FrontProxyCert, v.Server.FrontProxyKey)
-	v.OK(v.t, "reading the front proxy's certificate", err)
-	transport := v.transport(&certificate)
-	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: slowWindow}
-	return v.askerOver(transport), true
+	over.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: slowWindow}
+	return v.askerOver(over), true
 }
 
 // slowlyRead fails the check unless a client that reads late gets each change, even those that happen while the server still sends an earlier
