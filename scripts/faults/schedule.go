@@ -23,7 +23,7 @@ const (
 	ServerError Kind = "server-error"
 	// Unavailable answers with 503. It is not done.
 	Unavailable Kind = "unavailable"
-	// Forbidden answers with 403, as an admission policy does that will be another one in a moment. It is not done.
+	// Forbidden answers with 403, as an admission policy may until it changes. It is not done.
 	Forbidden Kind = "forbidden"
 	// NoAnswer holds the request until the client gives up; with For, at most so long, and then the connection is cut. It
 	// is not done.

@@ -37,21 +37,25 @@ type deletedNamespace struct {
 	at   time.Time
 }
 
-// namespaceWithLlama creates a namespace with a llama.
-func (v visit) namespaceWithLlama(name string) {
-	v.t.Helper()
-	_, err := v.typed.CoreV1().Namespaces().Create(v.ctx, &corev1.Namespace{ObjectMeta: ours(name)}, metav1.CreateOptions{})
-	v.OK(v.t, "creating a namespace", err)
-	v.make(name, newLlama("last-one", 100, 1.5))
-}
+// lastOne is the name of the llama in a namespace that is deleted.
+const lastOne = "last-one"
 
-// deleteNamespaceEarly deletes a namespace with a llama, so that the check available need not wait for the namespace controller to begin.
+// deleteNamespaceEarly deletes a namespace with a llama, so that the check available need not wait for the namespace controller to begin. If that is
+// not possible, the check available says why.
 func (v visit) deleteNamespaceEarly() {
 	v.t.Helper()
-	const early = "llama-checks-pasture-early"
-	v.namespaceWithLlama(early)
-	v.kept.deleted = deletedNamespace{early, time.Now()}
-	v.OK(v.t, "deleting a namespace", v.typed.CoreV1().Namespaces().Delete(v.ctx, early, metav1.DeleteOptions{}))
+	const name = "llama-checks-pasture-early"
+	namespaces := v.typed.CoreV1().Namespaces()
+	if _, err := namespaces.Create(v.ctx, &corev1.Namespace{ObjectMeta: ours(name)}, metav1.CreateOptions{}); err != nil {
+		return
+	}
+	if v.send(v.ctx, http.MethodPost, llamas(name), newLlama(lastOne, 100, 1.5)).code != http.StatusCreated {
+		return
+	}
+	deleted := deletedNamespace{name, time.Now()}
+	if namespaces.Delete(v.ctx, name, metav1.DeleteOptions{}) == nil {
+		v.kept.deleted = deleted
+	}
 }
 
 // startByVariable starts the server without its flag --kubeconfig, so that it uses the variable KUBECONFIG. A Pod is started as usual, since its
@@ -79,8 +83,10 @@ func available() types.Feature {
 	return features.New("availability").
 		Assess("goes and comes back", check.Assess(step(func(v visit) {
 			name := "llama-checks-pasture"
-			v.namespaceWithLlama(name)
 			namespaces := v.typed.CoreV1().Namespaces()
+			_, err := namespaces.Create(v.ctx, &corev1.Namespace{ObjectMeta: ours(name)}, metav1.CreateOptions{})
+			v.OK(v.t, "creating a namespace", err)
+			v.make(name, newLlama(lastOne, 100, 1.5))
 			v.OK(v.t, "stopping the server", v.Operator.Stop(v.ctx))
 			if early := v.kept.deleted; early.name != "" && time.Since(early.at) < namespaceDelay {
 				name = early.name // the namespace controller has not tried to delete its llama yet
@@ -118,7 +124,7 @@ func available() types.Feature {
 				}
 				return fmt.Sprintf("it is %s, with the conditions %v", namespace.Status.Phase, namespace.Status.Conditions), false
 			})
-			if a := v.send(v.ctx, http.MethodGet, llama(name, "last-one"), nil); a.code != http.StatusNotFound {
+			if a := v.send(v.ctx, http.MethodGet, llama(name, lastOne), nil); a.code != http.StatusNotFound {
 				v.fail(a, "the llamas of a namespace are deleted with it", "the answer is "+a.told())
 			}
 		}))).
