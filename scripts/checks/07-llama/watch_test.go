@@ -77,6 +77,7 @@ func followWhen(ctx context.Context, client *http.Client, host, path, query stri
 	a := answer{method: http.MethodGet, path: path}
 	request, err := newRequest(ctx, host, http.MethodGet, path, nil, headers...)
 	if err != nil {
+		cancel()
 		a.err = err
 		w.refused = &a
 		return w
@@ -85,11 +86,13 @@ func followWhen(ctx context.Context, client *http.Client, host, path, query stri
 	response, err := client.Do(request)
 	waiting.Stop()
 	if err != nil {
+		cancel()
 		a.err = err
 		w.refused = &a
 		return w
 	}
 	if response.StatusCode != http.StatusOK {
+		defer cancel()
 		defer response.Body.Close()
 		a.read(response)
 		w.refused = &a
