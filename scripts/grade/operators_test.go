@@ -148,10 +148,10 @@ func anOperatorAsPeoplePublishedItIn2024(t *testing.T) {
 		}},
 		{"3", verdicts{
 			fails: map[string]string{
-				"taken":             "^the freezer has booked nothing for blackberry .*: nobody has asked it for anything yet",
+				"taken":             "^the freezer has booked nothing for blackberry .*: the operator has not sent the freezer any request",
 				"least-privilege":   spareCreate,
 				"dying-untouched":   "^the operator tried to: .* update icecreams nougat → 422 Unprocessable Entity",
-				"foreign-finalizer": "^the freezer has booked nothing for physalis .*: nobody has asked it for anything yet",
+				"foreign-finalizer": "^the freezer has booked nothing for physalis .*: the operator has not sent the freezer any request",
 				"zombie-explained":  "^there is no such file in the submission",
 				"zombie-freed":      "^there is no such file in the submission",
 			},

@@ -37,7 +37,7 @@ func (v visit) describe(o order) string {
 	}
 	observed := fmt.Sprintf("the freezer has booked nothing for %s (owner %s)", o.name, o.uid)
 	if !slices.ContainsFunc(v.log(), func(e faults.Entry) bool { return e.Service == freezer.Service }) {
-		return observed + ": nobody has asked it for anything yet"
+		return observed + ": the operator has not sent the freezer any request"
 	}
 	all, err := v.Freezer.Movements(v.ctx, "")
 	v.OK(v.t, "reading the freezer's ledger", err)

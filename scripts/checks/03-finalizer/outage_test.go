@@ -162,7 +162,7 @@ func (v visit) scarce(o order) {
 	v.change(o, `{"spec":{"topping":["cream","nuts","truffle"]}}`)
 	v.settled(patience, "while no truffle can be taken, since the freezer has none left", o, metav1.ConditionFalse, freezerRefused)
 	v.move("banquet-leftover", freezer.In, truffle)
-	v.has("when somebody has returned a truffle, it is taken", outagePatience, o, "flavour "+o.name, "topping cream", "topping nuts",
+	v.has("when a truffle has been returned, it is taken", outagePatience, o, "flavour "+o.name, "topping cream", "topping nuts",
 		"topping truffle")
 	v.settled(outagePatience, "when a truffle is taken", o, metav1.ConditionTrue)
 }

@@ -27,7 +27,7 @@ import (
 
 func returned() types.Feature {
 	return features.New("ingredients are returned").
-		Assess("what is wanted no more", check.Assess(assess(func(v visit) {
+		Assess("what is no longer wanted", check.Assess(assess(func(v visit) {
 			o := v.make("date", []string{"date"}, "cream", "nuts", "fudge")
 			v.has("the ingredients of date are taken", patience, o, "flavour date", "topping cream", "topping nuts", "topping fudge")
 			v.change(o, `{"spec":{"topping":["cherry"]}}`)
@@ -158,7 +158,7 @@ func twoAtOnce() types.Feature {
 					", the ingredients of both go back, and both are gone", patience, orders...)
 			}
 		}))).
-		Assess("and one with which somebody interferes", check.Assess(assess(func(v visit) {
+		Assess("and one whose writes meet conflicts", check.Assess(assess(func(v visit) {
 			o := v.make("melon", []string{"melon"}, "cream")
 			v.has("the ingredients of melon are taken", patience, o, "flavour melon", "topping cream")
 			// An operator that writes the status and then removes the finalizer meets them there.

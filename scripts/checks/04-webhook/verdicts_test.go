@@ -28,12 +28,12 @@ func denies() types.Feature {
 			v.want("an icecream of matcha is denied by a webhook, and not stored", admission.DeniedByWebhook,
 				"creating an icecream of matcha", v.ask(place(wet, "denied-stored", []string{"matcha"}, []string{"cream"})))
 		}))).
-		Assess("whoever asks", check.Assess(assess(func(v visit) {
+		Assess("for every user", check.Assess(assess(func(v visit) {
 			const what = "creating an icecream of matcha by a ServiceAccount"
 			client, err := v.admission.As("system:serviceaccount:kube-system:customer", "system:serviceaccounts", "system:masters")
 			v.OK(v.t, "becoming a ServiceAccount", err)
 			v.admission = client
-			v.want("an icecream of matcha is denied by a webhook, whoever asks for it", admission.DeniedByWebhook, what,
+			v.want("an icecream of matcha is denied by a webhook, whichever user creates it", admission.DeniedByWebhook, what,
 				v.ask(place(dry, "denied-anybody", []string{"matcha"}, []string{"cream"})))
 		}))).
 		Assess("whatever they are", check.Assess(assess(func(v visit) {

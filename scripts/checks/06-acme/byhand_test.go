@@ -64,7 +64,7 @@ func (v visit) answerOf(url string, good func(answer) bool) (last answer) {
 	}
 }
 
-// answersNoOthers asks both names for tokens that nobody has ordered. The page is as good an answer as 404.
+// answersNoOthers asks both names for tokens that are in no order. The page is as good an answer as 404.
 func (v visit) answersNoOthers() {
 	v.t.Helper()
 	thumbprint, err := v.account.KeyAuthorization("")
@@ -77,7 +77,7 @@ func (v visit) answersNoOthers() {
 			url := "http://" + c.Name + other.Path()
 			if got := v.ask(v.ctx, url); strings.Contains(got.body, strings.TrimPrefix(thumbprint, ".")) {
 				v.Fail(v.t, c.Name+" answers the token of its challenge with a key authorization, and no other token",
-					fmt.Sprintf("for %s a key authorization is the answer, and nobody has ordered that token", url),
+					fmt.Sprintf("for %s a key authorization is the answer, and no order has that token", url),
 					"the token of its challenge is "+c.Token)
 			}
 		}

@@ -52,7 +52,7 @@ func issuer(v visit) {
 		v.Fail(v.t, expected, "its server is "+server, "none")
 	}
 	if skips, _, _ := unstructured.NestedBool(seen.Object, "spec", "acme", "skipTLSVerify"); skips {
-		v.Fail(v.t, expected, "it has skipTLSVerify, and so trusts whoever answers", "none")
+		v.Fail(v.t, expected, "it has skipTLSVerify, and so trusts any server that answers", "none")
 	}
 	solvers, _, _ := unstructured.NestedSlice(seen.Object, "spec", "acme", "solvers")
 	for _, one := range solvers {
@@ -72,7 +72,7 @@ func issued(v visit) {
 		certificate, err := v.Dynamic.Resource(certificates).Namespace(byhand.Namespace).Get(ctx, shopSecret, metav1.GetOptions{})
 		switch {
 		case err != nil && strings.Contains(err.Error(), "not found"):
-			return "nobody has made a Certificate " + shopSecret, nil
+			return "there is no Certificate " + shopSecret, nil
 		case err != nil:
 			return "", err
 		}

@@ -251,7 +251,7 @@ const (
 // pagePoll is how often a page is asked: nothing tells when it changes.
 const pagePoll = 100 * time.Millisecond
 
-// asks asks the page of a cow until what it shows is as wanted. err is a *workload.ClosedError where nobody answers.
+// asks asks the page of a cow until what it shows is as wanted. err is a *workload.ClosedError where no server answers.
 func (v visit) asks(expected string, c *cow, wanted func(text string, err error) (observed string, ok bool)) {
 	v.t.Helper()
 	began := time.Now()
@@ -299,7 +299,7 @@ func (v visit) open(c *cow) {
 	}
 }
 
-// closed waits until nobody answers at a port.
+// closed waits until no server answers at a port.
 func (v visit) closed(port int32) {
 	v.t.Helper()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {
@@ -309,7 +309,7 @@ func (v visit) closed(port int32) {
 			return
 		}
 		if why := wait.Over(v.ctx); why != "" {
-			v.Fail(v.t, fmt.Sprintf("nobody answers at node port %d any longer", port), fmt.Sprintf("it is still open (%s)", why))
+			v.Fail(v.t, fmt.Sprintf("no server answers at node port %d any longer", port), fmt.Sprintf("it is still open (%s)", why))
 		}
 	}
 }

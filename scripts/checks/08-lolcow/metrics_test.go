@@ -149,7 +149,7 @@ func (v visit) scrapes(expected string, scrape func() (code int, body string, er
 	v.t.Helper()
 	for began := time.Now(); ; v.Pause(v.ctx, v.t, pagePoll) {
 		code, body, err := scrape()
-		observed := "nobody answers at the address of --metrics-bind-address: " + fmt.Sprint(err)
+		observed := "no server answers at the address of --metrics-bind-address: " + fmt.Sprint(err)
 		switch {
 		case err != nil:
 		case code != http.StatusOK:
@@ -180,7 +180,7 @@ func (h *herd) count(of string) (n float64) {
 
 func gauge() types.Feature {
 	return features.New("the metrics tell how many Lolcows there are").
-		Assess("to those who may ask, without a series for each", check.Assess(assess(func(v visit) {
+		Assess("to clients that may ask, without a series for each", check.Assess(assess(func(v visit) {
 			token := v.scraper()
 			stranger, _ := v.token("lolcow-stranger")
 			scraped := v.serveMetrics()
@@ -203,7 +203,7 @@ func gauge() types.Feature {
 			v.scrapes(expected, scrape, follows)
 			v.remove(cows[0])
 			v.scrapes(expected+", also when one is gone", scrape, follows)
-			for who, token := range map[string]string{"who shows no token": "", "an account without a right to it": stranger} {
+			for who, token := range map[string]string{"a client without a token": "", "an account without a right to it": stranger} {
 				v.refused(who, func() (int, error) {
 					code, _, err := scraped(token)
 					return code, err

@@ -40,7 +40,7 @@ func selectors() types.Feature {
 			case !reflect.DeepEqual(after.Spec.Selector, before.Spec.Selector):
 				v.Fail(v.t, expected, "the selector of the Deployment was changed")
 			case !reflect.DeepEqual(page.Spec.Selector, pageAfter.Spec.Selector):
-				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s: until the rollout is done it selects no Pod, or one that nobody asked for",
+				v.Fail(v.t, expected, fmt.Sprintf("the selector of the Service was changed from %s to %s: until the rollout is done it selects no Pod, or one of the wrong version",
 					labels.Set(page.Spec.Selector), labels.Set(pageAfter.Spec.Selector)))
 			}
 		}))).Feature()

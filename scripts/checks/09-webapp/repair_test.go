@@ -213,7 +213,7 @@ func statusEdits(v visit) {
 		for _, a := range apps {
 			object, there := v.town.Get(a.NamespacedName)
 			if !there || !workload.Newer(object, edited[a]) {
-				return fmt.Sprintf("nobody has written the status of %s since, which tells %s", a.Name, told(edited[a]))
+				return fmt.Sprintf("the operator has not written the status of %s since, which tells %s", a.Name, told(edited[a]))
 			}
 			if is := told(object); is != before[a] {
 				return fmt.Sprintf("the status of %s tells %s, and before that it told %s", a.Name, is, before[a])

@@ -332,7 +332,7 @@ func page() frameworktypes.Feature {
 					return
 				}
 				if why := wait.Over(v.ctx); why != "" {
-					v.Fail(v.t, fmt.Sprintf("the port is another one, and nobody answers at node port %d any longer", old), fmt.Sprintf("it is still open (%s)", why))
+					v.Fail(v.t, fmt.Sprintf("the port is another one, and no server answers at node port %d any longer", old), fmt.Sprintf("it is still open (%s)", why))
 				}
 			}
 		}))).Feature()

@@ -537,7 +537,7 @@ func migrated() frameworktypes.Feature {
 				}
 				v.OK(v.t, "reading a WebApp in v1beta1", err)
 				if object.GetResourceVersion() == old.before {
-					v.Fail(v.t, expected, fmt.Sprintf("%s is stored in v1alpha1: since before the upgrade nobody has written it", old.Name))
+					v.Fail(v.t, expected, fmt.Sprintf("%s is stored in v1alpha1: the operator has not written it since the upgrade", old.Name))
 				}
 				if wrong := differs(object, spec(newer, old.image, old.port, old.replicas)); wrong != "" {
 					v.Fail(v.t, "a migration changes nothing but the version", wrong)

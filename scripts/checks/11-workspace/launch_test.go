@@ -298,8 +298,8 @@ func settles() e2etypes.Feature {
 }
 
 func pastCache() e2etypes.Feature {
-	return feature("Workspaces are read past the cache", "and nobody watches them", func(v visit) {
-		const expected = "Workspaces are read one by one, from the API server itself: nobody lists or watches them"
+	return feature("Workspaces are read past the cache", "and never listed or watched", func(v visit) {
+		const expected = "Workspaces are read one by one, from the API server itself, and never listed or watched"
 		mine := v.ByOperator().And(audit.On(workspaces.Group, workspaces.Resource))
 		all := v.Audit.Since(0, mine)
 		reads := 0

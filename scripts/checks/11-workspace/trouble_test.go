@@ -175,7 +175,7 @@ func tokensForgotten() e2etypes.Feature {
 		v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{Duration: time.Hour} })
 		v.arm(faults.Fault{Kind: faults.Unavailable, Class: faults.Read, Service: cloud.Service})
 		v.start()
-		const unseen = "nothing is launched while the cloud answers 503 to who looks for an instance that was launched already"
+		const unseen = "nothing is launched while the cloud answers 503 to each search for an instance that was launched already"
 		v.until(unseen, longPatience, func() (string, bool) {
 			v.atMost(unseen, o, 1)
 			refused := slices.DeleteFunc(v.log(), func(e faults.Entry) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // spoils matches what an operator did that keeps checks from their work: it changes kinds or what registers webhooks, or
-// makes objects that nobody ordered.
+// creates objects that no object asks for.
 func spoils(e audit.Event) bool {
 	if !audit.Writes(e) || e.Code >= http.StatusMultipleChoices {
 		return false
@@ -42,7 +42,7 @@ func (s *Suite) deeds(err error, since, trying audit.Mark) *Failure {
 		return nil
 	}
 	return &Failure{
-		Expected: "the operator leaves kinds and webhooks alone, makes nothing that nobody ordered, and lets go what is deleted",
+		Expected: "the operator leaves kinds and webhooks alone, creates nothing that no object asks for, and lets deleted objects go",
 		Observed: fmt.Sprintf("the cluster can't be brought back to how it was: %v", err),
 		Evidence: summary(done),
 	}

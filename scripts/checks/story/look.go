@@ -35,7 +35,7 @@ func (p *play) look() (wrong complaint) {
 	if wrong.observed == "" {
 		for _, i := range p.shop.All() {
 			if p.world.orders[i.Name] == nil {
-				return complaint{name: i.Name, expected: "there are no icecreams that nobody ordered", observed: "there is " + i.Name}
+				return complaint{name: i.Name, expected: "there are no icecreams that the check did not create", observed: "there is " + i.Name}
 			}
 		}
 	}

@@ -148,7 +148,7 @@ func (p *play) do(deed Deed) error {
 	case Forge, Forget:
 		return p.status(deed)
 	}
-	return fmt.Errorf("nobody knows how to %s", deed)
+	return fmt.Errorf("unknown deed: %s", deed)
 }
 
 // labelled is the key of the label.

@@ -18,20 +18,20 @@ import (
 // askTimeout is how long a page may take to answer.
 const askTimeout = 2 * time.Second
 
-// ClosedError says that nobody answers at a node port.
+// ClosedError says that no server answers at a node port.
 type ClosedError struct {
 	Port int32
 	Err  error
 }
 
 func (e *ClosedError) Error() string {
-	return fmt.Sprintf("nobody answers at port %d: %v", e.Port, e.Err)
+	return fmt.Sprintf("no server answers at port %d: %v", e.Port, e.Err)
 }
 
 // Unwrap is what the API server said of it.
 func (e *ClosedError) Unwrap() error { return e.Err }
 
-// Page is what the node answers at a port, as text: GET / over HTTP. That nobody answers is a *ClosedError. The API server may use a
+// Page is what the node answers at a port, as text: GET / over HTTP. If no server answers, the error is a *ClosedError. The API server may use a
 // connection of before, which goes on working when its port is closed: see Listens.
 func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
 	code, body, err := o.ask(ctx, port, nil)

@@ -49,7 +49,7 @@ func (s Scene) Mistakes(a Answers) []string {
 	}
 	judge("icecream", a.Icecream, s.Zombie, map[string]string{
 		s.Slow:   "it is being deleted, but the controller of its finalizer is alive",
-		s.Living: "nobody has deleted it",
+		s.Living: "it is not being deleted",
 	})
 	field := strings.TrimLeft(strings.TrimPrefix(a.Field, "icecream"), ".")
 	judge("field", field, "metadata.deletionTimestamp", map[string]string{

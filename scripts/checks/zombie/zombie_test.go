@@ -46,7 +46,7 @@ func TestMistakes(t *testing.T) {
 			"icecream is not birthday-bowl: it is being deleted, but the controller of its finalizer is alive",
 		}},
 		{name: "the living one, and its box", change: func(a *Answers) { a.Icecream, a.Lost = Playground.Living, Playground.LivingBox }, want: []string{
-			"icecream is not beach-cone: nobody has deleted it",
+			"icecream is not beach-cone: it is not being deleted",
 			"lost is not box-0715: that is the box of an icecream which is not being deleted",
 		}},
 		{name: "a lease without a namespace", change: func(a *Answers) { a.Lease = Playground.Gone.Lease }, want: []string{
