@@ -44,7 +44,7 @@ var ErrMissing = errors.New("docker is needed and not on PATH: on Debian `apt-ge
 // ErrNoEngine and ErrForbidden say why the docker command reached no engine.
 var (
 	ErrNoEngine  = errors.New("Docker's engine does not answer: start it, `sudo systemctl start docker` or Docker Desktop; as root on Debian `make cluster` starts one by itself") //nolint:staticcheck // Docker is a name
-	ErrForbidden = errors.New("you may not use Docker's engine: `sudo usermod -aG docker $USER` lets you, after you logged in anew; whoever is in that group can become root on this machine")
+	ErrForbidden = errors.New("you may not use Docker's engine: `sudo usermod -aG docker $USER` allows it after you have logged in again; anyone in that group can become root on this machine")
 )
 
 // ErrNoCluster says that no container belongs to a cluster of that name.
@@ -246,7 +246,7 @@ func parseGateway(output string) (string, error) {
 			return prefix.Masked().Addr().Next().String(), nil
 		}
 	}
-	return "", fmt.Errorf("docker's network %q has no IPv4 address: `docker network rm %s` removes it when no cluster runs, and kind makes it anew", Network, Network)
+	return "", fmt.Errorf("docker's network %q has no IPv4 address: `docker network rm %s` removes it when no cluster runs, and kind creates it again", Network, Network)
 }
 
 // Import puts the images of a docker archive into a node, where the kubelet finds them. What the node has already is only

@@ -170,7 +170,7 @@ func (r *Router) dial(service string) (process net.Conn, refusal string) {
 	}
 	process, err := net.DialTimeout("tcp", local, dialTimeout)
 	if err != nil {
-		return nil, fmt.Sprintf("nobody answers at %s, which serves %s: does the operator run?", local, service)
+		return nil, fmt.Sprintf("no server answers at %s, which serves %s: does the operator run?", local, service)
 	}
 	if !r.keep(process) {
 		process.Close()

@@ -290,7 +290,7 @@ func TestAPortThatSomebodyElseTookIsNamed(t *testing.T) {
 	listener := listenSomewhere(t)
 	_, err := reservePort(listener)
 	want := fmt.Sprintf("port %d on 127.0.0.1, which the cluster had before, is another program's now: "+
-		"end that (`ss -ltnp` names it), or begin anew with `make down` and `make up`", listener)
+		"end that (`ss -ltnp` names it), or start again with `make down` and `make up`", listener)
 	if err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}

@@ -30,11 +30,11 @@ var known = []struct {
 	},
 	{
 		regexp.MustCompile(`(?i)no space left on device`),
-		"Docker's disk is full: `docker system df` shows with what, `docker system prune` removes what nobody uses",
+		"Docker's disk is full: `docker system df` shows with what, `docker system prune` removes unused data",
 	},
 	{
 		regexp.MustCompile(`(?i)port is already allocated|address already in use`),
-		"a port that the profile asks for is taken: end who has it, or change it in clusters/config/kind",
+		"a port that the profile asks for is taken: end the program that has it, or change the port in clusters/config/kind",
 	},
 	{
 		regexp.MustCompile(`(?i)cgroup v1 support|kubelet is configured to not run on a host using cgroup v1`),

@@ -110,7 +110,7 @@ func Room(folder string, profile *Profile) (Trouble, bool) {
 
 // What makes room where Docker keeps what it has, and in a checkout.
 const (
-	makeDockersRoom = "`docker system df` shows what Docker holds, and `docker system prune` removes what nobody uses"
+	makeDockersRoom = "`docker system df` shows what Docker holds, and `docker system prune` removes unused data"
 	makeRoom        = "`make clean` removes what was built in the checkout, or else move it to a larger disk"
 )
 
@@ -228,7 +228,7 @@ func (f *Facts) unreachable() Trouble {
 	case strings.Contains(said, "permission denied"):
 		return Trouble{
 			"you may not use Docker's engine",
-			"`sudo usermod -aG docker $USER` lets you, after you logged in anew; whoever is in that group can become root on this machine", true,
+			"`sudo usermod -aG docker $USER` allows it after you have logged in again; anyone in that group can become root on this machine", true,
 		}
 	case strings.Contains(said, "podman"):
 		return Trouble{
@@ -280,7 +280,7 @@ func taken(ctx context.Context, port Port) (owner string, yes bool) {
 			return "", false
 		}
 		if !errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Sprintf("nobody, but can't be listened on (%v)", err), true
+			return fmt.Sprintf("no program, but it cannot be listened on (%v)", err), true
 		}
 	case "udp":
 		listener, err := listen.ListenPacket(ctx, "udp", address)
@@ -289,7 +289,7 @@ func taken(ctx context.Context, port Port) (owner string, yes bool) {
 			return "", false
 		}
 		if !errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Sprintf("nobody, but can't be listened on (%v)", err), true
+			return fmt.Sprintf("no program, but it cannot be listened on (%v)", err), true
 		}
 	default:
 		return "", false // no kernel that is common can be asked for sctp
