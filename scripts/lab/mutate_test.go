@@ -71,7 +71,7 @@ func TestMutantsGoOnAfterCtrlC(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	const want = "lab: interrupted: `lab mutate 1 --again` goes on\n"
+	const want = "lab: interrupted: `lab mutate 1 --again` continues\n"
 	if c.ProcessState.ExitCode() != 1 || !strings.HasSuffix(said.String(), want) || !strings.Contains(said.String(), "a sample of 3, with seed 1\n") {
 		t.Errorf("exit code %d:\n%s", c.ProcessState.ExitCode(), said.String())
 	}
