@@ -25,7 +25,7 @@ func uninstallCommand() *cobra.Command {
 	var name, contextName string
 	command := &cobra.Command{
 		Use: "uninstall ADDON…", Short: "Remove add-ons that create or a lab has installed",
-		Long: "uninstall removes what was installed for an add-on. What was not stays: an add-on of somebody else's, cert-manager's kinds\n" +
+		Long: "uninstall removes what was installed for an add-on. It keeps add-ons that another user installed, cert-manager's kinds\n" +
 			"with all their objects, and the rule for lab.test in a kind cluster's DNS.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -65,7 +65,7 @@ func (f *clusterFlags) parse() (on, name string, err error) {
 	case (sort == "" || sort == onEmbedded) && f.address != "":
 		return "", "", errors.New("--address is for --cluster kind and context:NAME: the embedded cluster is on this machine")
 	case sort == "context" && f.pod:
-		return "", "", errors.New("--pod is for the embedded cluster and --cluster kind: nobody brings the operator's image to the nodes of another cluster")
+		return "", "", errors.New("--pod is for the embedded cluster and --cluster kind: the operator's image cannot be loaded into another cluster")
 	case f.cluster == "" || f.cluster == onEmbedded:
 		return onEmbedded, "", nil
 	case sort == onKind:
@@ -137,7 +137,7 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 		return nil, on, err
 	}
 	if lab.NeedsNode(lab.Stage) && on == onExisting {
-		return nil, on, fmt.Errorf("in lab %s Pods run an image, and nobody brings it to the nodes of another cluster: "+
+		return nil, on, fmt.Errorf("in lab %s Pods run an image, which cannot be loaded into another cluster: "+
 			"grade it on the embedded cluster or with --cluster kind", lab.Name)
 	}
 	if f.stage(lab).Pods() {

@@ -117,7 +117,7 @@ func (c *conforming) run(ctx context.Context) error {
 	}, known, ledger)
 	if err := errors.Join(err, end()); err != nil {
 		if ctx.Err() != nil {
-			return errors.New("interrupted: `lab conformance --again` goes on")
+			return errors.New("interrupted: `lab conformance --again` continues")
 		}
 		return err
 	}

@@ -126,7 +126,7 @@ func deployCommand() *cobra.Command {
 func undeployCommand() *cobra.Command {
 	var flags deployFlags
 	command := &cobra.Command{
-		Use: "undeploy", GroupID: groupPlayground, Short: "Remove what deploy brought: `make undeploy` of a lab", Args: cli.NoArguments,
+		Use: "undeploy", GroupID: groupPlayground, Short: "Remove the deployed operator: `make undeploy` of a lab", Args: cli.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			here, err := checkout.Find()
 			if err != nil {

@@ -23,8 +23,8 @@ import (
 // nameWidth holds "cert-manager", secondsWidth "1234.5 s".
 const nameWidth, secondsWidth = 13, 8
 
-// ErrInterrupted is why a step ended that a person ended.
-var ErrInterrupted = errors.New("interrupted: the same command goes on where it was")
+// ErrInterrupted is returned for a step that a person interrupted.
+var ErrInterrupted = errors.New("interrupted: the same command continues where it stopped")
 
 // ErrNothing is what a step returns that found nothing to do, and of which nothing need be said.
 var ErrNothing = errors.New("nothing to do")
