@@ -75,7 +75,7 @@ func parseRoster(content []byte) ([]Student, error) {
 		problems = append(problems, fmt.Errorf("line %d: %w", number+1, err))
 	}
 	if len(students) == 0 && len(problems) == 0 {
-		problems = append(problems, errors.New("there is nobody in it: write a line NAME or NAME,EMAIL for each student"))
+		problems = append(problems, errors.New("it has no students: write a line NAME or NAME,EMAIL for each student"))
 	}
 	return students, errors.Join(problems...)
 }

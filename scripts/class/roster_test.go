@@ -32,7 +32,7 @@ func TestARosterIsReadAsPeopleWriteIt(t *testing.T) {
 func TestAWrongLineIsNamedByItsNumber(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, roster, want string }{
-		{"nobody", "# soon\n\n", "there is nobody in it: write a line NAME or NAME,EMAIL for each student"},
+		{"nobody", "# soon\n\n", "it has no students: write a line NAME or NAME,EMAIL for each student"},
 		{"capitals", "ada\nBob\n", `line 2: "Bob" can't be a name on a cluster`},
 		{"a dot, by which shared kinds are told apart", "ada.l", `line 1: "ada.l" can't be a name`},
 		{"a space", "# all\nada lovelace,a@example.org", `line 2: "ada lovelace" can't be a name`},

@@ -99,7 +99,7 @@ func (s supply) since(earlier supply) supply {
 	return supply{ran: s.ran - earlier.ran, waited: s.waited - earlier.waited}
 }
 
-// starved reports whether the machine ran so much else that nobody can say whether the operator or the machine was too slow.
+// starved reports whether the machine ran so much else that it is unknown whether the operator or the machine was too slow.
 func (s supply) starved() bool { return s.waited >= starvedLeast && s.waited >= starvedFactor*s.ran }
 
 // share is the part of a processor that who wants one gets: 1 on a quiet machine, and also where nothing is known.
@@ -217,7 +217,7 @@ func (r *run) doubt(err error, stalled time.Duration) error {
 		return nil
 	}
 	return &verdict{outcome: report.Error, reason: fmt.Sprintf(
-		theMachine+"%s, so nobody can say whether the operator or the machine was too slow: %s", hindered, todo)}
+		theMachine+"%s, so it is unknown whether the operator or the machine was too slow: %s", hindered, todo)}
 }
 
 // theMachine begins the reason of a run that came to no grade because of the machine.

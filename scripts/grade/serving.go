@@ -23,8 +23,8 @@ func (o *operator) untried(torture bool) (notices []string) {
 		return nil
 	}
 	if o.cluster.FrontProxy.Cert == "" {
-		notices = append(notices, "the certificate of this cluster's front proxy can't be had, so nobody asked the server as the front proxy does: "+
-			"not tried is that it is believed, who may do what past the API server, and 10,000 watches of one user")
+		notices = append(notices, "the certificate of this cluster's front proxy is not available, so no request was sent as the front proxy: "+
+			"not tested are the trust in the front proxy, the permissions past the API server, and 10,000 watches of one user")
 	}
 	if torture && server.Serving().DataDir == "" {
 		notices = append(notices, "the server is a Pod, whose storage can't be looked at: it is killed around its answers, and not after each change of a file")

@@ -95,7 +95,7 @@ func checkEmpty(dir string) error {
 		return err
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: a skeleton is made in an empty folder, so that it can't overwrite anybody's work", dir)
+		return fmt.Errorf("%s is not empty: a skeleton is created in an empty folder, so that it overwrites no work", dir)
 	}
 	return nil
 }

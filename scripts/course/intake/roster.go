@@ -90,7 +90,7 @@ func parseRoster(content []byte, o Options) (sources []source, err error) {
 		sources = append(sources, made)
 	}
 	if len(sources) == 0 && len(problems) == 0 {
-		problems = append(problems, errors.New("there is nobody in it: write a line student,source for each student"))
+		problems = append(problems, errors.New("it has no students: write a line student,source for each student"))
 	}
 	return sources, errors.Join(problems...)
 }

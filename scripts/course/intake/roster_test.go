@@ -32,8 +32,8 @@ func TestARoster(t *testing.T) {
 func TestWhatIsWrongWithARoster(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, content, want string }{
-		{"nothing", "", "there is nobody in it"},
-		{"only a header", "student,source\n", "there is nobody in it"},
+		{"nothing", "", "it has no students"},
+		{"only a header", "student,source\n", "it has no students"},
 		{"no such column", "student,url\n", `line 1: there is no column "url": the columns are student, source, lab, commit, submitted`},
 		{"a column twice", "student,source,source\n", "line 1: the column source is there twice"},
 		{"no source column", "student,lab\n", "line 1: there is no column source"},
@@ -91,7 +91,7 @@ func FuzzRoster(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		all, err := parseRoster(content, Options{Course: course, Source: "/x/roster.csv"})
 		if err == nil && len(all) == 0 {
-			t.Errorf("%q has nobody in it", content)
+			t.Errorf("%q has no students", content)
 		}
 		for who, name := range studentNames(all) {
 			if name != safeName(name) || name == "" || !filepath.IsLocal(name) {
