@@ -30,7 +30,7 @@ const listenTimeout = 3 * time.Second
 type operator struct {
 	*installed
 	flags   []string // what it is told of where it listens
-	leader  leader   // nil: they are not registered
+	router  router   // nil: they are not registered
 	claims  []*claim
 	ca      *certificates.Authority
 	host    string      // that the serving certificate is for
@@ -65,7 +65,7 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 			return nil, err
 		}
 		// First, since who finds it taken need not wait for a port.
-		if o.leader, err = i.way.open(i.into); err != nil {
+		if o.router, err = i.way.open(i.into); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +75,7 @@ func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ s
 	if err := o.certify(); err != nil {
 		return nil, err
 	}
-	if o.leader != nil {
+	if o.router != nil {
 		if err := o.register(ctx, register); err != nil {
 			return nil, err
 		}
@@ -166,7 +166,7 @@ func (i instance) Kill() error {
 
 // Listening waits until the operator that was started answers where the API server will ask it.
 func (o *operator) Listening(ctx context.Context) error {
-	if o.leader == nil {
+	if o.router == nil {
 		return nil
 	}
 	trusted := x509.NewCertPool()
@@ -195,8 +195,8 @@ func (o *operator) Close() (err error) {
 		return nil
 	}
 	o.closed = true
-	if o.leader != nil {
-		err = o.leader.Close()
+	if o.router != nil {
+		err = o.router.Close()
 	}
 	for _, c := range o.claims {
 		c.Close()

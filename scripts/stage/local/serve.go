@@ -33,7 +33,7 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	for _, service := range o.Manifests.Services {
-		if _, err := o.lead(ctx, client, service); err != nil {
+		if _, err := o.route(ctx, client, service); err != nil {
 			return err
 		}
 	}
@@ -139,8 +139,8 @@ func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
 	return hosts
 }
 
-// lead makes a Service and leads it to the operator.
-func (o *operator) lead(ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
+// route creates a Service and routes its requests to the operator.
+func (o *operator) route(ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
 	ports, err := portsOf(service)
 	if err != nil {
 		return nil, err
@@ -150,12 +150,12 @@ func (o *operator) lead(ctx context.Context, client dynamic.Interface, service *
 	}
 	service = service.DeepCopy()
 	service.SetNamespace(submission.AccountNamespace)
-	o.leader.adapt(service)
+	o.router.adapt(service)
 	made, err = o.into.Apply(ctx, client.Resource(install.Services).Namespace(submission.AccountNamespace), service)
 	if err != nil {
 		return nil, err
 	}
-	return made, o.leader.lead(ctx, client, made, ports)
+	return made, o.router.route(ctx, client, made, ports)
 }
 
 // portsOf are the ports of a Service: each with the one at which the operator listens, unless it is told another.

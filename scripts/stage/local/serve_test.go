@@ -147,7 +147,7 @@ func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.leader.(routed).Route(net.JoinHostPort(service.Spec.ClusterIP, "443"), localAddress(o.targets[submission.DefaultWebhookPort]))
+	again.router.(egressRouter).Route(net.JoinHostPort(service.Spec.ClusterIP, "443"), localAddress(o.targets[submission.DefaultWebhookPort]))
 	p.becomes("vanilla", "x509: certificate signed by unknown authority")
 }
 

@@ -64,7 +64,7 @@ func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
 	if s.client, err = dynamic.NewForConfig(i.into.Config); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	if s.leader, err = i.way.open(i.into); err != nil {
+	if s.router, err = i.way.open(i.into); err != nil {
 		return nil, err
 	}
 	claimed, err := claimAny()
@@ -129,7 +129,7 @@ func (s *server) register(ctx context.Context) error {
 		for _, target := range ports {
 			s.targets[target] = s.port
 		}
-		made, err := s.lead(ctx, s.client, service)
+		made, err := s.route(ctx, s.client, service)
 		if made != nil {
 			s.made = append(s.made, made)
 		}
@@ -167,7 +167,7 @@ func (s *server) setReady(ctx context.Context, ready bool) error {
 		for port := range ports {
 			ports[port] = s.port
 		}
-		if err := at.leadIf(ctx, s.client, made, ports, ready); err != nil {
+		if err := at.routeIf(ctx, s.client, made, ports, ready); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, erro
 // not take the API away for a moment; where the way leads by routes, who connects waits until the new one accepts.
 func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
 	release := func() {}
-	if way, ok := s.leader.(interface {
+	if way, ok := s.router.(interface {
 		Hold(local string) (release func())
 	}); ok {
 		release = way.Hold(localAddress(s.port))

@@ -27,17 +27,17 @@ import (
 
 // Way is how an API server that asks at a Service gets to the operator on this machine.
 type Way interface {
-	open(into install.Into) (leader, error)
+	open(into install.Into) (router, error)
 	// endpoints is the IP address that the endpoints of an aggregated API server on this machine have.
 	endpoints() string
 }
 
-// leader leads Services to this machine, until it is closed.
-type leader interface {
-	// adapt changes a Service before it is made.
+// router routes the requests for Services to this machine until it is closed.
+type router interface {
+	// adapt changes a Service before it is created.
 	adapt(service *unstructured.Unstructured)
-	// lead leads the ports of a Service that was made to those of this machine.
-	lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error
+	// route routes the ports of a created Service to ports of this machine.
+	route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error
 	Close() error
 }
 
@@ -46,22 +46,22 @@ func ByEgress(socket string) Way { return byEgress(socket) }
 
 type byEgress string
 
-func (w byEgress) open(install.Into) (leader, error) {
+func (w byEgress) open(install.Into) (router, error) {
 	router, err := egress.Listen(string(w))
 	if err != nil {
 		return nil, err
 	}
-	return routed{router}, nil
+	return egressRouter{router}, nil
 }
 
-// endpoints is an address that nobody goes to: the API server only looks whether there are endpoints.
+// endpoints is an address to which no request is sent: the API server only looks whether there are endpoints.
 func (w byEgress) endpoints() string { return embedded.MachineIP }
 
-type routed struct{ *egress.Router }
+type egressRouter struct{ *egress.Router }
 
-func (routed) adapt(*unstructured.Unstructured) {}
+func (egressRouter) adapt(*unstructured.Unstructured) {}
 
-func (r routed) lead(_ context.Context, _ dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+func (r egressRouter) route(_ context.Context, _ dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
 	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
 	if net.ParseIP(ip) == nil {
 		return nil // a Service without an address: the API server will say what it can't reach
@@ -78,25 +78,25 @@ func ByNode(socket, machine string) Way { return byNode{socket, machine} }
 
 type byNode struct{ socket, machine string }
 
-func (w byNode) open(into install.Into) (leader, error) {
+func (w byNode) open(into install.Into) (router, error) {
 	router, err := egress.Listen(w.socket)
 	if err != nil {
 		return nil, err
 	}
-	return &noded{routed: routed{router}, pods: addressed{w.machine, into}}, nil
+	return &nodeRouter{egressRouter: egressRouter{router}, pods: addressed{w.machine, into}}, nil
 }
 
 func (w byNode) endpoints() string { return w.machine }
 
-// noded leads the API server by routes, and Pods by endpoints.
-type noded struct {
-	routed
+// nodeRouter routes the API server's requests at its socket, and those of Pods by endpoints.
+type nodeRouter struct {
+	egressRouter
 	pods   addressed
 	remove []func(context.Context) error
 }
 
-func (n *noded) lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
-	if err := n.routed.lead(ctx, client, made, ports); err != nil {
+func (n *nodeRouter) route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	if err := n.egressRouter.route(ctx, client, made, ports); err != nil {
 		return err
 	}
 	for _, local := range ports {
@@ -105,11 +105,11 @@ func (n *noded) lead(ctx context.Context, client dynamic.Interface, made *unstru
 	n.remove = append(n.remove, func(ctx context.Context) error {
 		return client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})
 	})
-	return n.pods.lead(ctx, client, made, ports)
+	return n.pods.route(ctx, client, made, ports)
 }
 
-// Close takes the endpoints out first, so that Pods are refused as before, and not led to nobody.
-func (n *noded) Close() error {
+// Close takes the endpoints out first, so that Pods are refused as before, and not routed to a closed port.
+func (n *nodeRouter) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	var problems []error
@@ -119,7 +119,7 @@ func (n *noded) Close() error {
 			problems = append(problems, fmt.Errorf("removing the endpoints of the operator on this machine: %w", err))
 		}
 	}
-	return errors.Join(append(problems, n.routed.Close())...)
+	return errors.Join(append(problems, n.egressRouter.Close())...)
 }
 
 // closeTimeout is how long the API server may take to remove endpoints.
@@ -131,11 +131,11 @@ func ByAddress(ip string) Way { return byAddress(ip) }
 
 type byAddress string
 
-func (w byAddress) open(into install.Into) (leader, error) { return &addressed{string(w), into}, nil }
+func (w byAddress) open(into install.Into) (router, error) { return &addressed{string(w), into}, nil }
 
 func (w byAddress) endpoints() string { return string(w) }
 
-// addressed leads Services to an IP address of this machine.
+// addressed routes the requests for Services to an IP address of this machine.
 type addressed struct {
 	ip   string
 	into install.Into
@@ -152,7 +152,7 @@ func Unknown(reason error) Way { return unknown{reason} }
 
 type unknown struct{ reason error }
 
-func (w unknown) open(install.Into) (leader, error) { return nil, w.reason }
+func (w unknown) open(install.Into) (router, error) { return nil, w.reason }
 
 func (w unknown) endpoints() string { return "" }
 
@@ -163,12 +163,12 @@ func sliceName(service *unstructured.Unstructured) string {
 	return service.GetName() + "-operator-labs"
 }
 
-func (a *addressed) lead(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
-	return a.leadIf(ctx, client, made, ports, true)
+func (a *addressed) route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	return a.routeIf(ctx, client, made, ports, true)
 }
 
-// leadIf is lead to an operator that is ready, or not.
-func (a *addressed) leadIf(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int, ready bool) error {
+// routeIf is route to an operator that is ready, or not.
+func (a *addressed) routeIf(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int, ready bool) error {
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: slicesResource.GroupVersion().String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
