@@ -112,11 +112,11 @@ func (o *operator) startAs(how protocol.Start) error {
 		o.how = how
 	}
 	o.mutex.Unlock()
-	return o.begun()
+	return o.startLocked()
 }
 
-// begun is start for who holds the transition.
-func (o *operator) begun() error {
+// startLocked is start for a caller that holds the transition.
+func (o *operator) startLocked() error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	if o.instance != nil {
@@ -226,7 +226,7 @@ func (o *operator) restart() error {
 	if err := o.end(0); err != nil {
 		return err
 	}
-	return o.begun()
+	return o.startLocked()
 }
 
 // firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
