@@ -433,7 +433,7 @@ func (o *Options) grade(ctx context.Context, c candidate, dir string) (all []str
 	run := o.Run(dir)
 	run.First = c.first
 	if c.done > 0 || c.name == skeletonName {
-		if run.Unbegun, err = skeleton.Unbegun(o.Root, o.Lab.Name, dir); err != nil {
+		if run.NotStarted, err = skeleton.NotStarted(o.Root, o.Lab.Name, dir); err != nil {
 			return nil, "", err
 		}
 	}

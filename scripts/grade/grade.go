@@ -47,8 +47,8 @@ type Options struct {
 	Seed uint32
 	// First is the ID of the check that runs before all others, after those that it needs. Default: the order of the list.
 	First string
-	// Unbegun are the steps of the lab that the submission has not begun. Checks of these steps run as well, and wait briefly. Default: all are begun.
-	Unbegun []int
+	// NotStarted are the steps of the lab that the submission has not started. Their checks run as well, and wait briefly. Default: none.
+	NotStarted []int
 	// Stories is how many stories are played, where the lab has them: of the seed and of those that follow. Default: one.
 	Stories int
 	// Fetch lets the go command download the modules that the submission needs, before it is built. Default: nothing is

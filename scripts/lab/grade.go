@@ -284,7 +284,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	if options.Checks, err = c.Checks(ctx, c.Lab); err != nil || c.Lab.Steps() == 0 || c.solution || c.Dir == "" {
 		return options, err
 	}
-	options.Unbegun, err = skeleton.Unbegun(c.Root, c.Lab.Name, c.Dir)
+	options.NotStarted, err = skeleton.NotStarted(c.Root, c.Lab.Name, c.Dir)
 	return options, err
 }
 

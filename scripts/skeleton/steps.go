@@ -15,9 +15,9 @@ import (
 // fileLimit is the largest file, in bytes, that is compared with what the lab began with.
 const fileLimit = 1 << 20
 
-// Unbegun returns the numbers of the steps of a lab that a submission has not begun: all their places are as the lab has them. A place that
+// NotStarted returns the numbers of the steps of a lab that a submission has not started: all their places are as the lab has them. A place that
 // the submission does not have, as where it has another layout, is begun.
-func Unbegun(root, lab, submission string) ([]int, error) {
+func NotStarted(root, lab, submission string) ([]int, error) {
 	files, err := readFolder(filepath.Join(root, "solutions", lab))
 	if err != nil {
 		return nil, err
@@ -26,16 +26,16 @@ func Unbegun(root, lab, submission string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	unbegun := map[int]bool{}
+	notStarted := map[int]bool{}
 	for _, r := range regions {
 		if r.Step == 0 {
 			continue
 		}
 		content, err := limited.ReadFile(submission, r.File, fileLimit)
 		same := err == nil && sources[r.File].untouched(r, bytes.ReplaceAll(content, []byte(labsPath), []byte(solutionsPath)))
-		so, known := unbegun[r.Step]
-		unbegun[r.Step] = same && (so || !known)
+		so, known := notStarted[r.Step]
+		notStarted[r.Step] = same && (so || !known)
 	}
-	maps.DeleteFunc(unbegun, func(_ int, so bool) bool { return !so })
-	return slices.Sorted(maps.Keys(unbegun)), nil
+	maps.DeleteFunc(notStarted, func(_ int, so bool) bool { return !so })
+	return slices.Sorted(maps.Keys(notStarted)), nil
 }

@@ -87,7 +87,7 @@ func TestStepsThatAreNotBegun(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := Unbegun(root, "01-x", dir); err != nil || !slices.Equal(got, test.want) {
+		if got, err := NotStarted(root, "01-x", dir); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: the steps %v are not begun (%v), want %v", test.name, got, err, test.want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestStepsAreLookedForInPlainFilesOnly(t *testing.T) {
 		os.Symlink("/dev/zero", filepath.Join(dir, "a.yaml"))); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Unbegun(root, "01-x", dir); err != nil || len(got) > 0 {
+	if got, err := NotStarted(root, "01-x", dir); err != nil || len(got) > 0 {
 		t.Errorf("the steps %v are not begun (%v)", got, err)
 	}
 }

@@ -58,8 +58,8 @@ type Check struct {
 	aborted     bool // we could not do our work: there is no verdict
 	// skipped is why the check could not be tried here, if it could not, and prevented is why there can be no grade.
 	skipped, prevented string
-	// unbegun says that the submission has nothing of the step that the check is about.
-	unbegun      bool
+	// notStarted says that the submission has nothing of the step that the check is about.
+	notStarted   bool
 	measurements []report.Measurement
 	// schedule is what goes wrong during the check, if anything does; armedAt the ID of the last entry of the log before it did,
 	// and armed the end of the audit log then.

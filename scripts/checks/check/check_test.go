@@ -472,7 +472,7 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)
-	g.unbegun = []int{2}
+	g.notStarted = []int{2}
 	run := g.run("long", "begun", "long")
 	if got := run.ended("begun"); got.Status != "passed" {
 		t.Errorf("the check of a step that is begun ended so: %+v", got)

@@ -66,8 +66,8 @@ type grader struct {
 	seed         uint32
 	torturedWith *int
 	// first is First of it.
-	first   string
-	unbegun []int
+	first      string
+	notStarted []int
 	// scenes is Scenes of it.
 	scenes bool
 }
@@ -245,7 +245,7 @@ func (g *grader) run(suite string, listed ...string) run {
 		socket = ""
 	}
 	content, err := json.Marshal(protocol.Run{
-		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes, First: g.first, Unbegun: g.unbegun,
+		Lab: lab, Kubeconfig: kubeconfig, AuditLog: g.audit, OperatorUser: operator, Control: socket, Seed: g.seed, Torture: g.torturedWith, Scenes: g.scenes, First: g.first, NotStarted: g.notStarted,
 	})
 	if err != nil {
 		g.t.Fatal(err)

@@ -81,7 +81,7 @@ type Suite struct {
 	rules        audit.Rules // of the operator's role
 	auditMark    string
 	first        string // the check that runs before all others
-	unbegun      []int  // the steps of which the submission has nothing
+	notStarted   []int  // the steps of which the submission has nothing
 	torture      *int
 	scenes       bool
 	early        bool // only the preconditions are checked
@@ -236,7 +236,7 @@ func open(ctx context.Context, file string) (*Suite, error) {
 		log.ComesLate(mark)
 	}
 	suite := &Suite{
-		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeFollows: run.NodeFollows, Extended: run.Extended, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, unbegun: run.Unbegun, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
+		Lab: &run.Lab, Image: run.Image, Manifests: run.Manifests, Server: run.Server, Kubectl: run.Kubectl, Kubeconfig: run.Kubeconfig, Shared: run.Shared, Exchange: run.Exchange, NodeFollows: run.NodeFollows, Extended: run.Extended, NotExtended: run.NotExtended, Config: config, Audit: log, Seed: run.Seed, Stories: run.Stories, operatorUser: run.OperatorUser, rules: run.Rules, first: run.First, notStarted: run.NotStarted, auditMark: run.AuditMark, torture: run.Torture, scenes: run.Scenes, early: run.Preconditions,
 		environment: env.NewWithConfig(envconf.New().WithKubeconfigFile(run.Kubeconfig)),
 		events:      json.NewEncoder(os.NewFile(protocol.EventsDescriptor, "events")),
 		statuses:    map[string]report.Status{},
@@ -275,7 +275,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 		t.Skip(reason)
 	}
 	s.tell(t, protocol.Event{Check: listed.ID})
-	check := &Check{Suite: s, ID: listed.ID, began: s.Audit.Now(), unbegun: slices.Contains(s.unbegun, listed.Step)}
+	check := &Check{Suite: s, ID: listed.ID, began: s.Audit.Now(), notStarted: slices.Contains(s.notStarted, listed.Step)}
 	started := time.Now()
 	check.started = started
 	check.used, _ = s.Operator.usage(ctx) // in a lab without an operator nobody works
@@ -301,8 +301,8 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 				check.failure = &Failure{Expected: listed.Title, Observed: "the check ended without a verdict"}
 			}
 			event.Expected, event.Observed, event.Evidence = check.failure.Expected, check.failure.Observed, check.failure.Evidence
-			if check.unbegun {
-				event.Evidence = append([]string{fmt.Sprintf("each `TODO(lab): %d.` is as it was, so nothing was waited for longer than %s", listed.Step, unbegunPatience)}, event.Evidence...)
+			if check.notStarted {
+				event.Evidence = append([]string{fmt.Sprintf("each `TODO(lab): %d.` is as it was, so nothing was waited for longer than %s", listed.Step, notStartedPatience)}, event.Evidence...)
 			}
 		}
 		s.statuses[listed.ID] = status

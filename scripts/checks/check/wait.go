@@ -20,8 +20,8 @@ const (
 	setbackPatience = 12 * time.Second
 	// setbackLimit is for all of that: an operator may meet one failure after the other.
 	setbackLimit = 60 * time.Second
-	// unbegunPatience is for everything that a check of a step waits for of which the submission has nothing.
-	unbegunPatience = 3 * time.Second
+	// notStartedPatience is for everything that a check of a step waits for of which the submission has nothing.
+	notStartedPatience = 3 * time.Second
 	// startPatience is how long an operator may take from its start to its first request: as long as the grader waits
 	// for the first start.
 	startPatience = 20 * time.Second
@@ -51,8 +51,8 @@ func (w *Wait) Changed() { w.changed = time.Now() }
 // asks again after Next.
 func (w *Wait) Over(ctx context.Context) (why string) {
 	now := time.Now()
-	if w.check.unbegun && now.Sub(w.began) >= unbegunPatience {
-		return fmt.Sprintf("after %s, and this step is not begun", unbegunPatience)
+	if w.check.notStarted && now.Sub(w.began) >= notStartedPatience {
+		return fmt.Sprintf("after %s, and this step is not begun", notStartedPatience)
 	}
 	last := latest(w.changed, w.check.Audit.Last(w.check.OperatorRequests()))
 	if silent := now.Sub(last); now.Before(w.next) || silent < w.patience && now.Sub(w.began) < w.limit {
@@ -96,7 +96,7 @@ func (w *Wait) Next() <-chan time.Time {
 	if limit := w.began.Add(w.limit); limit.Before(due) {
 		due = limit
 	}
-	if limit := w.began.Add(unbegunPatience); w.check.unbegun && limit.Before(due) {
+	if limit := w.began.Add(notStartedPatience); w.check.notStarted && limit.Before(due) {
 		return time.After(time.Until(limit))
 	}
 	return time.After(time.Until(latest(due, w.next)))

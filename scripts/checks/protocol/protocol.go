@@ -62,8 +62,8 @@ type Run struct {
 	Seed uint32 `json:"seed"`
 	// First is the ID of the check that runs before all others, after those that it needs. Empty: the checks run in the order of the list.
 	First string `json:"first,omitempty"`
-	// Unbegun are the steps of the lab that the submission has not begun: nothing is waited for long in their checks.
-	Unbegun []int `json:"unbegun,omitempty"`
+	// NotStarted are the steps of the lab that the submission has not started. Their checks wait briefly.
+	NotStarted []int `json:"unbegun,omitempty"`
 	// Stories is how many stories are played, where a lab has them: of this seed and of those that follow. 0 is one.
 	Stories int `json:"stories,omitempty"`
 	// Preconditions says that only the lab's preconditions are to be checked; otherwise all but those are.

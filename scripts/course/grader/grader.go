@@ -256,7 +256,7 @@ func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course
 		defer os.Remove(options.OperatorLog)
 	}
 	if err == nil && of.Lab.Steps() > 0 {
-		options.Unbegun, err = skeleton.Unbegun(of.Root, of.Lab.Name, job.Dir)
+		options.NotStarted, err = skeleton.NotStarted(of.Root, of.Lab.Name, job.Dir)
 	}
 	if err != nil {
 		r := g.Blank(job)
