@@ -111,7 +111,7 @@ func (k *Keeper) about(connection *net.UnixConn, r request) (*State, error) {
 		err = signal(c.program.process, unix.SIGKILL) // with its end, all its others end
 	case askWait:
 		if !waitFor(connection, c.ended) {
-			return nil, errors.New("nobody waits any more")
+			return nil, errors.New("the client no longer waits")
 		}
 	case askReopen:
 		err = c.log.reopen(r.Log)
@@ -122,7 +122,7 @@ func (k *Keeper) about(connection *net.UnixConn, r request) (*State, error) {
 			err = resize(c.terminal, r.Signal)
 		}
 	default:
-		err = fmt.Errorf("nobody knows how to %q a container", r.Ask)
+		err = fmt.Errorf("unknown request: %q a container", r.Ask)
 	}
 	state := c.snapshot()
 	return &state, err
@@ -387,7 +387,7 @@ func (k *Keeper) attach(connection *net.UnixConn, r request) error {
 		return err
 	}
 	var writing sync.Mutex
-	h := &hearer{write: func(kind frame, content []byte) error {
+	s := &subscriber{write: func(kind frame, content []byte) error {
 		writing.Lock()
 		defer writing.Unlock()
 		return writeFrame(connection, kind, content)
@@ -395,8 +395,8 @@ func (k *Keeper) attach(connection *net.UnixConn, r request) error {
 	if err := send(connection, answer{}); err != nil {
 		return err
 	}
-	c.log.hear(h)
-	defer c.log.ignore(h)
+	c.log.subscribe(s)
+	defer c.log.unsubscribe(s)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

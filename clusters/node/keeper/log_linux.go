@@ -28,12 +28,12 @@ type containerLog struct {
 	// ended is closed when the container has ended: what it has said is written down without delay.
 	ended <-chan struct{}
 
-	mutex   sync.Mutex
-	file    *os.File // nil: nobody wants it
-	length  int      // of the file, in bytes
-	renewed chan struct{}
-	lost    int // lines since the last that could be written
-	hearers map[*hearer]struct{}
+	mutex       sync.Mutex
+	file        *os.File // nil: no log is kept
+	length      int      // of the file, in bytes
+	renewed     chan struct{}
+	lost        int // lines since the last that could be written
+	subscribers map[*subscriber]struct{}
 }
 
 const (
@@ -43,8 +43,8 @@ const (
 	renewal = 15 * time.Second
 )
 
-// hearer is somebody who is attached.
-type hearer struct {
+// subscriber receives what a container writes while a client is attached to it.
+type subscriber struct {
 	write func(kind frame, content []byte) error
 }
 
@@ -52,7 +52,7 @@ type hearer struct {
 const lineLimit = 16 << 10
 
 func newLog(path string, ended <-chan struct{}) (*containerLog, error) {
-	l := &containerLog{ended: ended, renewed: make(chan struct{}), hearers: map[*hearer]struct{}{}}
+	l := &containerLog{ended: ended, renewed: make(chan struct{}), subscribers: map[*subscriber]struct{}{}}
 	if path == "" {
 		return l, nil
 	}
@@ -87,19 +87,19 @@ func (l *containerLog) close() {
 		l.file.Close()
 		l.file = nil
 	}
-	clear(l.hearers)
+	clear(l.subscribers)
 }
 
-func (l *containerLog) hear(h *hearer) {
+func (l *containerLog) subscribe(s *subscriber) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.hearers[h] = struct{}{}
+	l.subscribers[s] = struct{}{}
 }
 
-func (l *containerLog) ignore(h *hearer) {
+func (l *containerLog) unsubscribe(s *subscriber) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	delete(l.hearers, h)
+	delete(l.subscribers, s)
 }
 
 // copy writes down all that a stream brings, until its end. What comes at once is written at once: a program that says much must
@@ -203,14 +203,14 @@ func (l *containerLog) say(name, now string, lines []byte, text *bytes.Buffer) {
 
 func (l *containerLog) tell(kind frame, content []byte) {
 	l.mutex.Lock()
-	var all []*hearer
-	for h := range l.hearers {
-		all = append(all, h)
+	var all []*subscriber
+	for s := range l.subscribers {
+		all = append(all, s)
 	}
 	l.mutex.Unlock()
-	for _, h := range all {
-		if h.write(kind, content) != nil {
-			l.ignore(h)
+	for _, s := range all {
+		if s.write(kind, content) != nil {
+			l.unsubscribe(s)
 		}
 	}
 }
