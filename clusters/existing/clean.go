@@ -117,7 +117,7 @@ func (c *Cluster) withdraw(ctx context.Context) (removed int, err error) {
 	return c.remove(ctx, all)
 }
 
-// endConversions lets nobody convert between the versions of our kinds any longer: who did has ended, and what can't be converted can neither
+// endConversions removes the conversion webhooks of our kinds: their servers have ended, and objects that cannot be converted can neither
 // be listed nor removed.
 func (c *Cluster) endConversions(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(c.config)
@@ -136,8 +136,8 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 		if strategy, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "strategy"); strategy != "Webhook" {
 			continue
 		}
-		const nobodyConverts = `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`
-		if _, err := all.Patch(ctx, definition.GetName(), types.MergePatchType, []byte(nobodyConverts), metav1.PatchOptions{}); ignoreGone(err) != nil {
+		const noConversion = `{"spec":{"conversion":{"strategy":"None","webhook":null}}}`
+		if _, err := all.Patch(ctx, definition.GetName(), types.MergePatchType, []byte(noConversion), metav1.PatchOptions{}); ignoreGone(err) != nil {
 			return fmt.Errorf("ending the conversion of %s: %w", definition.GetName(), err)
 		}
 		if err := awaitUnconverted(ctx, client, &definition); err != nil {
@@ -270,11 +270,11 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 	}
 	served := ServedResources(object)
 	if len(served) == 0 {
-		return nil // nobody can have made any
+		return nil // so none can have been created
 	}
 	resource := served[0]
 	all := c.metadata.Resource(resource)
-	const nobodyHolds = `{"metadata":{"finalizers":null}}`
+	const noFinalizers = `{"metadata":{"finalizers":null}}`
 	return poll(ctx, "the "+definition+" to be gone", func() (bool, error) {
 		list, err := all.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -285,7 +285,7 @@ func (c *cleaner) empty(ctx context.Context, definition string) error {
 			if one.DeletionTimestamp == nil {
 				err = there.Delete(ctx, one.Name, metav1.DeleteOptions{})
 			} else if len(one.Finalizers) > 0 {
-				_, err = there.Patch(ctx, one.Name, types.MergePatchType, []byte(nobodyHolds), metav1.PatchOptions{})
+				_, err = there.Patch(ctx, one.Name, types.MergePatchType, []byte(noFinalizers), metav1.PatchOptions{})
 			}
 			if ignoreGone(err) != nil {
 				return false, fmt.Errorf("removing the %s %s: %w", resource.Resource, one.Name, err)

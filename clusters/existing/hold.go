@@ -90,7 +90,7 @@ func (h *Hold) take(ctx context.Context, who string, waits func(string)) error {
 }
 
 func describe(lease *coordinationv1.Lease) string {
-	text := "somebody else works on this cluster"
+	text := "another user works on this cluster"
 	if holder := lease.Spec.HolderIdentity; holder != nil {
 		text = *holder + " works on this cluster"
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrHeld says that somebody else has the lock.
-var ErrHeld = errors.New("somebody else holds the lock")
+var ErrHeld = errors.New("another process holds the lock")
 
 // Wait waits until it alone holds the lock of a file, which is made if need be. The error is the cause of a context that ends before,
 // or says why the file can't be locked.
