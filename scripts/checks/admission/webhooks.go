@@ -133,14 +133,14 @@ func (c *Client) Withdraw(ctx context.Context, webhooks Webhooks) error {
 func (c *Client) Register(ctx context.Context, webhooks Webhooks) error {
 	registry := c.typed.AdmissionregistrationV1()
 	for _, configuration := range webhooks.Mutating {
-		configuration.ObjectMeta = anew(configuration.ObjectMeta)
+		configuration.ObjectMeta = withoutServerFields(configuration.ObjectMeta)
 		_, err := registry.MutatingWebhookConfigurations().Create(ctx, &configuration, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("putting the mutating webhooks back: %w", err)
 		}
 	}
 	for _, configuration := range webhooks.Validating {
-		configuration.ObjectMeta = anew(configuration.ObjectMeta)
+		configuration.ObjectMeta = withoutServerFields(configuration.ObjectMeta)
 		_, err := registry.ValidatingWebhookConfigurations().Create(ctx, &configuration, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("putting the validating webhooks back: %w", err)
@@ -149,8 +149,8 @@ func (c *Client) Register(ctx context.Context, webhooks Webhooks) error {
 	return c.awaitWebhooks(ctx)
 }
 
-// anew is what a person wrote of an object's metadata.
-func anew(meta metav1.ObjectMeta) metav1.ObjectMeta {
+// withoutServerFields returns the metadata without the fields that the API server sets.
+func withoutServerFields(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations}
 }
 
