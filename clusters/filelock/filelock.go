@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-// ErrHeld says that somebody else has the lock.
+// ErrHeld is returned when another process holds the lock.
 var ErrHeld = errors.New("another process holds the lock")
 
 // Wait waits until it alone holds the lock of a file, which is made if need be. The error is the cause of a context that ends before,

@@ -42,9 +42,9 @@ type exchange struct {
 	logged     *Entry
 	fault      *Fault // nil: none
 	plan       *plan  // that the fault is of
-	// kills says that the operator is killed before the request is done, and doomed are its connections.
+	// kills says that the operator is killed before the request is done, and marked are its connections.
 	kills  bool
-	doomed []*connection
+	marked []*connection
 	dead   bool               // the request came from an operator that is being killed
 	cancel context.CancelFunc // ends the request to the service
 }
@@ -59,7 +59,7 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 	defer i.mutex.Unlock()
 	entry := asked.entry
 	switch {
-	case from.doomed:
+	case from.marked:
 		x.dead, entry.Injected = true, true
 	case asked.counts:
 		class := entry.Class()
@@ -73,7 +73,7 @@ func (i *Injector) enter(asked request, from *connection) *exchange {
 		case KillBefore:
 			entry.Injected = true
 			// From this moment nothing else of this operator is done: that is what makes the crash the same every time.
-			x.doomed, x.kills = i.doom(x.plan, from)
+			x.marked, x.kills = i.markForKill(x.plan, from)
 		case Stale, Behind:
 			x.plan.stale = x.fault.For.Duration
 		}
@@ -134,7 +134,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, of *service) {
 	case KillBefore:
 		swallow(r)
 		if x.kills {
-			x.injector.killOperator(x.plan, x.doomed)
+			x.injector.killOperator(x.plan, x.marked)
 		}
 		cutOff()
 	}
@@ -271,15 +271,15 @@ func (x *exchange) lose(code int) bool {
 		i.record.change(x.logged, func(e *Entry) { e.Fault = "" })
 		return false
 	}
-	var doomed []*connection
+	var marked []*connection
 	kill := false
 	if x.meets(KillAfter) {
-		doomed, kill = i.doom(x.plan, x.connection)
+		marked, kill = i.markForKill(x.plan, x.connection)
 	}
 	i.mutex.Unlock()
 	x.handed(code)
 	if kill {
-		i.killOperator(x.plan, doomed)
+		i.killOperator(x.plan, marked)
 	}
 	return true
 }

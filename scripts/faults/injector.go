@@ -183,21 +183,21 @@ func (i *Injector) endWatches(why error) {
 	}
 }
 
-// doom says that the operator behind all connections that there are, maybe none any more, is about to be killed: what else comes
-// from it is not done any more, as if it had been dead already. Whoever is told true kills it. False if there is nobody to be killed:
-// the operator that has asked was killed for another request meanwhile. Nil has asked for nothing. The injector is locked.
-func (i *Injector) doom(during *plan, asked *connection) (doomed []*connection, ok bool) {
-	if i.closed || (asked != nil && asked.doomed) {
+// markForKill marks all connections of the operator, which is about to be killed. There may be none. Requests that come on a marked
+// connection are not done, as if the operator were dead already. If ok, the caller kills the operator. Not ok: the injector is closed, or the operator that sent
+// the request was killed for another request meanwhile. asked is nil if no request is the reason. The caller holds the mutex.
+func (i *Injector) markForKill(during *plan, asked *connection) (marked []*connection, ok bool) {
+	if i.closed || (asked != nil && asked.marked) {
 		return nil, false
 	}
 	for c := range i.connections {
-		if !c.doomed {
-			c.doomed = true
-			doomed = append(doomed, c)
+		if !c.marked {
+			c.marked = true
+			marked = append(marked, c)
 		}
 	}
 	during.kills.Add(1)
-	return doomed, true
+	return marked, true
 }
 
 // Refuse lets nothing of the operator be done any more: neither on the connections that there are, nor on those that come. It
@@ -207,7 +207,7 @@ func (i *Injector) Refuse() {
 	defer i.mutex.Unlock()
 	i.refusing = true
 	for c := range i.connections {
-		c.doomed = true
+		c.marked = true
 	}
 }
 
@@ -217,14 +217,14 @@ func (i *Injector) Admit() {
 	defer i.mutex.Unlock()
 	i.refusing = false
 	for c := range i.connections {
-		if c.doomed {
+		if c.marked {
 			c.end()
 		}
 	}
 }
 
-// killOperator kills the operator, whose connections are doomed, and has it started again.
-func (i *Injector) killOperator(during *plan, doomed []*connection) {
+// killOperator kills the operator, whose connections are marked, and starts it again.
+func (i *Injector) killOperator(during *plan, marked []*connection) {
 	defer during.kills.Done()
 	i.killing.Lock()
 	defer i.killing.Unlock()
@@ -232,7 +232,7 @@ func (i *Injector) killOperator(during *plan, doomed []*connection) {
 		i.record.add(Entry{Service: Operator, Verb: "not restarted", Message: err.Error()})
 	}
 	// They ended with it. If they did not, since it has handed them to another process, they do now.
-	for _, c := range doomed {
+	for _, c := range marked {
 		c.end()
 	}
 }

@@ -123,8 +123,8 @@ func (i *Injector) known() string { return cmp.Or(i.Known, i.address()) }
 // connection is one of the operator's to a proxy. By them, an operator is told from the one that is started after it.
 type connection struct {
 	net.Conn
-	// doomed says that the operator at its other end is being killed. Under the injector's mutex.
-	doomed bool
+	// marked says that the operator at the other end is being killed. The injector's mutex guards it.
+	marked bool
 	// ended is closed when nothing comes from it any more.
 	ended chan struct{}
 	once  sync.Once
@@ -150,7 +150,7 @@ func (i *Injector) connected(ctx context.Context, conn net.Conn) context.Context
 	c := &connection{Conn: conn, ended: make(chan struct{})}
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	c.doomed = i.refusing
+	c.marked = i.refusing
 	i.connections[c] = true
 	return context.WithValue(ctx, connectionKey{}, c)
 }

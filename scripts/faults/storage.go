@@ -19,15 +19,15 @@ func (i *Injector) Changed(verb, file string) {
 	i.mutex.Lock()
 	number, fault, during := i.count(Change, Storage, false)
 	entry := Entry{Service: Storage, Verb: verb, Resource: file, Number: number}
-	var doomed []*connection
+	var marked []*connection
 	kills := false
 	if fault != nil {
 		entry.Fault = fault.Kind
-		doomed, kills = i.doom(during, nil)
+		marked, kills = i.markForKill(during, nil)
 	}
 	i.mutex.Unlock()
 	if kills {
-		defer i.killOperator(during, doomed)
+		defer i.killOperator(during, marked)
 	}
 	i.record.add(entry)
 }
