@@ -204,7 +204,7 @@ func refuseStreamingList(answer *http.Response) {
 	refused := answerOf(apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
 		field.Forbidden(field.NewPath(sendInitialEvents), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
 	}))
-	_ = answer.Body.Close() // nobody reads the stream
+	_ = answer.Body.Close() // the stream has no reader
 	answer.StatusCode, answer.Status = refused.code, http.StatusText(refused.code)
 	answer.Header.Set("Content-Type", refused.mediaType)
 	answer.Header.Del("Content-Encoding")

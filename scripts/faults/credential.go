@@ -36,7 +36,7 @@ func (i *Injector) Exchange(token string) (shown string) {
 	return shown
 }
 
-// AuditMark begins the audit IDs of all requests that came to the API server through the proxy. Nobody else learns of it.
+// AuditMark begins the audit IDs of all requests that came to the API server through the proxy. No other program knows it.
 func (i *Injector) AuditMark() string { return i.credentials.mark }
 
 // auditID is how a request names itself in the audit log, and an answer the request.

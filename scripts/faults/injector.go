@@ -184,8 +184,9 @@ func (i *Injector) endWatches(why error) {
 }
 
 // markForKill marks all connections of the operator, which is about to be killed. There may be none. Requests that come on a marked
-// connection are not done, as if the operator were dead already. If ok, the caller kills the operator. Not ok: the injector is closed, or the operator that sent
-// the request was killed for another request meanwhile. asked is nil if no request is the reason. The caller holds the mutex.
+// connection are not done, as if the operator were dead already. If ok, the caller kills the operator. Not ok: the injector is
+// closed, or the operator that sent the request was killed for another request meanwhile. asked is nil if no request is the reason.
+// The caller holds the mutex.
 func (i *Injector) markForKill(during *plan, asked *connection) (marked []*connection, ok bool) {
 	if i.closed || (asked != nil && asked.marked) {
 		return nil, false
@@ -211,7 +212,7 @@ func (i *Injector) Refuse() {
 	}
 }
 
-// Admit says that whoever connects from now on is another operator. Connections that were refused end.
+// Admit says that connections from now on are those of another operator. Connections that were refused end.
 func (i *Injector) Admit() {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()

@@ -371,7 +371,7 @@ func TestOnlyWhatTheScheduleSaysIsHit(t *testing.T) {
 		Fault{Kind: ServerError, Class: Read},                                // each other read
 		Fault{Kind: Unavailable, Class: Read, At: 2},                         // of all
 		Fault{Kind: TooManyRequests, Class: Read, Service: "oven", At: 2},    // which is the third
-		Fault{Kind: Unavailable, Class: Write, Service: "freezer", At: 1},    // which nobody sends
+		Fault{Kind: Unavailable, Class: Write, Service: "freezer", At: 1},    // a request that is not sent
 		Fault{Kind: TooManyRequests, Class: Read, Service: "freezer", At: 3}, // comes too late
 	)
 	got := []int{oven(http.MethodGet), stock(), oven(http.MethodGet), oven(http.MethodPost), oven(http.MethodDelete), stock()}

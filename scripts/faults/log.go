@@ -133,7 +133,7 @@ type record struct {
 
 func newRecord() *record { return &record{began: time.Now()} }
 
-// now is the time on a clock that nobody can set: Time and Seconds of all entries can be compared.
+// now is the time on a clock that cannot be set: Time and Seconds of all entries can be compared.
 func (r *record) now() time.Time { return r.began.Add(time.Since(r.began)).Round(0) }
 
 // add logs an entry that begins now. Until it is finished it may be changed by change only.

@@ -25,7 +25,7 @@ type service struct {
 	parse func(*http.Request) request
 	// refuse is the answer to a request that is not done.
 	refuse func(*request, Kind) refusal
-	// detail says why the service refused a request by itself. Nil: nobody can say.
+	// detail says why the service refused a request by itself. Nil: no reason is known.
 	detail func(*http.Response) string
 }
 
@@ -42,7 +42,7 @@ func (a refusal) write(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", retryAfterHeader)
 	}
 	w.WriteHeader(a.code)
-	_, _ = w.Write(a.body) // the operator went away: nobody to tell
+	_, _ = w.Write(a.body) // an error means that the operator has disconnected
 }
 
 // retryAfterHeader is in seconds.

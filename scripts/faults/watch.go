@@ -78,7 +78,7 @@ func (w *watch) pump() {
 	}
 }
 
-// pass hands a piece to who reads; false if nobody does any more.
+// pass hands a piece to the reader. It returns false if there is no reader any more.
 func (w *watch) pass(p piece) bool {
 	delay, over := w.injector.delay()
 	p.due, p.over = time.Now().Add(delay), over

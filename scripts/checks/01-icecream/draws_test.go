@@ -158,7 +158,7 @@ type law struct {
 	subject, words *regexp.Regexp
 }
 
-// Of the words, those of the schema come first. The others are for whoever writes the rule as an expression, with a message.
+// Of the words, those of the schema come first. The others are for students who write the rule as an expression, with a message.
 var (
 	toppingsMaxLaw = law{
 		order.ToppingsMax, "every icecream with more than three toppings is rejected, and the message says that there are at most three",
@@ -231,7 +231,7 @@ func (l law) judge(err error) string {
 	var status apierrors.APIStatus
 	errors.As(err, &status)
 	for _, cause := range status.Status().Details.Causes {
-		// Whoever writes the rule as an expression chooses the message, and not always the field.
+		// A student who writes the rule as an expression chooses the message, and not always the field.
 		if l.subject.MatchString(cause.Field+": "+cause.Message) && l.words.MatchString(cause.Message) {
 			return ""
 		}

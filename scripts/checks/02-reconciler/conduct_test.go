@@ -99,7 +99,7 @@ func statusSubresource() types.Feature {
 				case e.Subresource == "" && losesStatus(e):
 					wrong = append(wrong, e)
 				case e.Subresource == "" && audit.Denied(e):
-					forbidden = append(forbidden, e) // with what it carried: nobody has read that
+					forbidden = append(forbidden, e) // with what it carried, which was not read
 				}
 			}
 			const expected = "the operator writes the status through icecreams/status only"

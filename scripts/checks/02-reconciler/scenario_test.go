@@ -57,7 +57,7 @@ func refusals(v visit) {
 	v.OK(v.T, "emptying the shop", v.Shop.Empty(v.Ctx))
 }
 
-// scenario is a busy minute in the shop, in short: three of a flavour, a fourth, the first is eaten, and somebody wants
+// scenario is a busy minute in the shop, in short: three of a flavour, a fourth, the first is eaten, and a guest wants
 // another topping. The fourth may go while there are four, and must stay when there are not.
 func scenario(v visit) {
 	for _, name := range []string{"quince-1", "quince-2", "quince-3"} {
@@ -108,7 +108,7 @@ func (v visit) stand(soldOut bool, names ...string) (observed string, ok bool) {
 const hearsayAge = 150 * time.Millisecond
 
 // notOnHearsay fails an operator that deleted quince-4 long after its place was free, and had not asked the API server
-// before: its cache was behind. Between asking and deleting things may change, which nobody can help.
+// before: its cache was behind. Between asking and deleting things may change, which is no mistake.
 func (v visit) notOnHearsay(made audit.Mark, freed time.Time) {
 	v.T.Helper()
 	resource := icecream.Resource.GroupResource()

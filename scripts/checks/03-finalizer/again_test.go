@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/scripts/freezer"
 )
 
-// movementID is about an attempt whose booking somebody may still do after the operator has given it up: with another id, the
+// movementID is about an attempt whose booking the freezer may still do after the operator has given it up: with another id, the
 // next attempt would book a second time. Such a delay can't be made the same each time, so the ids of the attempts are compared.
 // The first of two movements gets through: then the other one is no longer the second that is missing, and is the same movement.
 func movementID() types.Feature {

@@ -143,7 +143,7 @@ func condition() types.Feature {
 			v.fail("Settled is True only when all that is wanted is out of the freezer", "it is True, and out are only "+story.List(out))
 		}
 		v.scarce(o)
-		// An icecream that does not go is one that somebody looks at.
+		// A user looks at an icecream that is not deleted.
 		v.arm(whole(faults.Unavailable)...)
 		v.delete(o)
 		v.settled(patience, "while jasmine is being deleted and nothing can be returned, since the freezer answers 503", o, metav1.ConditionFalse, freezerUnavailable)
@@ -167,7 +167,7 @@ func (v visit) scarce(o order) {
 	v.settled(outagePatience, "when a truffle is taken", o, metav1.ConditionTrue)
 }
 
-// move books a movement of somebody who is no icecream.
+// move books a movement of an owner that is no icecream.
 func (v visit) move(id, direction string, what freezer.Ingredient) {
 	v.t.Helper()
 	_, err := v.Freezer.Book(v.ctx, freezer.Movement{ID: id, Owner: "banquet", Direction: direction, Ingredient: what})

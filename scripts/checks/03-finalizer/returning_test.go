@@ -61,7 +61,7 @@ func returned() types.Feature {
 // late is how late the operator's watch tells of changes while it is behind.
 const late = 500 * time.Millisecond
 
-// pitayas are icecreams that get a finalizer of somebody else while the watch is behind. One is enough if the machine is not too busy.
+// pitayas are icecreams that get a finalizer of another controller while the watch is behind. One is enough if the machine is not too busy.
 var pitayas = []string{"pitaya-1", "pitaya-2", "pitaya-3"}
 
 // firstWrite is when the operator first asked for a change of an icecream other than of its status.
@@ -271,7 +271,7 @@ func foreignFinalizer() types.Feature {
 				})
 				v.neverWithout(expected, o, held)
 				if first := v.firstWrite(o); first.After(held) && first.Before(held.Add(late)) {
-					break // it was written by somebody who could not know; otherwise once more
+					break // it was written by a client that could not know; otherwise once more
 				}
 			}
 			v.disarm()

@@ -42,7 +42,7 @@ func refusals(v visit) {
 	}
 }
 
-// scenario is the life of an icecream, and the short one of another: it is made, changed, and deleted; somebody else
+// scenario is the life of an icecream, and the short one of another: it is made, changed, and deleted; another client
 // changes their mind at once. Whatever goes wrong, everything is back in the end, and was never anywhere else.
 func scenario(v visit) {
 	long := v.make("quince", []string{"quince"}, "cream", "nuts")

@@ -22,7 +22,7 @@ import (
 const (
 	// finalizer is the operator's.
 	finalizer = "demo.lva.io/finalizer"
-	// foreign is somebody else's. Nobody but the check removes it.
+	// foreign is another controller's finalizer. Only the check removes it.
 	foreign = "tasting.example.com/photo"
 )
 
@@ -95,7 +95,7 @@ func (v visit) make(name string, flavour []string, topping ...string) order {
 	return made
 }
 
-// makeHeld orders one that somebody else's finalizer holds from the beginning.
+// makeHeld orders one that another controller's finalizer holds from the beginning.
 func (v visit) makeHeld(name string, flavour []string, topping ...string) order {
 	v.t.Helper()
 	object := icecream.New(name, flavour, topping)
@@ -117,7 +117,7 @@ func (v visit) delete(o order) {
 
 // deleteAtOnce deletes an icecream that may just be getting its finalizer. Without a resource version the API server may
 // answer that the finalizer is added, and then delete an icecream that it has looked at before (kubernetes issue 77988):
-// nobody could tell such an operator from one that is wrong.
+// such an operator could not be told from a wrong one.
 func (v visit) deleteAtOnce(o order) {
 	v.t.Helper()
 	for {

@@ -135,7 +135,7 @@ func failsClosed() types.Feature {
 		})).Feature()
 }
 
-// alone takes the defaulting webhooks away, and then the validating ones instead: as long as nobody answers, what either of them has to
+// alone takes the defaulting webhooks away, and then the validating ones instead: as long as no server answers, what either of them has to
 // see to does not get by, and neither relies on the other. Withdrawn are all, for the case that this comes to no end.
 func (v visit) alone(withdrawn *admission.Webhooks) {
 	v.t.Helper()
@@ -166,7 +166,7 @@ func (v visit) alone(withdrawn *admission.Webhooks) {
 				operation = admissionv1.Update
 			}
 			if !one.kept.Asks(icecream.Resource.GroupResource(), operation) {
-				continue // that nobody is asked about it is for another check to say
+				continue // whether a webhook is asked about it is for another check to say
 			}
 			answer, err := v.admission.Ask(v.ctx, r.admission())
 			v.OK(v.t, "sending a request to the API server", err)
@@ -192,7 +192,7 @@ var closed = order.Order{Name: "closed-alone", Spec: order.Spec{Flavour: []strin
 // returnPatience is how long an operator may take from its start until its webhooks answer.
 const returnPatience = 20 * time.Second
 
-// closed fails unless the API server refuses, which it must as long as nobody answers.
+// closed fails unless the API server refuses, which it must as long as no server answers.
 func (v visit) closed(what string, request admission.Request) {
 	v.t.Helper()
 	answer, err := v.admission.Ask(v.ctx, request)

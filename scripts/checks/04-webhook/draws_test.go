@@ -96,7 +96,7 @@ func (r request) admission() admission.Request {
 	}
 }
 
-// replace reads an icecream and writes it as it shall be, again if somebody was faster: the operator writes its status.
+// replace reads an icecream and writes it as it shall be, again after a conflict: the operator writes its status.
 func replace(ctx context.Context, icecreams dynamic.ResourceInterface, r request) (*unstructured.Unstructured, error) {
 	for {
 		object, err := icecreams.Get(ctx, r.old.Name, metav1.GetOptions{})
@@ -409,7 +409,7 @@ func changing(there []order.Order) func(*rand.Rand, int) request {
 	}
 }
 
-// changingDying is changing for icecreams that are being deleted. Kubernetes lets nobody add a finalizer to one.
+// changingDying is changing for icecreams that are being deleted. Kubernetes refuses to add a finalizer to one.
 func changingDying(there []order.Order) func(*rand.Rand, int) request {
 	return func(random *rand.Rand, number int) request {
 		r := changing(there)(random, number)

@@ -114,7 +114,7 @@ func (v visit) storeDying(orders []order.Order) {
 	}
 }
 
-// release lets those go that were stored and deleted: otherwise whoever cleans up waits for somebody to do it.
+// release lets those go that were stored and deleted: otherwise the cleanup waits for another client to do it.
 func (v visit) release(orders []order.Order) {
 	v.t.Helper()
 	for _, order := range orders {
@@ -145,7 +145,7 @@ func notSpared(r request, want order.Answer, got admission.Answer) string {
 	return ""
 }
 
-// makeDying makes an icecream without a topping that is being deleted, and that a finalizer, which is nobody's, keeps.
+// makeDying makes an icecream without a topping that is being deleted, and that a finalizer without a controller keeps.
 func (v visit) makeDying(name, flavour string) {
 	v.t.Helper()
 	object := icecream.New(name, []string{flavour}, nil)

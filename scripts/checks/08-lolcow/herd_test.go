@@ -42,7 +42,7 @@ type herd struct {
 	names  int
 	// first is a Lolcow whose page is for checks that need one; nil: there is none, or a check that failed has changed it.
 	first *exhibit
-	// patients are Lolcows that a later check needs, begun with the first.
+	// patients are Lolcows that a later check needs, started with the first.
 	patients *patients
 	// teller is a Lolcow without a greeting, and calm one with which nothing happens; nil: there is none.
 	teller, calm *cow
@@ -101,7 +101,7 @@ type cow struct {
 // words are what cows say. No two of them say the same: a number comes after.
 var words = []string{"hay", "clover", "thistle", "barn", "bell", "meadow", "dung", "calf", "udder", "moo", "rain", "fence", "butter", "herd"}
 
-// drawGreeting draws what nobody can have expected. It fits on one line of the page.
+// drawGreeting draws a text that no operator can have expected. It fits on one line of the page.
 func (h *herd) drawGreeting() string {
 	pick := func() string { return words[h.random.IntN(len(words))] }
 	return fmt.Sprintf("%s and %s %d", pick(), pick(), 100+h.random.IntN(900))
@@ -284,7 +284,7 @@ func (v visit) shows(c *cow) {
 	})
 }
 
-// open waits until somebody answers at a port. On a busy machine a single question may have no answer in time.
+// open waits until a server answers at a port. On a busy machine a single question may have no answer in time.
 func (v visit) open(c *cow) {
 	v.t.Helper()
 	for wait := v.NewWait(pagePatience, 2*pagePatience); ; v.Pause(v.ctx, v.t, pagePoll) {

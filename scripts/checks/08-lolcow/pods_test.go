@@ -275,7 +275,7 @@ func (h *held) stuck() {
 // mostSame is how often conditions may be written that should stay the same: once, for what the operator saw late.
 const mostSame = 1
 
-// crowd is the name of a quota that lets no more Pods into the barn than there are.
+// crowd is the name of a quota that admits no further Pods into the barn than there are.
 const crowd = "no-more-pods"
 
 // refused lets a rollout begin whose Pods a quota refuses, while the Pods of before still serve.

@@ -21,7 +21,7 @@ import (
 	"lva.io/operators/scripts/checks/workload"
 )
 
-// deed is one thing that somebody does with a Lolcow or its children.
+// deed is one change of a Lolcow or its children by a client.
 type deed struct {
 	do   string
 	name string
@@ -236,7 +236,7 @@ func story() types.Feature {
 	return features.New("a story from the run's seed").
 		Assess("ends as the specs say, for every Lolcow", check.Assess(assess(func(v visit) {
 			for n := range max(1, v.Stories) {
-				v.tells(v.Seed + uint32(n)) //nolint:gosec // nobody waits for billions of stories
+				v.tells(v.Seed + uint32(n)) //nolint:gosec // there are far fewer than billions of stories
 			}
 		}))).
 		Teardown(check.Teardown(func(ctx context.Context, c *check.Check) error { return c.Operator.Start(ctx) })).Feature()

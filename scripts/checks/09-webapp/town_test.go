@@ -63,7 +63,7 @@ type town struct {
 	squatted *squat
 	// raised is a WebApp whose Deployment a quota did not let in, and since has been raised.
 	raised *app
-	// veterans are WebApps from before the upgrade, and upgraded says that it has begun: from then on each version has to be converted.
+	// veterans are WebApps from before the upgrade, and upgraded says that it has started: from then on each version has to be converted.
 	veterans []veteran
 	upgraded bool
 }
@@ -219,7 +219,7 @@ func (t *town) draw(namespace string) *app {
 	return &app{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}, image: t.drawImage(), port: t.ports.Draw(), replicas: 1}
 }
 
-// drawImage draws an image that nobody can have expected, and that there is not.
+// drawImage draws an image that no operator can have expected, and that does not exist.
 func (t *town) drawImage() string {
 	return fmt.Sprintf("registry.example.com/%s/front:v%d", shops[t.random.IntN(len(shops))], 100+t.random.IntN(900))
 }

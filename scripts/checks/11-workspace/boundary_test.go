@@ -121,7 +121,7 @@ func (v visit) life(name, when string) order {
 	return o
 }
 
-// scenario is the life of one object, and the short one of another, which somebody deletes at once. Whatever goes wrong, each has one instance
+// scenario is the life of one object, and the short one of another, which is deleted at once. Whatever goes wrong, each has one instance
 // at most, and none in the end.
 func scenario(v visit) {
 	v.set(func(s *cloud.Settings) { s.Lag = cloud.Defaults().Lag })

@@ -72,7 +72,7 @@ func (v visit) release(o order, finalizer string) {
 	})
 }
 
-// edit changes an object, if it is there, until nobody else was faster. The change says whether there is one.
+// edit changes an object, if it is there, and retries on conflicts. The change says whether there is one.
 func (v visit) edit(client dynamic.ResourceInterface, what, name string, change func(*unstructured.Unstructured) bool) {
 	v.t.Helper()
 	for {

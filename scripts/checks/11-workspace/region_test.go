@@ -158,7 +158,7 @@ func (r *region) reasonsOf(o order) []string {
 	return slices.Clone(r.reasons[o.uid])
 }
 
-// mostLag is the lag from which on the quiet window grows no more: an operator looks at its instances twice a second or so, and is never
+// mostLag is the lag from which on the quiet window no longer grows: an operator looks at its instances twice a second or so, and is never
 // silent for longer.
 const mostLag = 30 * time.Millisecond
 
@@ -180,7 +180,7 @@ func (r *region) find(o order) (*unstructured.Unstructured, bool) {
 	return object.(*unstructured.Unstructured), true
 }
 
-// empty removes all objects that were created since it was called last, and their Workspaces, whoever holds them, and restores the cloud's
+// empty removes all objects that were created since it was called last, and their Workspaces, whichever finalizers they have, and restores the cloud's
 // settings. It does so by name: for a list the API server first makes sure that its own cache is not behind, which takes it up to 100 ms. What
 // runs in the cloud is left: it belongs to objects that no later check knows.
 func (r *region) empty(ctx context.Context) error {
@@ -583,7 +583,7 @@ func (v visit) bootsAtOnce() {
 	v.set(func(s *cloud.Settings) { s.Boot = metav1.Duration{} })
 }
 
-// decoy is an instance of somebody else.
+// decoy is an instance of another owner.
 func (v visit) decoy(tags map[string]string) order {
 	v.t.Helper()
 	o := order{name: "somebody else", image: fmt.Sprintf("decoy-%d", time.Now().UnixNano())}

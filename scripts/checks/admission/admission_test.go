@@ -70,7 +70,7 @@ func testEffects(t *testing.T, client *Client) {
 	want("in the beginning", "No Name", Refused, "Invalid value")
 
 	webhooks := register(t, client)
-	// Ten times, since whoever does not wait is lucky now and then.
+	// Ten times, since a client that does not wait is lucky now and then.
 	for range 10 {
 		want("with the webhook", "matcha", DeniedByWebhook, "there is no matcha")
 		want("with the webhook", "mud", Unanswered, "418")
@@ -276,7 +276,7 @@ func register(t *testing.T, client *Client) Webhooks {
 		t.Errorf("it says that its side effects are %q", said)
 	}
 	if others, err := client.Webhooks(t.Context(), schema.GroupResource{Resource: "secrets"}); err != nil || len(others.Validating) > 0 {
-		t.Errorf("nobody asks about Secrets, and found are %+v, %v", others, err)
+		t.Errorf("no webhook asks about Secrets, and found are %+v, %v", others, err)
 	}
 	return webhooks
 }

@@ -24,7 +24,7 @@ import (
 // Verdict says what became of a request, and whose doing that was.
 type Verdict string
 
-// The verdicts. Refused is a refusal by anybody who is neither webhook nor policy, such as the schema. Unanswered means
+// The verdicts. Refused is a refusal by a part of the API server that is neither a webhook nor a policy, such as the schema. Unanswered means
 // that a webhook was asked and gave no usable answer.
 const (
 	Accepted        Verdict = "accepted"
@@ -78,7 +78,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{config: config, dynamic: client, typed: typed, mapper: mapper}, nil
 }
 
-// As is a client that sends its requests as somebody else.
+// As is a client that sends its requests as another user.
 func (c *Client) As(user string, groups ...string) (*Client, error) {
 	config := rest.CopyConfig(c.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
@@ -112,7 +112,7 @@ func (c *Client) Ask(ctx context.Context, request Request) (Answer, error) {
 func verdict(message string) Verdict {
 	switch {
 	case strings.Contains(message, " denied the request: panic: ") && strings.HasSuffix(message, " [recovered]"):
-		return Unanswered // controller-runtime makes a denial of a panic, but nobody has judged
+		return Unanswered // controller-runtime makes a denial of a panic, but no rule was applied
 	case strings.HasPrefix(message, `admission webhook "`) && strings.Contains(message, " denied the request"):
 		return DeniedByWebhook
 	case strings.Contains(message, "olicy '") && strings.Contains(message, " denied request: "):

@@ -38,7 +38,7 @@ func (c *Client) awaitMutating(ctx context.Context) error {
 	_, err := canaries.Create(ctx, &admissionv1.MutatingWebhookConfiguration{
 		ObjectMeta: ours(name),
 		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: nobody(),
+			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: unreachable(),
 			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 		}},
 	}, metav1.CreateOptions{})
@@ -54,7 +54,7 @@ func (c *Client) awaitValidating(ctx context.Context) error {
 	_, err := canaries.Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: ours(name),
 		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: nobody(),
+			Name: hook(name), Rules: canaryRules(), ObjectSelector: canarySelector(name), ClientConfig: unreachable(),
 			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 		}},
 	}, metav1.CreateOptions{})
@@ -102,7 +102,7 @@ func (c *Client) nextCanary() string {
 	return fmt.Sprintf("0-canary-%d", c.canary)
 }
 
-// ours says who has made a canary, and may remove it if we can't any more.
+// ours names the creator of a canary, who may remove it if we cannot any more.
 func ours(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{existing.Label: "true"}}
 }
@@ -120,8 +120,8 @@ func canarySelector(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{canaryLabel: name}}
 }
 
-// nobody is where nobody answers: whoever is asked there refuses.
-func nobody() admissionv1.WebhookClientConfig {
+// unreachable is where no server answers: a connection there is refused.
+func unreachable() admissionv1.WebhookClientConfig {
 	return admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}
 }
 

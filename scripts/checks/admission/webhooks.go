@@ -21,7 +21,7 @@ type Webhooks struct {
 	Validating []admissionv1.ValidatingWebhookConfiguration
 }
 
-// Webhooks are the configurations that ask about a resource, whoever made them.
+// Webhooks are the configurations that ask about a resource, by any creator.
 func (c *Client) Webhooks(ctx context.Context, resource schema.GroupResource) (Webhooks, error) {
 	registry := c.typed.AdmissionregistrationV1()
 	mutating, err := registry.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
@@ -98,7 +98,7 @@ func (w Webhooks) SideEffects() map[string]admissionv1.SideEffectClass {
 }
 
 // Wide are the names of the webhooks that are asked about more than the kinds they name: by a * for groups or for resources. While
-// nobody answers, none of that can be made.
+// no server answers, none of that can be created.
 func (w Webhooks) Wide() (names []string) {
 	wide := func(rule admissionv1.RuleWithOperations) bool {
 		return slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*")
@@ -111,7 +111,7 @@ func (w Webhooks) Wide() (names []string) {
 	return names
 }
 
-// Withdraw takes webhooks away, and returns when nobody is asked any more.
+// Withdraw takes webhooks away, and returns when no webhook is asked any more.
 func (c *Client) Withdraw(ctx context.Context, webhooks Webhooks) error {
 	registry := c.typed.AdmissionregistrationV1()
 	for _, configuration := range webhooks.Mutating {
@@ -155,7 +155,7 @@ func withoutServerFields(meta metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 // Lines tell, one line for each webhook, who is asked about what, and where. answer is what the API server said last: by it, one
-// is told of that has nobody at its path.
+// sees a webhook that has no server at its path.
 func (w Webhooks) Lines(answer string) (lines []string) {
 	for _, one := range w.all() {
 		lines = append(lines, one.line(answer))

@@ -74,7 +74,7 @@ func publish(ctx context.Context, client kubernetes.Interface, directory string,
 	ours := map[string]string{existing.Label: "true"}
 	how := metav1.ApplyOptions{FieldManager: fieldOwner, Force: true}
 	core := client.CoreV1()
-	// A namespace that somebody is deleting refuses what comes next, and its error says so.
+	// A namespace that is being deleted refuses what comes next, and its error says so.
 	if _, err := core.Namespaces().Apply(ctx, applycorev1.Namespace(Namespace).WithLabels(ours), how); err != nil {
 		return fmt.Errorf("making the namespace %s: %w", Namespace, err)
 	}

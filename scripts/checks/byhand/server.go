@@ -42,7 +42,7 @@ type Server struct {
 	ways []*reach.Way
 }
 
-// Connect finds a way to the cluster's Pebble. Whoever connects closes.
+// Connect finds a way to the cluster's Pebble. The caller closes the connection.
 func Connect(ctx context.Context, config *rest.Config) (server *Server, err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

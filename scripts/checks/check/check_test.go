@@ -468,7 +468,7 @@ func TestEventuallyWithinCountsFromTheLastSign(t *testing.T) {
 	}
 }
 
-// A student who has begun with the first step only need not wait for the others.
+// A student who has started with the first step only need not wait for the others.
 func TestNothingIsWaitedForLongInAStepThatIsNotBegun(t *testing.T) {
 	t.Parallel()
 	g := newGrader(t)

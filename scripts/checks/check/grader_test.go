@@ -55,7 +55,7 @@ type grader struct {
 	// files are those of the submission, and scripts what came of them: the answer to what arguments.
 	files   map[string]string
 	scripts map[string]func(args string) protocol.Output
-	// alone: the lab runs no operator, so nobody listens.
+	// alone: the lab runs no operator, so no socket listens.
 	alone bool
 	// aggregated: the operator is an aggregated API server.
 	aggregated bool

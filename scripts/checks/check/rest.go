@@ -133,7 +133,7 @@ func (c *Check) hush(ctx context.Context, t *testing.T, window time.Duration, se
 }
 
 // busy says as evidence that the operator worked without a pause while the check ran: a loop that never ends sends no request, and
-// nobody else sees it.
+// nothing else shows it.
 func (c *Check) busy() []string {
 	const least = time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), least)

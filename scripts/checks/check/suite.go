@@ -65,7 +65,7 @@ type Suite struct {
 	Freezer *freezer.Client
 	// Cloud is the cloud's console, past all faults. Nil in a lab without one.
 	Cloud *cloud.Client
-	// Extended says that the submission has begun the lab's extension.
+	// Extended says that the submission has started the lab's extension.
 	Extended bool
 	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there are none.
 	NotExtended string
@@ -278,7 +278,7 @@ func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, fe
 	check := &Check{Suite: s, ID: listed.ID, began: s.Audit.Now(), notStarted: slices.Contains(s.notStarted, listed.Step)}
 	started := time.Now()
 	check.started = started
-	check.used, _ = s.Operator.usage(ctx) // in a lab without an operator nobody works
+	check.used, _ = s.Operator.usage(ctx) // in a lab without an operator there is no work to wait for
 	// Nothing that goes wrong may count as passed, whatever the feature or the framework makes of it.
 	status := report.Failed
 	defer func() {

@@ -63,7 +63,7 @@ func (c *Check) Arm(ctx context.Context, t *testing.T, schedule faults.Schedule)
 }
 
 // befell is what the operator asked for since the faults were armed, what befell it, and what the check itself changed
-// meanwhile: without that, nobody sees what the operator answers to. A long log takes its time on a busy machine.
+// meanwhile: without that, it is unknown what the operator answers to. A long log takes its time on a busy machine.
 func (c *Check) befell() []faults.Entry {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -246,7 +246,7 @@ func (s *sweep) play(ctx context.Context, t *testing.T, number int, scene Scene,
 // conclude tells the grader of the failed trial that is the result.
 func (s *sweep) conclude(t *testing.T, failed trial) {
 	t.Helper()
-	// The newest: an operator that asks without end has a longer log than anybody reads.
+	// The newest: an operator that asks without end has a very long log.
 	failed.Final, failed.Timeline = true, failed.entries[max(0, len(failed.entries)-report.MaxTimeline):]
 	names := s.objects()
 	for i, entry := range failed.Timeline {

@@ -20,7 +20,7 @@ import (
 // scenario is a suite whose scenario is tortured, or has a bad day.
 type scenario struct {
 	play check.Scenario
-	// unstated: nobody says how many writes it takes.
+	// unstated: the number of writes is not given.
 	unstated bool
 	cleanUp  func() error
 	scenes   []check.Scene
@@ -331,7 +331,7 @@ func TestEvidenceOfABadDay(t *testing.T) {
 func TestTorturePlaysScenesBeforeTheSweep(t *testing.T) {
 	t.Parallel()
 	if told := newGrader(t).torture("falls-to-a-scene", 0).told(); !strings.HasSuffix(told[len(told)-1], "passed") || len(told) != 2*5 {
-		t.Errorf("nobody asked for scenes, and it told of\n%s", strings.Join(told, "\n"))
+		t.Errorf("scenes were not requested, and it told of\n%s", strings.Join(told, "\n"))
 	}
 	for suite, want := range map[string][]string{
 		"scenes": {

@@ -47,7 +47,7 @@ func (c *Check) NewWait(patience, limit time.Duration) *Wait {
 // Changed says that the check has seen a change: what comes of it is waited for.
 func (w *Wait) Changed() { w.changed = time.Now() }
 
-// Over says why there is nothing more to wait for, in words that follow what was observed; empty: it may still come. Whoever waits
+// Over says why there is nothing more to wait for, in words that follow what was observed; empty: it may still come. The caller
 // asks again after Next.
 func (w *Wait) Over(ctx context.Context) (why string) {
 	now := time.Now()

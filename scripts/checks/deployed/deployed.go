@@ -101,7 +101,7 @@ func Deployment(object *unstructured.Unstructured) (*appsv1.Deployment, error) {
 	return deployment, nil
 }
 
-// QuickReadiness lets all readiness probes of a Deployment ask every second, beginning at once: whoever waits for a Pod does not wait
+// QuickReadiness lets all readiness probes of a Deployment ask every second, beginning at once: a check that waits for a Pod does not wait
 // for the next probe.
 func QuickReadiness(deployment *appsv1.Deployment) {
 	for i := range deployment.Spec.Template.Spec.Containers {

@@ -39,7 +39,7 @@ type Counterexample[Case any] struct {
 	Drawn Case
 }
 
-// How long, and how often at most, smaller cases are looked for: somebody waits for the verdict.
+// How long, and how often at most, smaller cases are looked for: a student waits for the verdict.
 const (
 	shrinkTime  = 5 * time.Second
 	shrinkTries = 2000
@@ -47,7 +47,7 @@ const (
 
 // Searches is Search for so many seeds, of which the given one is the first; 0 is one.
 func (p Property[Case]) Searches(ctx context.Context, seed uint32, seeds int) (*Counterexample[Case], error) {
-	for n := range uint32(max(1, seeds)) { //nolint:gosec // nobody waits for billions of them
+	for n := range uint32(max(1, seeds)) { //nolint:gosec // there are far fewer than billions of them
 		if found, err := p.Search(ctx, seed+n); found != nil || err != nil {
 			return found, err
 		}
@@ -62,7 +62,7 @@ func (p Property[Case]) Search(ctx context.Context, seed uint32) (*Counterexampl
 	observed := make([]string, len(cases))
 	var found atomic.Bool
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // whoever answers waits for others meanwhile
+	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // the server that answers waits for others meanwhile
 	// Cases begin in their order, so whatever comes before one that was found is tried to its end.
 	for i := range cases {
 		if found.Load() {

@@ -216,7 +216,7 @@ func (s *Shop) Get(name string) (Icecream, bool) {
 	return View(object), true
 }
 
-// Object is the whole icecream of that name, also if it is being deleted. It is shared: nobody may change it.
+// Object is the whole icecream of that name, also if it is being deleted. It is shared: do not change it.
 func (s *Shop) Object(name string) (*unstructured.Unstructured, bool) {
 	object, there, err := s.informer.GetStore().GetByKey(name)
 	if err != nil || !there {
@@ -279,7 +279,7 @@ func (s *Shop) Delete(ctx context.Context, name string) error {
 // emptyPatience is how long an operator may take over its finalizers before Empty removes them itself.
 const emptyPatience = 3 * time.Second
 
-// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that nobody removes. It waits for as
+// Empty deletes all icecreams and waits until they are gone, also those with a finalizer that no controller removes. It waits for as
 // long as they become fewer.
 func (s *Shop) Empty(ctx context.Context) error {
 	if err := s.Client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {

@@ -58,7 +58,7 @@ func OnMenu(random *rand.Rand, number int) Spec {
 func toppings(random *rand.Rand) []string { return names(random, 1+random.IntN(MaxToppings)) }
 
 // OffMenu draws a spec of which nothing is missing, with a flavour that is not sold. The first numbers have each of those as the
-// only one: beside another, nobody would see that it passes. From Wrongs on, there are up to so many of them.
+// only one: beside another, it would not be seen that it passes. From Wrongs on, there are up to so many of them.
 func OffMenu(random *rand.Rand, number, wrong int) Spec {
 	flavours := []string{offMenu[number%len(offMenu)]}
 	for more := random.IntN(wrong); number >= Wrongs && more > 0; more-- {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// unusual are names that are allowed and that nobody thinks of. Each of them is tried whatever the seed is.
+// unusual are names that are allowed and unexpected. Each of them is tried whatever the seed is.
 var unusual = []string{
 	"v", "7", "é", "🍦", "抹茶", "vanille café", "crème brûlée", "مثلجات", "नारियल", "cafe\u0301", "ß", "İ",
 	"Vanilla", "VANILLA", "vanilla ", " vanilla", "vanill", "vanilla-2", "vanilla_2", "vanilla.2", "rum & raisin", "50 %", "d'abricot",

@@ -68,7 +68,7 @@ type Run struct {
 	Stories int `json:"stories,omitempty"`
 	// Preconditions says that only the lab's preconditions are to be checked; otherwise all but those are.
 	Preconditions bool `json:"preconditions,omitempty"`
-	// Extended says that the submission has begun the lab's extension.
+	// Extended says that the submission has started the lab's extension.
 	Extended bool `json:"extended,omitempty"`
 	// NotExtended says why the checks of the lab's extension can't be tried on this submission. Empty: they can, or there are none.
 	NotExtended string `json:"notExtended,omitempty"`

@@ -39,7 +39,7 @@ func (w *Way) Close() {
 	<-w.ended //nolint:errcheck // it says that we have ended it
 }
 
-// Pod opens a way to a port of a Pod that runs. Whoever opens one closes it.
+// Pod opens a way to a port of a Pod that runs. The caller closes it.
 func Pod(ctx context.Context, config *rest.Config, namespace, name string, port int32) (*Way, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -57,7 +57,7 @@ func (a Account) counts(each func(freezer.Movement, int)) map[string]int {
 	return counts
 }
 
-// FlavourFirst finds a flavour that was returned before a topping: empty if there is none. What was taken in between begins anew:
+// FlavourFirst finds a flavour that was returned before a topping: empty if there is none. What was taken in between starts again:
 // then something was exchanged.
 func (a Account) FlavourFirst() (flavour, topping string) {
 	for _, m := range a {

@@ -26,9 +26,9 @@ const stream = 2
 //   - an icecream that has no place since another one has one, which has one since a third has none: who is wrong about one is about all;
 //   - flavours of one icecream that differ only in a sign, one whose name is almost too long for the freezer, and a topping that is
 //     called like one of them;
-//   - names that come again: of one that somebody deleted, and of two that had no place, one of which has one now.
+//   - names that come again: of one that was deleted, and of two that had no place, one of which has one now.
 //
-// The outcome of a phase must not depend on what the operator does while it goes on. It does not if whoever has no place at one
+// The outcome of a phase must not depend on what the operator does while it goes on. It does not if an icecream that has no place at one
 // moment has none at the end of the phase either; see TestStoriesAreCertain. So, while the operator runs, icecreams of one flavour
 // each are created in any order, those of several in the order of their names; flavours change one at a time.
 func Draw(seed uint32) Story {
@@ -66,17 +66,17 @@ func shuffled[T any](d *draw, items []T) []T {
 	return items
 }
 
-// fresh are names that nobody has had, in any order.
+// fresh are names that no icecream has had, in any order.
 func (d *draw) fresh(count int) []string {
 	taken := d.names[:count:count]
 	d.names = d.names[count:]
 	return taken
 }
 
-// ascending are names that nobody has had, sorted.
+// ascending are names that no icecream has had, sorted.
 func (d *draw) ascending(count int) []string { return slices.Sorted(slices.Values(d.fresh(count))) }
 
-// flavour is one that nobody has had.
+// flavour is one that no icecream has had.
 func (d *draw) flavour() string {
 	taken := d.flavours[0]
 	d.flavours = d.flavours[1:]
@@ -171,7 +171,7 @@ func (d *draw) story() Story {
 	for _, waiter := range waiters { // they have no place, and take none from those that are younger
 		changes = append(changes, Deed{Do: ChangeFlavour, Name: waiter.Name, Flavour: shuffled(d, append([]string{full}, shared...))})
 	}
-	changed := d.create(d.fresh(1)[0], full) // of a flavour that is sold out, which it gives up before anybody sees it
+	changed := d.create(d.fresh(1)[0], full) // of a flavour that is sold out, which it gives up before the operator sees it
 	born := d.create(d.fresh(1)[0], d.flavour())
 	born.Finalizers = []string{photo} // it is dying before the operator knows it
 	forged := d.create(d.fresh(1)[0], d.flavour())
@@ -191,7 +191,7 @@ func (d *draw) story() Story {
 		does(Forge, forged.Name, bystanders[1].Name), does(Forget, bystanders[3].Name), does(Delete, bystanders[3].Name),
 	)}
 
-	// A burst, while the operator runs: flavours that nobody else has, so that it need not be in a later second.
+	// A burst, while the operator runs: flavours that no other icecream has, so that it need not be in a later second.
 	left, right, middle := d.flavour(), d.flavour(), d.flavour()
 	several := d.ascending(9)
 	hub, younger := several[0], several[7]
@@ -203,7 +203,7 @@ func (d *draw) story() Story {
 		d.create(several[8], right), // has no place, since the first one has
 	}
 	twin := d.create(d.fresh(1)[0], signs(d.flavour())...)
-	twin.Topping = []string{"cream", twin.Flavour[0]} // and then it wants that topping no more, but the flavour of that name
+	twin.Topping = []string{"cream", twin.Flavour[0]} // and then it no longer wants that topping, but the flavour of that name
 	third := Phase{Deeds: slices.Concat(
 		[]Deed{twin},
 		d.merge(shuffled(d, d.each(d.fresh(4), rising)), burst),
@@ -226,7 +226,7 @@ func (d *draw) story() Story {
 		},
 	)}
 
-	// One gives up a flavour that is sold out for another one. Nobody comes or goes, so that nothing else calls the others.
+	// One gives up a flavour that is sold out for another one. No icecream is created or deleted, so that nothing else calls the others.
 	gives := Phase{Deeds: []Deed{{Do: ChangeFlavour, Name: fulls[2].Name, Flavour: []string{fulls[2].Name}}}}
 
 	// One goes on whose going many others depend, and nothing else happens.
@@ -243,7 +243,7 @@ func (d *draw) story() Story {
 	return Story{opening, away, third, fourth, gives, fifth, sixth}
 }
 
-// signs are flavours that are the same to whoever looks only at letters and digits, and one whose name is almost as long as the freezer
+// signs are flavours that are the same to code that looks only at letters and digits, and one whose name is almost as long as the freezer
 // allows.
 func signs(flavour string) []string {
 	return []string{flavour + "-1", flavour + " 1", flavour + "/1", strings.TrimSpace(strings.Repeat(flavour+" ", 180/(len(flavour)+1)))}
@@ -266,13 +266,13 @@ func (d *draw) chain(full string, names []string) (opening, changes []Deed, last
 	return opening, changes, d.create(names[0], c)
 }
 
-// apart are two lists of names that nobody has had. Those of the second come after those of the first.
+// apart are two lists of names that no icecream has had. Those of the second come after those of the first.
 func (d *draw) apart(first, second int) (a, b []string) {
 	all := d.ascending(first + second)
 	return shuffled(d, all[:first]), shuffled(d, all[first:])
 }
 
-// wild are icecreams of one or two of three flavours, in any order: for when nobody sees it.
+// wild are icecreams of one or two of three flavours, in any order: for when the operator does not run.
 func (d *draw) wild() (deeds []Deed) {
 	pool := []string{d.flavour(), "Wild", "wild"}
 	for _, name := range d.fresh(3 + d.dice.IntN(3)) {

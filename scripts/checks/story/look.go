@@ -119,7 +119,7 @@ func (p *play) own() []string {
 }
 
 // books compares the freezer's books with what has to be in them: for each icecream that ever was exactly the movements that were
-// due, and none for anybody else.
+// due, and none for other icecreams.
 func (p *play) books() (wrong complaint) {
 	movements, err := p.Freezer.Movements(p.ctx, "")
 	p.OK(p.t, "reading the freezer's ledger", err)

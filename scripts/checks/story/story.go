@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Kind is what somebody does with an icecream.
+// Kind is a change of an icecream by a client.
 type Kind string
 
 const (
@@ -24,9 +24,9 @@ const (
 	Label Kind = "label"
 	// Delete deletes it.
 	Delete Kind = "delete"
-	// Hold adds a finalizer of somebody else, in front of the others or behind them.
+	// Hold adds a finalizer of another controller, in front of the others or behind them.
 	Hold Kind = "hold"
-	// Release removes a finalizer of somebody else.
+	// Release removes a finalizer of another controller.
 	Release Kind = "release"
 	// Forge writes a status that claims that all is done, only while the operator is stopped.
 	Forge Kind = "forge the status of"

@@ -152,8 +152,8 @@ func rehearse(story Story, tick func() bool, seen func(w *World, phase, deed int
 	return w
 }
 
-// TestStoriesAreCertain: whoever has no place at one moment of a phase has none at the end of it. Then it does not matter when the
-// operator looks: those that it may delete are those that go, and since they take no places, nobody else has one for their absence.
+// TestStoriesAreCertain: an icecream that has no place at one moment of a phase has none at the end of it. Then it does not matter when the
+// operator looks: those that it may delete are those that go, and since they take no places, no other icecream has one for their absence.
 func TestStoriesAreCertain(t *testing.T) {
 	t.Parallel()
 	for seed := range uint32(400) {
@@ -211,7 +211,7 @@ func TestStoriesHaveItAll(t *testing.T) {
 		}
 		for _, kind := range []Kind{Create, ChangeFlavour, ChangeTopping, Label, Delete, Hold, Release, Forge, Forget} {
 			if !slices.ContainsFunc(slices.Concat(deedsOf(story)...), func(d Deed) bool { return d.Do == kind }) {
-				t.Errorf("seed %d: nobody does this: %s", seed, kind)
+				t.Errorf("seed %d: no story does this: %s", seed, kind)
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func TestAStoryIsShortenedToWhatMatters(t *testing.T) {
 		})
 		return shortest
 	}
-	// What is left depends on the story: somebody may be created with the flavour, or change to it. But each step of it is needed.
+	// What is left depends on the story: an icecream may be created with the flavour, or change to it. But each step of it is needed.
 	for seed := range uint32(60) {
 		shortest := shortened(seed)
 		for n := range shortest.deeds() {

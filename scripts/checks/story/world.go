@@ -120,7 +120,7 @@ func (o *order) leave() {
 }
 
 // settle is what an operator has to do about a phase: those without a place go, and each of the others has out what it wants.
-// Whoever lost its place while the operator ran may have had one for a moment, if it was created or changed just then.
+// An icecream that lost its place while the operator ran may have had one for a moment, if it was created or changed just then.
 func (w *World) settle(away bool) {
 	places := Assign(w.living())
 	for _, o := range w.sorted() {

@@ -43,7 +43,7 @@ func (o *Owners) ForbidPods(ctx context.Context, namespace string) error {
 }
 
 // HoldPods lets Pods be made in a namespace, and none of them start: each asks for more than any node has. So there are Pods to count,
-// and whoever tests may say of them what a kubelet would.
+// and a test may report of them what a kubelet would.
 func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	much := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100k")}
 	limits := &corev1.LimitRange{
@@ -56,7 +56,7 @@ func (o *Owners) HoldPods(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// Ports draws node ports that nobody has, in an order that the seed decides. A port comes again when all others have come: a Service that goes
+// Ports draws unused node ports, in an order that the seed decides. A port comes again when all others have come: a Service that goes
 // gives its port back a moment later, and a torture needs more ports than there are.
 type Ports struct {
 	free []int32
@@ -105,7 +105,7 @@ func (p *Ports) Draw() int32 {
 	return port
 }
 
-// removeTimeout is how long owners that are deleted may take to go. One with a finalizer that nobody removes never does.
+// removeTimeout is how long owners that are deleted may take to go. One with a finalizer that no controller removes never does.
 const removeTimeout = 10 * time.Second
 
 // Remove removes all owners in some namespaces, but for those that are to be kept, and waits until they have gone.

@@ -46,7 +46,7 @@ func (o *Owners) Page(ctx context.Context, port int32) (string, error) {
 	return body, nil
 }
 
-// Listens reports whether somebody accepts a new connection at a node's port, and if not, why. The API server is asked to upgrade the
+// Listens reports whether a server accepts a new connection at a node's port, and if not, why. The API server is asked to upgrade the
 // connection, for which it always makes a new one; a page's server refuses that.
 func (o *Owners) Listens(ctx context.Context, port int32) (listens bool, why string, err error) {
 	_, body, err := o.ask(ctx, port, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"none"}})

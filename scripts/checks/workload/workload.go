@@ -210,7 +210,7 @@ func (o *Owners) Delete(ctx context.Context, name types.NamespacedName) error {
 	return nil
 }
 
-// Get is an owner as the watch knows it. It is shared: nobody may change it.
+// Get is an owner as the watch knows it. It is shared: do not change it.
 func (o *Owners) Get(name types.NamespacedName) (*unstructured.Unstructured, bool) {
 	object, there, err := o.informers[o.Resource].GetStore().GetByKey(name.String())
 	if err != nil || !there {
@@ -295,7 +295,7 @@ func (o *Owners) Kept(ctx context.Context, owner *unstructured.Unstructured, bor
 	return "", nil
 }
 
-// living are the objects of some UIDs that nobody deletes.
+// living are the objects of some UIDs that are not being deleted.
 func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found []*unstructured.Unstructured) {
 	for _, one := range o.informers[of].GetStore().List() {
 		if object := one.(*unstructured.Unstructured); object.GetDeletionTimestamp() == nil && slices.Contains(uids, object.GetUID()) {
@@ -305,7 +305,7 @@ func (o *Owners) living(of schema.GroupVersionResource, uids []types.UID) (found
 	return found
 }
 
-// isThere says of the owner that a reference names how it is there, or why nobody can know; empty: it is gone.
+// isThere says of the owner that a reference names how it is there, or why that is unknown; empty: it is gone.
 func (o *Owners) isThere(ctx context.Context, namespace string, reference metav1.OwnerReference) (how string, err error) {
 	version, err := schema.ParseGroupVersion(reference.APIVersion)
 	if err != nil {

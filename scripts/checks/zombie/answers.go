@@ -16,11 +16,11 @@ type Answers struct {
 	Icecream string `json:"icecream"`
 	// Field is the path of the field by which one sees that it is being deleted.
 	Field string `json:"field"`
-	// Finalizer is the one that nobody removes.
+	// Finalizer is the one that no controller removes.
 	Finalizer string `json:"finalizer"`
 	// Lease, as NAMESPACE/NAME, shows that the controller is gone.
 	Lease string `json:"lease"`
-	// Lost is the box that nobody sees to once the finalizer is off.
+	// Lost is the box that is not cleaned up once the finalizer is off.
 	Lost string `json:"lost"`
 }
 

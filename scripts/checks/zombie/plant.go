@@ -27,7 +27,7 @@ import (
 	"lva.io/operators/scripts/checks/icecream"
 )
 
-// ErrNoIcecreams is returned where nobody has installed the kind yet.
+// ErrNoIcecreams is returned where the kind is not installed yet.
 var ErrNoIcecreams = errors.New("the cluster does not know icecreams")
 
 // planter plants a scene.
@@ -49,7 +49,7 @@ func (s Scene) planter(config *rest.Config) (*planter, error) {
 	return &planter{Scene: s, client: client, icecreams: objects.Resource(icecream.Resource)}, nil
 }
 
-// Plant brings the scene about. What is there and right stays as it is; what somebody has changed is planted anew.
+// Plant brings the scene about. What is there and right stays as it is; what a user has changed is planted again.
 func (s Scene) Plant(ctx context.Context, config *rest.Config) error {
 	p, err := s.planter(config)
 	if err != nil {
@@ -139,7 +139,7 @@ func (p *planter) plant(ctx context.Context, r role) error {
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading the icecream %s: %w", r.name, err)
 	}
-	// A flavour of its own, so that it takes nobody's place.
+	// A flavour of its own, so that it takes no other icecream's place.
 	fresh := icecream.New(r.name, []string{r.name}, []string{"sprinkles"})
 	if _, err := p.icecreams.Create(ctx, fresh, metav1.CreateOptions{FieldManager: "kubectl-create"}); apierrors.IsNotFound(err) {
 		return ErrNoIcecreams
@@ -192,7 +192,7 @@ func (c Controller) identity() string {
 	return fmt.Sprintf("%s-%08x", c.Name, pod.Sum32())
 }
 
-// Remove takes the scene's icecreams away, with the scene's finalizers. One that somebody else's finalizer still holds is
+// Remove takes the scene's icecreams away, with the scene's finalizers. One that another controller's finalizer still holds is
 // an error, after a moment.
 func (s Scene) Remove(ctx context.Context, config *rest.Config) error {
 	p, err := s.planter(config)

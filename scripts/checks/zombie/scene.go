@@ -42,7 +42,7 @@ var Playground = Scene{
 }
 
 // How long a leader of a controller holds its Lease, and when the leader of the one that is gone renewed it last. The
-// busy one holds it for an hour, since nobody is there to renew it: planting the scene again does.
+// busy one holds it for an hour, since no controller is there to renew it: planting the scene again does.
 const (
 	goneHolds = 15 * time.Second
 	goneSince = 9 * time.Hour
