@@ -99,7 +99,7 @@ func (f *acmeFlags) do(ctx context.Context, do func(context.Context, kubernetes.
 	if f.server != "" {
 		return do(ctx, client, f.server, http.DefaultClient)
 	}
-	// What port forwarding logs of connections that end is for nobody who types this command.
+	// What port forwarding logs of connections that end is of no use to a user of this command.
 	utilruntime.ErrorHandlers = nil
 	server, err := byhand.Connect(ctx, config)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 type choice struct {
 	*checkout.Checkout
 	Lab *manifest.Lab
-	// Dir is the folder of the submission, and Main the package of its program there, if somebody has named it.
+	// Dir is the folder of the submission, and Main the package of its program there, if it was named.
 	Dir, Main string
 	// Out is the folder of its reports.
 	Out string

@@ -146,7 +146,7 @@ func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *
 			Address: there.Address, Kubectl: here.ControlPlane.Path,
 		}
 	}
-	// Whoever wrote the wrong name, or is not let in, hears it before anything is built.
+	// A wrong name, or missing access, is reported before anything is built.
 	_, err = existing.Open(ctx, there.File, there.Context)
 	if err == nil && len(lab.Addons) > 0 {
 		err = here.EnsureInstaller(ctx)

@@ -154,7 +154,7 @@ func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Co
 	}
 }
 
-// clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons nobody waits for the node: the first checks are of
+// clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons the run does not wait for the node: the first checks are of
 // objects.
 func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
 	if len(lab.Addons) > 0 {
@@ -220,7 +220,7 @@ func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
 	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
 	live.Close()
 	if errors.Is(context.Cause(ctx), errSaved) {
-		// Nobody asks for a verdict on what is no longer there.
+		// There is no verdict on a folder that is no longer there.
 		return result, takeBack(c.Out, reportFiles...)
 	}
 	if how.gradescope != "" {
@@ -247,7 +247,7 @@ func (c *choice) uncontained(kept string) string {
 		"Grade what strangers bring on a machine with user namespaces."
 }
 
-// begin replaces what the last run has written: whatever ends this one, nobody takes an old grade for the new one.
+// begin replaces what the last run has written: whatever ends this one, an old grade is not taken for the new one.
 func begin(c *choice) error {
 	// A submission may have brought these files, and folders in their place.
 	if err := takeBack(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
@@ -288,7 +288,7 @@ func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
 	return options, err
 }
 
-// writable reports whether reports can be written into a folder: whoever graded in vain has waited in vain.
+// writable reports whether reports can be written into a folder: otherwise the user would wait in vain.
 func writable(dir string) error {
 	const prefix = ".writable-"
 	removal.Abandoned(dir, prefix)

@@ -75,7 +75,7 @@ func ownWork(here *checkout.Checkout, lab *manifest.Lab) *choice {
 	return &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab), Out: filepath.Join(here.Root, "out", lab.Name)}
 }
 
-// standing is how far somebody has got in a lab, as the reports say.
+// standing is how far a student has got in a lab, as the reports say.
 func (c *choice) standing() (row []string, err error) {
 	lab := c.Lab
 	score, when, next := "–", "never", fmt.Sprintf("make read-%d", lab.Number)

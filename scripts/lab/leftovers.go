@@ -46,7 +46,7 @@ func warnOfFinalizers(ctx context.Context, here *checkout.Checkout, config *rest
 		if err != nil {
 			return err
 		}
-		// A finalizer of no lab is there on purpose: somebody plays with it, or `make zombie` has written it.
+		// A finalizer of no lab is there on purpose: a user plays with it, or `make zombie` has written it.
 		if lab == nil {
 			continue
 		}

@@ -235,7 +235,7 @@ func (m *mutation) choose(subjects []*subject) ([]mutate.Mutant, error) {
 	return chosen, nil
 }
 
-// grade grades mutants of one lab, and returns how many have full marks for a reason that nobody has given yet.
+// grade grades mutants of one lab, and returns how many have full marks without a recorded reason.
 func (m *mutation) grade(ctx context.Context, s *subject, mutants []mutate.Mutant) (survived int, err error) {
 	tools, err := tools(ctx, &choice{Checkout: m.Checkout, Lab: s.lab})
 	if err != nil {

@@ -45,7 +45,7 @@ func (s stretch) next() (*choice, error) {
 	return s.whole, nil
 }
 
-// follows says whether there is more to grade after a verdict, without anybody having saved a file: the next part, or at last the whole lab.
+// follows says whether there is more to grade after a verdict, without a saved file: the next part, or at last the whole lab.
 func (s stretch) follows(graded *choice, verdict *report.Report) bool {
 	return s.only == "" && graded.Lab.Part != "" && verdict.FullMarks()
 }

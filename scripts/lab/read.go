@@ -59,7 +59,7 @@ func findLecture(here *checkout.Checkout, ref string) (string, error) {
 	return lab.Lecture, nil
 }
 
-// folded is what a page hides until somebody opens it: answers, and files.
+// folded is what a page hides until a reader opens it: answers, and files.
 var folded = regexp.MustCompile(`(?s)<details>\s*<summary>(.*?)</summary>.*?</details>`)
 
 // link is a link that leads to a file, seen from the page's folder, and perhaps to an anchor in it.

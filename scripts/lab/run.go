@@ -97,7 +97,7 @@ func labOf(here *checkout.Checkout, dir string) *manifest.Lab {
 	return nil
 }
 
-// run builds and installs what is in a folder, and runs it until somebody ends it or it ends itself. The lab may be nil.
+// run builds and installs what is in a folder, and runs it until the user ends it or it ends itself. The lab may be nil.
 func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, main string) (err error) {
 	workshop, manifests, err := prepareRun(ctx, here, dir, main)
 	if err != nil {
@@ -156,7 +156,7 @@ func run(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab, dir, m
 	return err
 }
 
-// operate installs an operator and runs it until somebody ends it or it ends itself. begins is called before it starts.
+// operate installs an operator and runs it until the user ends it or it ends itself. begins is called before it starts.
 func operate(ctx context.Context, on stage.Stage, what stage.Submission, environment []string, begins func() error) (err error) {
 	installed, err := on.Install(ctx, what, stage.Gateway{Environment: environment})
 	if err != nil {
@@ -183,7 +183,7 @@ func operate(ctx context.Context, on stage.Stage, what stage.Submission, environ
 			return err
 		}
 		if started, err = replace(operator, started, func() error { return what.AskFlags(ctx) }); err != nil && ctx.Err() != nil {
-			return nil // somebody ended it, and the old one has ended
+			return nil // the user ended it, and the old one has ended
 		}
 	}
 	return err
@@ -209,7 +209,7 @@ func replace(operator stage.Operator, old stage.Instance, prepare func() error) 
 	return operator.Start(os.Stdout)
 }
 
-// attend waits until an operator has ended, or was ended by somebody. With saves it builds the program at each, and returns so that the one
+// attend waits until an operator has ended, or was ended by the user. With saves it builds the program at each, and returns so that the one
 // that runs is replaced; one that ended by itself, or does not compile, waits for the next save.
 func attend(ctx context.Context, on stage.Stage, workshop *submission.Workshop, started stage.Instance, saves <-chan save) (again bool, err error) {
 	done := started.Done()
@@ -318,7 +318,7 @@ func unregisterServers(ctx context.Context, playground *embedded.Playground) err
 	return install.Withdraw(ctx, client, registrations)
 }
 
-// prepareRun builds what is in a folder, and generates its manifests. Whoever calls it closes the workshop's scope.
+// prepareRun builds what is in a folder, and generates its manifests. The caller closes the workshop's scope.
 func prepareRun(ctx context.Context, here *checkout.Checkout, dir, main string) (_ *submission.Workshop, _ *submission.Manifests, err error) {
 	opened, err := submission.Open(dir, main)
 	if err != nil {
@@ -363,7 +363,7 @@ func runElsewhere(ctx context.Context, here *checkout.Checkout, where clusterFla
 	if err != nil {
 		return err
 	}
-	there.Audit = nil // nobody asks what it did
+	there.Audit = nil // what it did is not needed
 	on, err := there.Start(ctx, waiting)
 	if err != nil {
 		return err
@@ -456,7 +456,7 @@ func serveServices(lab *manifest.Lab, folder string) (environment []string, end 
 	return environment, end, nil
 }
 
-// services are what labs have beside the cluster. Address is where one is unless somebody else is there, so that a command typed once can
+// services are what labs have beside the cluster. Address is where one is unless another program is there, so that a command typed once can
 // be typed again.
 var services = []struct {
 	name, variable, address string

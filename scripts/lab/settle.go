@@ -32,7 +32,7 @@ func (c *choice) settle(result *report.Report, failed error) error {
 }
 
 // replaceReports lets a run write files of a folder in place of those that are there. If that fails, or the run has failed before, none is there
-// afterwards. A submission runs as this user, and may have left files of its own: nobody must take them for those of the run.
+// afterwards. A submission runs as this user, and may have left files of its own: they must not be taken for those of the run.
 func replaceReports(dir string, names []string, failed error, write func() error) error {
 	err := failed
 	if err == nil {

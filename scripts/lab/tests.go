@@ -113,7 +113,7 @@ func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fe
 
 // runTests grades tests and writes the report, without what would tell what a test should look for.
 func runTests(ctx context.Context, c *choice, options testgrade.Options) (*report.Tests, error) {
-	// Whatever ends this run, nobody takes an old report for the new one.
+	// Whatever ends this run, an old report is not taken for the new one.
 	if err := writeTests(c.Out, testgrade.Blank(&options)); err != nil {
 		return nil, err
 	}

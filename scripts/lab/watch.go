@@ -28,7 +28,7 @@ import (
 )
 
 // How long the folder must be quiet before a save is told of: editors write a file in several steps. What is begun a step too early and
-// costs nobody anything, as a build, need not wait for them.
+// costs nothing, as a build, need not wait for them.
 const (
 	saveWindow  = 50 * time.Millisecond
 	buildWindow = 5 * time.Millisecond
