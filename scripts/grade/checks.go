@@ -76,7 +76,7 @@ func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
 		if results.endExtension(v.reason) {
 			return s.cluster.Failure()
 		}
-	} // otherwise somebody interrupted the run, or it is our fault or the machine's: that says nothing of the check
+	} // otherwise a person interrupted the run, or it is our fault or the machine's: that says nothing of the check
 	return err
 }
 

@@ -94,7 +94,7 @@ func (c *connection) startService(name, variable string, forOperator, forChecks 
 	if err != nil {
 		return "", fmt.Errorf("listening for the checks' requests to the %s: %w", name, err)
 	}
-	// The operator finds the port if it looks for it: without these words nobody gets past the faults.
+	// The operator finds the port if it looks for it: without these words no request gets past the faults.
 	secret := "/" + rand.Text()
 	server := &http.Server{Handler: http.StripPrefix(secret, forChecks), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // ends with Close
@@ -102,7 +102,7 @@ func (c *connection) startService(name, variable string, forOperator, forChecks 
 	return "http://" + listener.Addr().String() + secret, nil
 }
 
-// close ends what connect began. Nobody talks to it any more.
+// close ends what connect began. It has no clients any more.
 func (c *connection) close() {
 	if c.injector != nil {
 		_ = c.injector.Close()

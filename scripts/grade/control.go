@@ -85,7 +85,7 @@ func route(routes *http.ServeMux, pattern string, do func(*http.Request) (answer
 			http.Error(w, err.Error(), statusOf(err))
 			return
 		}
-		_ = json.NewEncoder(w).Encode(answer) // who does not listen any more has ended
+		_ = json.NewEncoder(w).Encode(answer) // a client that does not listen any more has ended
 	})
 }
 

@@ -67,7 +67,7 @@ type Options struct {
 	// UntilFailed ends the run with the first check that fails, for those who only want to know whether one does. Default: every
 	// check runs.
 	UntilFailed bool
-	// View is told how the run goes on. Default: nobody is.
+	// View receives the progress of the run. Default: none.
 	View View
 
 	// Scenes has Torture play the lab's scenes, too: mishaps so rare that an operator may be right without surviving them.
@@ -76,7 +76,7 @@ type Options struct {
 	torture *torture
 }
 
-// View is told how a run goes on, as it does.
+// View receives the progress of a run.
 type View interface {
 	StepStarted(name string)
 	// StepProgress says how far a step is, or what it waits for.
@@ -124,7 +124,7 @@ func Run(ctx context.Context, options Options) *report.Report {
 	return r.report
 }
 
-// Blank is the report of a run that has just begun.
+// Blank is the report of a run that has just started.
 func Blank(options Options, started time.Time) *report.Report {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
@@ -254,7 +254,7 @@ type subject struct {
 	rules audit.Rules
 	// groups are the API groups of the lab's kinds.
 	groups []string
-	// heldBack says that the submission has begun the lab's extension, whose version was held back.
+	// heldBack says that the submission has started the lab's extension, whose version was held back.
 	heldBack bool
 }
 

@@ -44,8 +44,8 @@ const (
 	outputLimit   = 64 << 10 // bytes of a script's output that are kept
 )
 
-// rescuerRules are what a person may do who frees a custom resource of these API groups by hand: look at it and at who should have
-// cared for it, and change it. Not delete its kind, and not touch anybody else's things.
+// rescuerRules are the rights of a person who frees a custom resource of these API groups by hand: to look at it and at its
+// controller, and to change it, but not to delete its kind or to touch other objects.
 func rescuerRules(groups []string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: groups, Resources: []string{rbacv1.ResourceAll}, Verbs: []string{"get", "list", "watch", "update", "patch", "delete"}},
@@ -69,7 +69,7 @@ type scripts struct {
 	*subject
 	machine *machine
 	kubectl string
-	proxy   *faults.Injector // by which they get to the API server, where somebody has to record that
+	proxy   *faults.Injector // by which they get to the API server, if requests have to be recorded
 	timeout time.Duration    // of one script; 0: scriptTimeout
 
 	preparing sync.Mutex
@@ -205,7 +205,7 @@ func (s *scripts) prepare(ctx context.Context, dir string) error {
 }
 
 // makeRescuer makes an account of its own for scripts, and a token for it. An administrator's certificate that only
-// claims to be the rescuer would let them claim to be anybody.
+// claims to be the rescuer would let them claim to be any user.
 func (s *scripts) makeRescuer(ctx context.Context) (token string, err error) {
 	client, err := kubernetes.NewForConfig(s.cluster.Config)
 	if err != nil {

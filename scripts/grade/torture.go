@@ -20,7 +20,7 @@ const (
 	trialLimit   = 15 * time.Second
 )
 
-// RandomSchedules is how many random schedules a sweep has, unless somebody wants another number.
+// RandomSchedules is how many random schedules a sweep has, by default.
 const RandomSchedules = 20
 
 // Trials is what came of a torture: a lab's scenario, played with a crash at each write and under random schedules.

@@ -34,7 +34,7 @@ func (o *operator) upgrader() stage.Upgrader {
 	return nil
 }
 
-// upgrade is what somebody does who upgrades an operator: first its definitions, whose webhook answers already, then the operator.
+// upgrade upgrades the operator as a user would: first its definitions, whose webhook answers already, then the operator.
 func (o *operator) upgrade(ctx context.Context) error {
 	upgrader := o.upgrader()
 	if upgrader == nil {
