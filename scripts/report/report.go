@@ -203,7 +203,7 @@ func (m Measurement) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", m.Name, significant(m.Value), m.Unit))
 }
 
-// significant writes three digits that count, and a large number whole unless nobody could read it.
+// significant writes three digits that count, and a large number whole unless it would be unreadable.
 func significant(value float64) string {
 	size := math.Abs(value)
 	switch {
@@ -367,7 +367,7 @@ func (r *Report) Partial() string {
 // Complete is true of full marks with all of the extension, if there is one.
 func (r *Report) Complete() bool { return r.FullMarks() && r.Count(Passed) == len(r.Checks) }
 
-// Points are those of the run for people: "92 of 100 points", and, if it has begun the lab's extension, "and 4 of 10 of the extension". A run that
+// Points are those of the run for people: "92 of 100 points", and, if it has started the lab's extension, "and 4 of 10 of the extension". A run that
 // says nothing of the submission has "no grade".
 func (r *Report) Points() string {
 	if r.SaysNothing() {

@@ -34,7 +34,7 @@ const (
 )
 
 // Sanitize makes what came from a submission safe for every reader, in place, and keeps lists within their limits. Write does
-// it too; whoever shows a report that was not written needs it. Doing it twice changes nothing more.
+// it too. Call it before showing a report that was not written. Doing it twice changes nothing more.
 func (r *Report) Sanitize() {
 	r.Schema = Schema
 	r.Started = r.Started.UTC().Truncate(time.Millisecond)
@@ -225,7 +225,7 @@ func unsafe(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
 		return false
-	case r == '\u2028' || r == '\u2029', // separate lines where nobody expects it
+	case r == '\u2028' || r == '\u2029', // separate lines where it is not expected
 		r == '\uFFFE' || r == '\uFFFF', // forbidden in XML 1.0, section 2.2
 		unicode.Is(unicode.Bidi_Control, r):
 		return true

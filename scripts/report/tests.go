@@ -33,7 +33,7 @@ type Tests struct {
 	Outcome     Outcome      `json:"outcome"`
 	Reason      string       `json:"reason,omitempty"`
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
-	// Notices are what somebody should know who wonders about the figures.
+	// Notices explain the figures.
 	Notices []string `json:"notices,omitempty"`
 	// Want is the percentage of mutants that the tests must find.
 	Want int `json:"want"`

@@ -185,7 +185,7 @@ func (p *page) checkRow(c *report.Check) string {
 	}
 }
 
-// labelled puts an id before a text where there is no column for ids. Of a check that passed nobody needs it.
+// labelled puts an id before a text where there is no column for ids. A check that passed does not need it.
 func (p *page) labelled(id, text string) string {
 	switch {
 	case p.idWidth > 0:
