@@ -27,14 +27,14 @@ type Cluster struct {
 	AuditLate bool
 	// NodeFollows says that a node becomes Ready by itself, if it is not by now.
 	NodeFollows bool
-	// Recorder writes the audit log where the API server's own can't be had. Default: nobody has to.
+	// Recorder writes the audit log where the API server's own is not available. Default: there is no recorder.
 	Recorder *audit.Recorder
 	// FrontProxy are the files by which the API server comes to aggregated API servers. Default: they can't be had.
 	FrontProxy embedded.FrontProxy
 	// Shared says that the cluster has other users: what they have there is not touched.
 	Shared bool
 	// Account makes the account by which a submission is installed, which has the rights that its lab's operators need. Default: the
-	// administrator's, in a cluster where there is nobody else.
+	// administrator's, in a cluster without other users.
 	Account func(context.Context, *Submission) (*existing.Account, error)
 	// Lost is closed when the cluster is another run's all at once. Default: it never is.
 	Lost <-chan struct{}

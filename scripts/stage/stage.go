@@ -16,10 +16,10 @@ import (
 	"lva.io/operators/scripts/submission"
 )
 
-// Start makes a stage, or opens one that is there, and may wait for its turn: waits is told for what. Whoever starts it closes it.
+// Start makes a stage, or opens one that is there, and may wait for its turn: waits is told for what. The caller closes it.
 type Start func(ctx context.Context, waits func(reason string)) (Stage, error)
 
-// Stage is a cluster, and a place where operators of it run, for as long as somebody has both. One submission is on it at a time.
+// Stage is a cluster and a place where its operators run, until it is closed. It has one submission at a time.
 //
 // What has to be done comes in one order, since each step returns what the next one needs: Install, Prepare, Start.
 type Stage interface {
@@ -29,19 +29,19 @@ type Stage interface {
 	// which the operator reaches them.
 	Address() string
 	Known() string
-	// Installing is what Install does in a word or two, for who is told how a run goes on.
+	// Installing is what Install does in a word or two, for the display of progress.
 	Installing() string
 	// Patience is how long an operator may take there from its start to its first request; 0: no longer than anywhere.
 	Patience() time.Duration
 	// Install brings a submission's API and its operator's account into the cluster: kinds, and the rights of its roles and no
-	// others. The operator does not run yet, and nobody asks its webhooks. What is wrong with the submission is a
+	// others. The operator does not run yet, and no request reaches its webhooks. What is wrong with the submission is a
 	// *submission.Problem, and what is in the way a *install.InTheWayError.
 	Install(ctx context.Context, what Submission, gateway Gateway) (Installed, error)
 	// Close ends the cluster, or removes from it what was installed. The operator has ended.
 	Close() error
 }
 
-// Submission is what is installed.
+// Submission describes what a stage installs.
 type Submission struct {
 	*submission.Workshop
 	Manifests *submission.Manifests
@@ -53,7 +53,7 @@ type Submission struct {
 	APIOnly bool
 	// Webhooks says that its webhooks are registered. Otherwise it is enough that they can listen.
 	Webhooks bool
-	// Conversion says that its webhook converts between the versions of its kinds as soon as it is prepared. Otherwise nobody does, and
+	// Conversion says that its webhook converts between the versions of its kinds as soon as it is prepared. Otherwise there is no conversion, and
 	// versions that its manifests hold back come with an Upgrader's Upgrade.
 	Conversion bool
 	// Aggregated says that it is an aggregated API server, which is registered.
@@ -63,11 +63,11 @@ type Submission struct {
 	// DataDir is the folder in which such a server stores on this machine. Default: one that goes with the workshop's scope.
 	DataDir string
 	// ControlPlane is the program that is etcd when etcd is its first argument: an aggregated API server that knows a flag --etcd-servers gets
-	// one. Where Aggregated is false, nobody asks for it.
+	// one. It is not used if Aggregated is false.
 	ControlPlane string
 }
 
-// Gateway is how the operator gets to the API server and to what else it talks to. Default: to the API server itself.
+// Gateway is the connection of the operator to the API server and to the other services that it uses. Default: to the API server itself.
 type Gateway struct {
 	// Host is the URL that it finds for the API server, and CA whose certificates it trusts there, in PEM.
 	Host string
@@ -176,7 +176,7 @@ type Server interface {
 	Answers(ctx context.Context) error
 }
 
-// Replacer is a Server whose program can be replaced so that hardly anybody notices.
+// Replacer is a Server whose program can be replaced almost without interruption.
 type Replacer interface {
 	Server
 	// Replace ends an instance, as Stop does, and starts the program as it was built last. While the old one ends it calls prepare, whose
@@ -184,7 +184,7 @@ type Replacer interface {
 	Replace(old Instance, log io.Writer, prepare func() error) (Instance, error)
 }
 
-// Instance is an operator from a start to its end.
+// Instance is a running operator, from its start to its end.
 type Instance interface {
 	// Done is closed when it has ended, and Err says then how: nil for an exit code of zero.
 	Done() <-chan struct{}
@@ -195,7 +195,7 @@ type Instance interface {
 	Kill() error
 }
 
-// StopGrace is how long an operator may take to end when it is asked to. Kubernetes gives 30 s; nobody waits that long here.
+// StopGrace is how long an operator may take to end when it is asked to. Kubernetes gives 30 s. A run does not wait that long.
 const StopGrace = 5 * time.Second
 
 // Ending says how a program ended.

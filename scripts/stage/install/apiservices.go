@@ -23,7 +23,7 @@ import (
 	"lva.io/operators/scripts/submission"
 )
 
-// MayServe finds APIServices that would take over an API group which is somebody else's.
+// MayServe returns an error for APIServices that would take over an API group of others.
 func (in Into) MayServe(registrations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil

@@ -41,18 +41,18 @@ var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 // Into says into which cluster something is installed, and what may be done there.
 type Into struct {
-	// Config is the access of who installs.
+	// Config is the access of the account that installs.
 	Config *rest.Config
-	// Shared says that the cluster has other users, too. What is there is then somebody else's, and not touched: that it is in
+	// Shared says that the cluster has other users, too. Existing objects are then those of others, and not touched: that one is in
 	// the way is an error. In a cluster of our own it is an earlier submission's, and replaced.
 	Shared bool
 	// Groups are the API groups of the kinds about which the submission may decide in a shared cluster.
 	Groups []string
-	// Made is told of each namespace that was made, before anything is made in it. Default: nobody is.
+	// Made is told of each namespace that was made, before anything is made in it. Default: no function.
 	Made func(ctx context.Context, namespace string) error
 }
 
-// let passes over what is there already, unless it is somebody else's.
+// let ignores the error of an existing object, unless it belongs to another owner.
 func (in Into) let(what string, err error) error {
 	if !apierrors.IsAlreadyExists(err) {
 		return err

@@ -41,7 +41,7 @@ var staleResources = append(slices.Collect(maps.Values(submission.Configurations
 )
 
 // removeStale removes what an earlier submission had registered. What this one will register under the same name stays:
-// there is no moment at which nobody decides.
+// there is no moment without a webhook or policy that decides.
 func removeStale(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
 	ours := func(object *unstructured.Unstructured) bool {
 		same := func(other *unstructured.Unstructured) bool {

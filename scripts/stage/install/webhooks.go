@@ -14,8 +14,8 @@ import (
 	"lva.io/operators/scripts/submission"
 )
 
-// MayDecide finds webhooks that would be asked about what is somebody else's: with the operator gone, nobody could change that
-// any more.
+// MayDecide returns an error for webhooks that would be asked about objects of others: without the operator, these objects could not
+// be changed any more.
 func (in Into) MayDecide(configurations []*unstructured.Unstructured) error {
 	if !in.Shared {
 		return nil

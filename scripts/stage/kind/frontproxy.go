@@ -19,7 +19,7 @@ type FrontProxy struct {
 	Node string
 }
 
-// Files copies its certificate and its key into a folder. Whoever has the key can be any user to an aggregated API server: only the owner
+// Files copies its certificate and its key into a folder. A holder of the key can be any user to an aggregated API server: only the owner
 // can read the copies, and the folder goes with the run.
 func (f FrontProxy) Files(ctx context.Context, dir string) (embedded.FrontProxy, error) {
 	made := embedded.FrontProxy{Cert: filepath.Join(dir, "front-proxy.crt"), Key: filepath.Join(dir, "front-proxy.key")}

@@ -14,7 +14,7 @@ import (
 // their folder for temporary files, and not beyond a container's own network.
 func claimName(port int) string { return fmt.Sprintf("@operator-labs-port-%d", port) }
 
-// tryClaim claims a port unless somebody has: then the error is errClaimed.
+// tryClaim claims a port. If another process has claimed it, the error is errClaimed.
 func tryClaim(port int) (*claim, error) {
 	listener, err := net.Listen("unix", claimName(port))
 	if errors.Is(err, syscall.EADDRINUSE) {

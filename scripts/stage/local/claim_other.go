@@ -14,7 +14,7 @@ import (
 	"lva.io/operators/clusters/process"
 )
 
-// tryClaim claims a port unless somebody has: then the error is errClaimed. It sees what the same user does.
+// tryClaim claims a port. If another process has claimed it, the error is errClaimed. It sees what the same user does.
 func tryClaim(port int) (*claim, error) {
 	root, err := process.Root()
 	if err != nil {

@@ -178,7 +178,7 @@ func (o *operator) Listening(ctx context.Context) error {
 		err := wait.PollUntilContextCancel(listening, portPoll, true, func(ctx context.Context) (bool, error) {
 			connection, err := dialer.DialContext(ctx, "tcp", localAddress(port))
 			if err != nil {
-				return false, nil //nolint:nilerr // nobody listens yet
+				return false, nil //nolint:nilerr // no process listens yet
 			}
 			return true, connection.Close()
 		})

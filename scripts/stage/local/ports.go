@@ -26,7 +26,7 @@ const (
 const (
 	// portPoll is how often one looks whether a port is free now.
 	portPoll = 50 * time.Millisecond
-	// portGrace is how long a port may stay in use that nobody has claimed: the operator of a run that was killed ends a
+	// portGrace is how long a port may stay in use that no run has claimed: the operator of a run that was killed ends a
 	// moment after it.
 	portGrace = 3 * time.Second
 	// portPatience is how long runs wait for their turn at a port that another one has claimed.
@@ -39,7 +39,7 @@ type claim struct {
 	Close func()
 }
 
-var errClaimed = errors.New("somebody has claimed it")
+var errClaimed = errors.New("another process has claimed it")
 
 // claimAny claims a port that is free.
 func claimAny() (*claim, error) {

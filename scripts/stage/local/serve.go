@@ -50,7 +50,7 @@ func (o *operator) register(ctx context.Context, webhooks bool) error {
 }
 
 // claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say. Of an operator
-// that brings no webhooks nobody knows whether it listens at all.
+// that brings no webhooks it is unknown whether it listens at all.
 func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) error {
 	takes := o.Launch.WebhookPort != ""
 	for _, service := range o.Manifests.Services {

@@ -233,7 +233,7 @@ func (s *server) replace(replacing bool) {
 }
 
 // follow keeps the endpoint as ready as the server is, and tells when it accepts connections or has ended. That the endpoint can't be told
-// is not said here: nobody gets to the server, which the checks see.
+// is not said here: no request reaches the server, which the checks see.
 func (s *server) follow(started stage.Instance, settled func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -271,7 +271,7 @@ func (s *server) Answers(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, portPoll/5, true, func(ctx context.Context) (bool, error) {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", localAddress(s.port))
 		if err != nil {
-			return false, nil //nolint:nilerr // nobody listens yet
+			return false, nil //nolint:nilerr // no process listens yet
 		}
 		return true, connection.Close()
 	})
@@ -298,7 +298,7 @@ func (s *server) Close() error {
 	defer cancel()
 	var problems []error
 	if s.client != nil {
-		if !s.into.Shared { // there they may be somebody else's; ours are removed by who may
+		if !s.into.Shared { // there they may be another owner's; ours are removed by an account that may
 			problems = append(problems, install.Withdraw(ctx, s.client, s.Manifests.APIServices))
 		}
 		for _, made := range s.made {

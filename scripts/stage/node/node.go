@@ -92,7 +92,7 @@ func onNode(cluster *embedded.Cluster, described *stage.Cluster, store *images.S
 	return pod.New(described, pod.Place{Nodes: nodes, Address: loopback, Known: embedded.MachineIP, Kubectl: kubectl}), nil
 }
 
-// loopback is where the proxies listen before an operator: nobody but the node's Pods is led there.
+// loopback is where the proxies listen before an operator: only the node's Pods are led there.
 const loopback = "127.0.0.1"
 
 // nodes is the node of an embedded cluster. It implements pod.Nodes.

@@ -9,7 +9,7 @@ import (
 	"lva.io/operators/clusters/embedded"
 )
 
-// Warm is a cluster that is started before anybody needs it: while a student types, or while another submission is
+// Warm is a cluster that is started before it is needed: while a student types, or while another submission is
 // graded.
 type Warm struct {
 	cancel  context.CancelFunc
@@ -43,7 +43,7 @@ func (w *Warm) Take(ctx context.Context) (*embedded.Cluster, error) {
 	}
 }
 
-// Close stops the cluster if nobody took it.
+// Close stops the cluster if it was not taken.
 func (w *Warm) Close() {
 	w.cancel()
 	if s, waiting := <-w.started; waiting && s.cluster != nil {

@@ -25,8 +25,8 @@ import (
 )
 
 // mayBring are the kinds of Kubernetes itself that config/default may bring, by group. The others give access past the
-// operator's roles, as PersistentVolumes do to the node and CertificateSigningRequests to the API server, or nobody
-// needs them. Kinds of all other groups may come.
+// operator's roles, as PersistentVolumes do to the node and CertificateSigningRequests to the API server, or are
+// not needed. Kinds of all other groups may come.
 var mayBring = map[string][]string{
 	"": {
 		"ConfigMap", "LimitRange", "Namespace", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount",

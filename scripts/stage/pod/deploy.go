@@ -270,7 +270,7 @@ func adapt(manager *appsv1.Deployment, how image, serving bool) error {
 	}
 	container.Image, container.ImagePullPolicy = how.reference, corev1.PullNever
 	if container.ReadinessProbe != nil {
-		container.ReadinessProbe.PeriodSeconds = 1 // whoever waits for the operator does not wait for the next probe
+		container.ReadinessProbe.PeriodSeconds = 1 // a run that waits for the operator does not wait for the next probe
 	}
 	environment := append(slices.Clone(how.gateway.Environment), "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
 	for _, variable := range environment {

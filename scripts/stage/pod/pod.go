@@ -47,7 +47,7 @@ type operator struct {
 	gateway stage.Gateway
 	client  kubernetes.Interface
 	server  *apiServer  // nil: it is no aggregated API server
-	old     []types.UID // Pods that are no more the operator
+	old     []types.UID // Pods that are no longer the operator
 	flags   []string    // those that its Deployment has now, besides its own
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // makeConverting makes the Secrets that an operator mounts whose webhook converts between versions, so that it starts without cert-manager.
-// Nobody asks that webhook before Upgrade: until then versions are held back.
+// No request reaches that webhook before Upgrade: until then versions are held back.
 func (in *installation) makeConverting(ctx context.Context) error {
 	d := in.deployment
 	ca, err := certificates.NewAuthority("operator-labs-webhooks")

@@ -37,7 +37,7 @@ type Cluster struct {
 	Address string
 	// Audit is the API server's audit log. Default: what the run needs of it is recorded on the way.
 	Audit AuditLog
-	// FrontProxy is the cluster's front proxy. Default: its certificate can't be had, and nobody asks an aggregated API server in its name.
+	// FrontProxy is the cluster's front proxy. Default: its certificate is not available, and no request is sent to an aggregated API server in its name.
 	FrontProxy FrontProxy
 	// Pods is where the operator runs as a Pod. Default: it runs on this machine.
 	Pods *pod.Place
@@ -206,7 +206,7 @@ func (o *opened) way() local.Way {
 	return local.ByAddress(ip.String())
 }
 
-// auditPatience is how long it may take until the copy of the audit log has begun. What an API server has logged for a week is
+// auditPatience is how long it may take until the copy of the audit log has started. What an API server has logged for a week is
 // read before.
 const auditPatience = time.Minute
 
