@@ -122,7 +122,7 @@ type Node struct {
 	Name string
 	// ControlPlane tells it from a worker.
 	ControlPlane bool
-	// Running is false for one that was stopped, as after the machine was started anew.
+	// Running is false for one that was stopped, as after a restart of the machine.
 	Running bool
 	// Status is Docker's word for its state, as "Up 3 minutes".
 	Status string

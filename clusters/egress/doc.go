@@ -6,6 +6,6 @@
 // and looks at no byte of what it carries.
 //
 // The API server asks for a connection by the CONNECT method of HTTP, at a Unix socket that its EgressSelectorConfiguration
-// names (KEP-1281). Where nobody listens, or nobody serves the Service, its call fails, as in a cluster in which the Pods
+// names (KEP-1281). If no process listens, or no process serves the Service, its call fails, as in a cluster in which the Pods
 // behind the Service are gone.
 package egress

@@ -45,7 +45,7 @@ type Router struct {
 // Listen listens on a Unix socket. The file that a Router left which was killed is replaced; where another one listens, the
 // error is ErrTaken. The path may be longer than the name of a socket may be.
 func Listen(path string) (*Router, error) {
-	// The lock says whether somebody listens: unlike the socket's file it goes with its process, whatever ends that.
+	// The lock says whether a Router listens: unlike the socket's file it goes with its process, whatever ends that.
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking the API server's way out: %w", err)
@@ -136,7 +136,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	defer r.forget(server)
 	if refusal != "" {
-		// The API server repeats the first line of a refusal to whoever asked it, so that is where the sentence stands.
+		// The API server repeats the first line of a refusal to its client, so the sentence is there.
 		fmt.Fprintf(server, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
 			http.StatusBadGateway, refusal, len(refusal)+1, refusal)
 		return
@@ -157,7 +157,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *Router) dial(service string) (process net.Conn, refusal string) {
 	r.mutex.Lock()
 	local, known := r.routes[service]
-	released := r.held[local] // nil: nobody holds it
+	released := r.held[local] // nil: it is not held
 	r.mutex.Unlock()
 	if !known {
 		return nil, "no local process serves " + service

@@ -13,7 +13,7 @@ import (
 )
 
 // Files of the run folder by which aggregated API servers know the API server, their front proxy. Their authority is not the one of the
-// cluster's users: nobody who has a user's certificate is believed to be the front proxy.
+// cluster's users: a user's certificate is not accepted as the front proxy's.
 const (
 	frontProxyCA   = "front-proxy-ca.crt"
 	frontProxyCert = "front-proxy-client.crt"

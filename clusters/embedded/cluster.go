@@ -63,7 +63,7 @@ func Start(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	return c.whole(ctx)
 }
 
-// StartServer is Start for who makes no Pods, and can't wait for the controllers: it returns when the API server is ready, a second
+// StartServer is Start for callers that create no Pods and do not wait for the controllers: it returns when the API server is ready, a second
 // sooner. The controllers follow by themselves; if they don't, Failed says why. There is no scheduler.
 func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, error) {
 	return startPrepared(ctx, program, manner{})
@@ -72,10 +72,10 @@ func StartServer(ctx context.Context, program *multicall.Program) (*Cluster, err
 // manner is how a cluster is started.
 type manner struct {
 	durable   bool       // what it holds survives a power failure
-	scheduler bool       // somebody may make Pods
+	scheduler bool       // clients may create Pods
 	node      *NodeParts // Pods run, if it is not nil
-	noNode    string     // why they don't, for those who ask why a Pod is Pending
-	done      []string   // start-up hooks whose work was done before: nobody waits for them
+	noNode    string     // why they don't, said of Pods that are Pending
+	done      []string   // start-up hooks whose work was done before: they are not awaited
 }
 
 // startPrepared starts a cluster's server, which begins with a prepared store if it can.
@@ -178,7 +178,7 @@ func (c *Cluster) startRest(ctx context.Context, program *multicall.Program, how
 			return err
 		}
 	}
-	// Nobody waits for the scheduler, as long as there is no node: it begins when the others are through.
+	// Start does not wait for the scheduler as long as there is no node: it begins when the others are through.
 	return c.launch(program, scheduler(how.noNode))
 }
 
@@ -250,7 +250,7 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // Host is the API server's URL.
 func (c *Cluster) Host() string { return c.config.Host }
 
-// PIDs are the process numbers of the control plane, for those who measure.
+// PIDs are the process numbers of the control plane, for measurements.
 func (c *Cluster) PIDs() map[string]int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

@@ -39,7 +39,7 @@ func environment() []string {
 	return kept
 }
 
-// etcd listens on Unix sockets in the run folder: no port to collide, and nobody else can connect. Its URLs must have
+// etcd listens on Unix sockets in the run folder: no port to collide, and no other user can connect. Its URLs must have
 // the form host:port, which for a Unix socket is just a file name.
 func etcd(durable bool) component {
 	const client, peer = "unix://etcd-client:0", "unix://etcd-peer:0"
@@ -48,7 +48,7 @@ func etcd(durable bool) component {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--log-level=warn",
-		// The only member elects itself when nobody else has said anything for a while, by default for up to a second. Until then the
+		// The only member elects itself when it has heard of no other member for a while, by default for up to a second. Until then the
 		// API server can't begin.
 		"--heartbeat-interval=20", "--election-timeout=100",
 	}
@@ -63,7 +63,7 @@ func apiServer(port int, durable bool) component {
 	flags := []string{
 		"--etcd-servers=unix://etcd-client:0",
 		// Where it listens is what it says of itself, too. By default it asks the default route for an address, and ends on a
-		// machine that has none. Nobody goes there by it: no endpoints are made (see below), and kubeconfigs name an address.
+		// machine that has none. No client uses it: no endpoints are made (see below), and kubeconfigs name an address.
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
 		"--tls-cert-file=apiserver.crt", "--tls-private-key-file=apiserver.key", "--client-ca-file=ca.crt",
 		"--anonymous-auth=false", "--authorization-mode=RBAC",
@@ -76,7 +76,7 @@ func apiServer(port int, durable bool) component {
 		"--audit-policy-file=audit-policy.yaml", "--audit-log-path=audit.log", "--audit-log-mode=blocking",
 	}
 	if durable {
-		// Somebody may play for weeks.
+		// A playground may run for weeks.
 		flags = append(flags, "--audit-log-maxsize=20", "--audit-log-maxbackup=1") // MB, files
 	} else {
 		// A grading run reads the log as it grows, so that one must not be cut. By default it is, at 100 MB, to which hundreds of
@@ -88,7 +88,7 @@ func apiServer(port int, durable bool) component {
 }
 
 // flagsDigest stands for what a playground's programs are started with: one that an older version of this repository has
-// started is started anew.
+// started is started again.
 func flagsDigest() string {
 	digest := sha256.New()
 	for _, component := range []component{etcd(true), apiServer(0, true), controllerManager(), scheduler("")} {
@@ -113,7 +113,7 @@ func scheduler(noNode string) component {
 	return component{name: "kube-scheduler", flags: flags}
 }
 
-// controllerFlags are those of all clients of the API server. Each is alone, so it elects no leader; it serves nobody;
+// controllerFlags are those of all clients of the API server. Each is alone, so it elects no leader; it has no clients;
 // and it need not spare the server: at the default of 20 requests a second the controllers begin a second later.
 func controllerFlags(kubeconfig string) []string {
 	return []string{

@@ -61,7 +61,7 @@ func (c client) kubeconfig(ca *certificates.Authority, host string) ([]byte, err
 var clients = []client{
 	{adminKubeconfig, "operator-labs-admin", "system:masters"},
 	// The controllers could each have an account of their own (--use-service-account-credentials), as kubeadm does;
-	// it costs a second at the start and nobody here attacks them.
+	// it costs a second at the start, and there are no attackers here.
 	{"controller-manager.kubeconfig", "system:kube-controller-manager", "system:masters"},
 	{"scheduler.kubeconfig", "system:kube-scheduler", ""},
 }

@@ -48,7 +48,7 @@ type NodeParts struct {
 // It ends with the context.
 type Meanwhile func(ctx context.Context, c *Cluster) error
 
-// StartWithNode is Start for who makes Pods: it returns when a node is Ready, too, and when all that is done meanwhile is done. The
+// StartWithNode is Start for callers that create Pods: it returns when a node is Ready, too, and when all that is done meanwhile is done. The
 // first error of any of them stops the cluster. It is a *node.Unavailable where there can be no node.
 func StartWithNode(ctx context.Context, program *multicall.Program, parts NodeParts, meanwhile ...Meanwhile) (*Cluster, error) {
 	c, err := StartServerWithNode(ctx, program, parts)
@@ -69,7 +69,7 @@ func StartWithNode(ctx context.Context, program *multicall.Program, parts NodePa
 	return c, nil
 }
 
-// StartServerWithNode is StartServer for who makes Pods, and need not see them run at first: controllers, node and scheduler follow by
+// StartServerWithNode is StartServer for callers that create Pods, and need not see them run at first: controllers, node and scheduler follow by
 // themselves; if they don't, Failed says why. It is a *node.Unavailable where there can be no node.
 func StartServerWithNode(ctx context.Context, program *multicall.Program, parts NodeParts) (*Cluster, error) {
 	if parts.Unavailable != nil {

@@ -51,7 +51,7 @@ type PlaygroundStatus struct {
 	Started       time.Time
 	// Programs tells for each program of the control plane whether it runs.
 	Programs map[string]bool
-	// NoNode says why there is no node, though one was asked for. Empty: there is one, or nobody asked.
+	// NoNode says why there is no node, though one was asked for. Empty: there is one, or none was asked for.
 	NoNode string
 	// Ready is nil when the API server says that it is ready.
 	Ready error
@@ -120,7 +120,7 @@ func (p *Playground) up(ctx context.Context, program *multicall.Program, parts *
 	if err != nil {
 		return false, err
 	}
-	// Written before anything is started: whoever finds this folder after a crash knows what to look for.
+	// Written before anything is started: a command that finds this folder after a crash knows what to look for.
 	state = playgroundState{
 		Scope: scope.ID, Version: program.Version, Flags: flagsDigest(), Started: time.Now(), Wanted: parts != nil, NoNode: noNode, Init: state.Init,
 	}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservation is a free TCP port of 127.0.0.1 that nobody else gets while it is held, except a server of the same user
+// reservation is a free TCP port of 127.0.0.1 that no other program gets while it is held, except a server of the same user
 // that shares ports (SO_REUSEPORT), as kube-apiserver does with --permit-port-sharing. The reservation is bound but
 // never listens, so all connections go to that server. Choosing a free port and closing it again would let two clusters
 // that start at once choose the same.
@@ -48,7 +48,7 @@ func reservePort(port int) (*reservation, error) {
 	return r, nil
 }
 
-// reach makes sure that a client would get to the port. Nobody listens yet, so a refusal is what we hope for.
+// reach makes sure that a client would get to the port. No program listens yet, so a refusal is expected.
 func (r *reservation) reach() error {
 	connection, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)), reachTimeout)
 	if err == nil {

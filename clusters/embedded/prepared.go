@@ -55,12 +55,12 @@ const preparation = 2
 // etcdGrace is how long etcd may take to write down what it has when it is asked to end. It takes milliseconds.
 const etcdGrace = 10 * time.Second
 
-// preparedStore is the folder of the program's prepared store, which it makes if there is none. Empty: nobody can write there, so
-// that clusters begin without.
+// preparedStore is the folder of the program's prepared store, which it makes if there is none. Empty: the folder is read-only,
+// and clusters start without a prepared store.
 func preparedStore(ctx context.Context, program *multicall.Program) (dir string, err error) {
 	file, err := os.Stat(program.Path)
 	if err != nil {
-		return "", nil // whoever starts it says so
+		return "", nil // the start returns this error
 	}
 	digest := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s %d", program.Version, file.Size(), file.ModTime().UnixNano(), flagsDigest(), preparation))
 	beside := filepath.Dir(program.Path)
@@ -95,7 +95,7 @@ func preparedStore(ctx context.Context, program *multicall.Program) (dir string,
 	return dir, nil
 }
 
-// ifNotHindered drops the error of a folder in which this user can't write, or nobody can any more.
+// ifNotHindered drops the error of a folder in which this user cannot write, or no user can any more.
 func ifNotHindered(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
 		return nil
@@ -176,7 +176,7 @@ func tokenConfig(kubeconfig, token string) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*loaded, nil).ClientConfig()
 }
 
-// takeStore copies a prepared store into a run folder. It reports false if there is none, or it is of somebody who lets nobody read it.
+// takeStore copies a prepared store into a run folder. It reports false if there is none, or its owner lets no other user read it.
 func takeStore(store, to string) (taken bool, err error) {
 	if store == "" {
 		return false, nil

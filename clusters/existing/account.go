@@ -19,7 +19,7 @@ import (
 	"lva.io/operators/clusters/await"
 )
 
-// Account is a user who may do what it was granted and nothing else. Whoever has the configuration that it was made with acts
+// Account is a user who may do what it was granted and nothing else. A client with the configuration that it was created with acts
 // as that user, by impersonation. What it may grant to others is what it has itself: the API server sees to that.
 type Account struct {
 	// Config is the access of the account.

@@ -17,7 +17,7 @@ import (
 )
 
 // Baseline is all that was in a cluster at a time, and to which it can be brought back. It is for a cluster that has no other users:
-// what comes later counts as left behind by whoever had the cluster since.
+// objects that are created later count as left behind by later users.
 type Baseline struct {
 	cluster *Cluster
 	objects map[place]object

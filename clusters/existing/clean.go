@@ -49,7 +49,7 @@ func (o object) String() string {
 	return strings.TrimPrefix(o.namespace+"/", "/") + o.name + " (" + o.resource.GroupResource().String() + ")"
 }
 
-// The order in which things go: who decides on requests first, so that nobody can refuse the rest; what runs before what it
+// The order in which things go: webhooks and policies first, so that they cannot refuse the rest; what runs before what it
 // cares for, kinds when all of the kind is gone, and namespaces, with all that is in them, at the end.
 const (
 	admission = iota
@@ -97,7 +97,7 @@ func (c *Cluster) Clean(ctx context.Context) (removed int, err error) {
 	return withdrawn + removed, err
 }
 
-// withdraw removes our APIServices before anybody is asked for the rest: a server of a submission may answer anything.
+// withdraw removes our APIServices before the rest is requested: a server of a submission may answer anything.
 func (c *Cluster) withdraw(ctx context.Context) (removed int, err error) {
 	client, err := metadata.NewForConfig(c.config)
 	if err != nil {
@@ -262,7 +262,7 @@ func (c *cleaner) client(one object) metadata.ResourceInterface {
 	return c.metadata.Resource(one.resource).Namespace(one.namespace)
 }
 
-// empty removes all custom resources of one of our kinds. Whoever holds them by a finalizer has ended, or was never there.
+// empty removes all custom resources of one of our kinds. The controllers of their finalizers have ended, or were never there.
 func (c *cleaner) empty(ctx context.Context, definition string) error {
 	object, err := c.dynamic.Resource(definitionsResource).Get(ctx, definition, metav1.GetOptions{})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Label marks what we have made in a cluster. What does not have it is somebody else's.
+// Label marks the objects that we have created in a cluster. Objects without it belong to others.
 const Label = "operators.lva.io/installed"
 
 // answerTimeout is how long a cluster may take to say who it is.

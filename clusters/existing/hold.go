@@ -19,20 +19,20 @@ import (
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// The Lease that says who works on a cluster. It is gone when nobody does.
+// The Lease that names the run that works on a cluster. It is deleted when no run does.
 const (
 	leaseName      = "operator-labs"
 	leaseNamespace = metav1.NamespaceDefault
 )
 
-// How long a Lease is good for that nobody renews, how often it is renewed, and how often one looks who has it.
+// How long a Lease is valid that is not renewed, how often it is renewed, and how often its holder is read.
 var (
 	leaseDuration = 30 * time.Second
 	leaseRenewal  = 5 * time.Second
 	leasePoll     = 500 * time.Millisecond
 )
 
-// Hold is the right to work on a cluster: nobody else has it at the same time.
+// Hold is the exclusive right to work on a cluster.
 type Hold struct {
 	leases coordinationv1client.LeaseInterface
 	cancel context.CancelFunc
@@ -100,7 +100,7 @@ func describe(lease *coordinationv1.Lease) string {
 	return text
 }
 
-// try takes the Lease if nobody has it, or who has it has not renewed it for its duration. Otherwise it returns the one that
+// try takes the Lease if it is free, or its holder has not renewed it for its duration. Otherwise it returns the one that
 // is held.
 func (h *Hold) try(ctx context.Context, who, seen string, since time.Time) (*coordinationv1.Lease, error) {
 	now := metav1.NowMicro()
@@ -185,7 +185,7 @@ func (h *Hold) stillOurs(ctx context.Context, otherwise error) (*coordinationv1.
 	return now, nil
 }
 
-// Lost is closed when the cluster is somebody else's turn, although it was not released: it could not be renewed in time.
+// Lost is closed when another run has the cluster, although the Lease was not released: it could not be renewed in time.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
 // ErrLost says that the right to work on the cluster was lost.

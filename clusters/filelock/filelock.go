@@ -32,7 +32,7 @@ func Wait(ctx context.Context, name string) (unlock func(), err error) {
 	select {
 	case err = <-held:
 	case <-ctx.Done():
-		// The system call goes on waiting; when it gets the lock, nobody wants it any more.
+		// The system call goes on waiting; when it gets the lock, the lock is not wanted any more.
 		go func() {
 			<-held //nolint:errcheck // either way it is given back
 			file.Close()
@@ -53,7 +53,7 @@ func release(file *os.File) {
 	file.Close()
 }
 
-// Try takes the lock of a file, which is made if need be. The error is ErrHeld if somebody has it.
+// Try takes the lock of a file, which is made if need be. The error is ErrHeld if another process has it.
 func Try(name string) (unlock func(), err error) {
 	file, err := open(name)
 	if err != nil {
@@ -83,14 +83,14 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// Share takes a lock of an open file that several may hold at once, and nobody beside them who has it alone. It waits for whoever does.
+// Share takes a lock of an open file that several may hold at once. It waits for a holder of the exclusive lock.
 // It ends when the file is closed.
 func Share(file *os.File) error { return flock(file, syscall.LOCK_SH) }
 
-// Alone takes the lock of an open file, or folder, alone. It waits for whoever has it. It ends when the file is closed.
+// Alone takes the lock of an open file, or folder, alone. It waits for its holders. It ends when the file is closed.
 func Alone(file *os.File) error { return flock(file, syscall.LOCK_EX) }
 
-// TryAlone takes the lock of an open file that nobody else holds. The error is ErrHeld if somebody does. It ends when the file is closed.
+// TryAlone takes the lock of an open file alone. The error is ErrHeld if it is held already. It ends when the file is closed.
 func TryAlone(file *os.File) error {
 	err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -274,7 +274,7 @@ func (c *Cluster) Mark(ctx context.Context, marker Marker) error {
 }
 
 // Make makes the cluster, which must be absent. say hears what is being done. An error explains itself by what nodes say, and
-// leaves them as they are, for whoever wants to look; the next Find calls them unfinished.
+// leaves them as they are, for inspection; the next Find calls them unfinished.
 func (c *Cluster) Make(ctx context.Context, profile *Profile, marker Marker, say func(string)) error {
 	c.access = ""
 	if err := c.prepare(ctx); err != nil {
@@ -353,7 +353,7 @@ func (c *Cluster) finished() error {
 }
 
 // guarded does work of kind, which knows no context and starts docker commands by itself. They end with us, and when ctx does. say is
-// told what kind says of it; nil: nobody is.
+// told what kind says of it. It may be nil.
 func (c *Cluster) guarded(ctx context.Context, say func(string), work func() error) error {
 	scope, err := process.NewScope(process.Options{})
 	if err != nil {
@@ -388,7 +388,7 @@ func (c *Cluster) guarded(ctx context.Context, say func(string), work func() err
 	return context.Cause(ctx)
 }
 
-// Start starts a cluster's containers, as after the machine was started anew, and waits until its API server answers.
+// Start starts a cluster's containers, as after a restart of the machine, and waits until its API server answers.
 func (c *Cluster) Start(ctx context.Context, nodes []docker.Node) error {
 	c.access = ""
 	for _, node := range nodes {
@@ -420,7 +420,7 @@ func (c *Cluster) WaitAnswer(ctx context.Context) error {
 	return nil
 }
 
-// Delete removes the cluster's containers and folder, and Docker's network if it is ours and nobody uses it any more. It reports
+// Delete removes the cluster's containers and folder, and Docker's network if it is ours and not in use any more. It reports
 // whether there was something.
 func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	nodes, err := docker.Containers(ctx, c.Name)
@@ -430,7 +430,7 @@ func (c *Cluster) Delete(ctx context.Context) (was bool, err error) {
 	_, err = os.Stat(c.Folder)
 	was = len(nodes) > 0 || err == nil
 	if len(nodes) > 0 {
-		// Whoever is killed here leaves some of the nodes, or Docker at work.
+		// A command that is killed here leaves some of the nodes, or Docker at work.
 		if err := c.unfinished(); err != nil {
 			return was, err
 		}
@@ -487,7 +487,7 @@ func (c *Cluster) removeNetwork(ctx context.Context) error {
 	if len(others) > 0 {
 		return nil
 	}
-	// Whoever put a container of their own into it, keeps it.
+	// The network stays if it has containers of others.
 	var failed *docker.Error
 	if _, err := docker.Output(ctx, "network", "rm", docker.Network); err != nil && !errors.As(err, &failed) {
 		return err

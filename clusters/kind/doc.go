@@ -7,5 +7,5 @@
 //
 // What state a cluster is in is read from the cluster: kind's containers, and in the cluster a ConfigMap that is written as the
 // last act of making it. What has containers and no ConfigMap was either left half-made by a command that was killed, of which a file in
-// the cluster's folder tells, and is made anew; or it is somebody else's, and is not touched.
+// the cluster's folder tells, and is created again; or it belongs to another owner, and is not touched.
 package kind

@@ -33,7 +33,7 @@ type Start struct {
 	Namespaces map[string]*os.File
 	// Processes is the name of a container whose processes it shares.
 	Processes string
-	// Log is the file of its log. Default: nobody hears it.
+	// Log is the file of its log. Default: there is no log.
 	Log string
 	// Stdin lets who attaches write to it. StdinOnce closes that when the first one says so.
 	Stdin, StdinOnce bool

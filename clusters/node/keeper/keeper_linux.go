@@ -44,7 +44,7 @@ type kept struct {
 	ended chan struct{}
 }
 
-// New is a keeper without containers. This process must be the first of its process namespace, and nobody else in it may wait for
+// New is a keeper without containers. This process must be the first of its process namespace, and no other code in it may wait for
 // children (wait(2)): Supervise starts those that are not containers.
 func New() *Keeper {
 	return &Keeper{reaper: newReaper(), containers: map[string]*kept{}, starting: map[string]bool{}}
@@ -60,7 +60,7 @@ func (k *Keeper) serve(connection *net.UnixConn) {
 	var r request
 	files, err := read(connection, &r)
 	if err != nil {
-		return // nobody waits for an answer
+		return // the client has gone
 	}
 	defer closeAll(files)
 	var a answer
@@ -237,7 +237,7 @@ type program struct {
 	members *members
 }
 
-// fork starts a program in a container and returns when it has begun.
+// fork starts a program in a container and returns when it has started.
 func (k *Keeper) fork(spec container.Spec, joined container.Joined, streams container.Streams) (p program, err error) {
 	var starting *container.Starting
 	p.process, p.ended, err = k.reaper.start(func() (process *os.Process, err error) {

@@ -15,7 +15,7 @@ import (
 // reaper buries all children of this process, those that it started and those that others left behind. Only it may wait for any.
 type reaper struct {
 	mutex sync.Mutex
-	// ended are the children that somebody wants to know of.
+	// ended has a channel for each child whose end is awaited.
 	ended map[int]chan<- unix.WaitStatus
 }
 
@@ -31,7 +31,7 @@ func newReaper() *reaper {
 	return r
 }
 
-// start starts a child. Its end is told once. Nobody is buried meanwhile, so that it is not missed. Of the process, only its
+// start starts a child. Its end is told once. No child is waited for meanwhile, so that its end is not missed. Of the process, only its
 // handle may be used (Signal, WithHandle): its number may be another's once it has ended.
 func (r *reaper) start(start func() (*os.Process, error)) (*os.Process, <-chan unix.WaitStatus, error) {
 	r.mutex.Lock()
