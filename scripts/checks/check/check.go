@@ -21,7 +21,7 @@ import (
 )
 
 // How long checks wait. deadline is for a busy machine; patience ends the wait for an operator that does nothing any
-// more: it has nothing to add, so that a wrong submission gets its verdict soon.
+// more: it has no more to say, so that a wrong submission gets its verdict soon.
 const (
 	deadline = 20 * time.Second
 	patience = 3 * time.Second
