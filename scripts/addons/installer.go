@@ -24,7 +24,7 @@ type Installer struct {
 	Program string
 	// Root is that of the checkout, which has the charts.
 	Root string
-	// Shared says that the cluster is somebody else's: what we did not create is not changed.
+	// Shared says that the cluster belongs to others: objects that we did not create are not changed.
 	Shared bool
 }
 

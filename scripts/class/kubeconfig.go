@@ -74,7 +74,7 @@ func (c *Class) kubeconfig(ctx context.Context, clients *clients, student Studen
 		return Invited{}, fmt.Errorf("writing a kubeconfig: %w", err)
 	}
 	head := fmt.Sprintf("# The account of %s on the class's cluster, with the namespace %s. It expires at %s.\n"+
-		"# Whoever has this file is %[1]s there: keep it as you keep a key.\n",
+		"# Anyone who has this file is %[1]s there: keep it as you keep a key.\n",
 		student.Name, student.Namespace(), invited.Expires.UTC().Format(time.RFC3339))
 	return invited, writeSecret(invited.Kubeconfig, append([]byte(head), content...))
 }

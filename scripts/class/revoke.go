@@ -82,7 +82,7 @@ func (c *Class) Revoke(ctx context.Context, students []Student, keepWork bool) (
 		})
 	}
 	if err != nil {
-		return revoked, fmt.Errorf("%w. Nobody of the roster has access any more: revoke again to remove the rest", err)
+		return revoked, fmt.Errorf("%w. No student of the roster has access any more: revoke again to remove the rest", err)
 	}
 	return revoked, clients.removeCommon(ctx, c)
 }

@@ -93,7 +93,7 @@ func (l *List) problems() []error {
 		}
 		seen[m.Name] = true
 		if m.Misconception == "" {
-			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: say in one sentence what somebody gets wrong", m.Name))
+			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: say in one sentence what a student gets wrong", m.Name))
 		}
 		if len(m.Edits) == 0 {
 			problems = append(problems, fmt.Errorf("the mutant %s has no edits: then it is the solution", m.Name))

@@ -23,7 +23,7 @@ const largest = 1 << 20
 
 var files = Check{
 	Name:     "files",
-	Sentence: "files are small, licensed, and name no path of somebody's machine",
+	Sentence: "files are small, licensed, and name no path of a person's machine",
 	Find:     findFiles,
 	Fix:      fixLicenses,
 }

@@ -124,7 +124,7 @@ func (r *Rules) Unknown(students, labs []string) (notices []string) {
 	}
 	for name, student := range r.students {
 		if !slices.Contains(students, name) {
-			found = append(found, notice{student.line, fmt.Sprintf("nobody named %s has handed anything in", name)})
+			found = append(found, notice{student.line, fmt.Sprintf("no student named %s has submitted anything", name)})
 		}
 		for key, own := range student.labs {
 			if !known(key) {

@@ -454,7 +454,7 @@ students:
 	want := []string{
 		"line 3: there is no lab 03-finaliser: correct the name, or remove the line",
 		"line 7: there is no lab 9: correct the name, or remove the line",
-		"line 9: nobody named bod has handed anything in: correct the name, or remove the line",
+		"line 9: no student named bod has submitted anything: correct the name, or remove the line",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the notices are %q, want %q", got, want)
