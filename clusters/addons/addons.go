@@ -22,7 +22,7 @@ type Target struct {
 	AirGap bool
 	// Pods says that Pods run here. Where they don't, an add-on is installed and can't become usable.
 	Pods bool
-	// Shared says that the cluster is somebody else's: what we did not create is not changed, but said.
+	// Shared says that the cluster belongs to others: objects that we did not create are not changed, but reported.
 	Shared bool
 	// APIHost and APIPort are where nodes reach the API server without Services: Cilium, which makes Services work, needs
 	// them. In kind: NAME-control-plane and 6443.

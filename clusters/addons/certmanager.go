@@ -256,7 +256,7 @@ func certificateObjection(issued *unstructured.Unstructured) string {
 			return fmt.Sprintf("the certificate is not issued: %v", c["message"])
 		}
 	}
-	return "nobody has looked at the certificate yet"
+	return "cert-manager has not processed the certificate yet"
 }
 
 func (c *certManager) State(ctx context.Context, target Target) (State, error) {

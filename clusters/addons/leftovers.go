@@ -100,7 +100,7 @@ func sharedLeftovers(release *helm, foreign []*unstructured.Unstructured) error 
 	}
 	slices.Sort(names)
 	return fmt.Errorf("the cluster has kinds of %s that we did not create (%s), and no %s: "+
-		"ask whoever runs the cluster to install %s, or to delete these kinds with all their objects: "+
+		"ask the administrator of the cluster to install %s, or to delete these kinds with all their objects: "+
 		"kubectl --kubeconfig %s delete crd %s", release.name, strings.Join(names, ", "), release.name, release.name,
 		release.target.Kubeconfig, strings.Join(names, " "))
 }

@@ -57,7 +57,7 @@ func podToPod(ctx context.Context, s *scene) error {
 			if err := eventually(ctx, patience, "an answer from a Pod on "+to.Spec.NodeName, func(ctx context.Context) error {
 				answer, err := s.get(ctx, from, url)
 				if err == nil && !strings.HasPrefix(answer, to.Name+" ") {
-					err = fmt.Errorf("%s was asked, and somebody else answered: %s", to.Name, answer)
+					err = fmt.Errorf("%s was asked, and another server answered: %s", to.Name, answer)
 				}
 				return err
 			}); err != nil {

@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("addons", flag.ContinueOnError)
 	root := flags.String("root", "", "the checkout, whose charts are installed")
 	kubeconfig := flags.String("kubeconfig", "", "the file of an administrator's kubeconfig")
-	shared := flags.Bool("shared", false, "the cluster is somebody else's: what we did not create is not changed")
+	shared := flags.Bool("shared", false, "the cluster belongs to others: objects that we did not create are not changed")
 	if len(args) == 0 {
 		return errors.New("say what to do: install, states or uninstall, then flags, then names of add-ons")
 	}

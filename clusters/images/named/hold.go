@@ -69,7 +69,7 @@ func lock(dir string) (unlock func(), err error) {
 	return func() { opened.Close() }, nil
 }
 
-// RemoveUnused removes the names of a repository's images ("operator-labs/graded") that nobody holds.
+// RemoveUnused removes the names of a repository's images ("operator-labs/graded") that are not held.
 func RemoveUnused(store, repository string) error {
 	name, err := Complete(repository)
 	if err != nil {
@@ -98,7 +98,7 @@ const writing = time.Minute
 func removeUnused(path string) error {
 	unlock, err := lock(filepath.Dir(path))
 	if err != nil {
-		return fmt.Errorf("removing an image that nobody uses: %w", err)
+		return fmt.Errorf("removing an unused image: %w", err)
 	}
 	defer unlock()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -106,7 +106,7 @@ func removeUnused(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("removing an image that nobody uses: %w", err)
+		return fmt.Errorf("removing an unused image: %w", err)
 	}
 	defer file.Close()
 	err = filelock.TryAlone(file)
@@ -117,7 +117,7 @@ func removeUnused(path string) error {
 		err = os.Remove(path)
 	}
 	if err != nil {
-		return fmt.Errorf("removing an image that nobody uses: %w", err)
+		return fmt.Errorf("removing an unused image: %w", err)
 	}
 	return nil
 }

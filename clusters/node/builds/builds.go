@@ -51,7 +51,7 @@ func Read(r io.Reader, progress func(how string)) error {
 	for {
 		var l line
 		if err := lines.Decode(&l); err != nil {
-			return fmt.Errorf("building the image: nobody says what became of it: %w", err)
+			return fmt.Errorf("building the image: its result was not reported: %w", err)
 		}
 		switch {
 		case l.Progress != "":

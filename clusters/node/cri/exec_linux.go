@@ -290,7 +290,7 @@ func (r streamer) PortForward(ctx context.Context, id string, port int32, stream
 		err = r.s.namespaces(b).Do(dial, "net")
 	}
 	if err != nil {
-		return fmt.Errorf("nobody answers at port %d of the Pod: %w", port, err)
+		return fmt.Errorf("no server answers at port %d of the Pod: %w", port, err)
 	}
 	defer connection.Close()
 	go func() {

@@ -201,7 +201,7 @@ func (s *Server) load(ctx context.Context) error {
 			c.Started = state.Started
 			s.follow(c)
 		case !c.Started.IsZero() && c.Finished.IsZero():
-			c.Finished, c.ExitCode, c.Reason, c.Message = time.Now(), unknownCode, "ContainerStatusUnknown", "nobody saw how it ended"
+			c.Finished, c.ExitCode, c.Reason, c.Message = time.Now(), unknownCode, "ContainerStatusUnknown", "how it ended is unknown"
 			return s.writeContainer(c)
 		}
 		return nil

@@ -73,7 +73,7 @@ func behave(how string, arguments []string) error {
 	case "hoard":
 		return hoard(argument)
 	default:
-		return fmt.Errorf("nobody behaves as %q", how)
+		return fmt.Errorf("unknown behaviour %q", how)
 	}
 	return nil
 }
