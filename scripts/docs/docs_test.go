@@ -6,6 +6,7 @@ package docs
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -320,5 +321,39 @@ func TestLinks(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A term to which no page links is found only by readers who browse the glossary.
+func TestAPageLinksToEachTermOfTheGlossary(t *testing.T) {
+	t.Parallel()
+	const repository, glossary = "../..", "docs/reference/glossary.md"
+	pages, err := Pages(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked, terms := map[string]bool{}, []string(nil)
+	for _, page := range pages {
+		content, err := os.ReadFile(filepath.Join(repository, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page == glossary { // Its own links help only those who are there already.
+			terms = manifest.Anchors(content)[1:]
+			continue
+		}
+		for _, link := range linksOf(content) {
+			if to, term, _ := strings.Cut(link.target, "#"); path.Join(path.Dir(page), to) == glossary {
+				linked[term] = true
+			}
+		}
+	}
+	if len(terms) == 0 {
+		t.Error("the glossary has no terms: is it looked for in the wrong way?")
+	}
+	for _, term := range terms {
+		if !linked[term] {
+			t.Errorf("no page links to %s#%s: link to it where a lecture first uses the term", glossary, term)
+		}
 	}
 }
