@@ -133,6 +133,10 @@ func TestOnARealAPIServer(t *testing.T) {
 		t.Parallel()
 		display(t, config, api)
 	})
+	t.Run("the index finds greenhouses by their plants", func(t *testing.T) {
+		t.Parallel()
+		find(t, config, api)
+	})
 }
 
 func settle(t *testing.T, api client.Client) {

@@ -145,3 +145,22 @@ func TestOneLampWhereverTheOperatorIsKilled(t *testing.T) {
 		t.Errorf("killed %d times, want %d", killed, 2*calls)
 	}
 }
+
+func TestAPointerKeepsAZero(t *testing.T) {
+	t.Parallel()
+	const zero, one = `{"replicas":0}`, `{"replicas":1}`
+	for sent, want := range map[string][2]string{"{}": {"{}", "{}"}, zero: {"{}", zero}, one: {one, one}} {
+		for i, spec := range []any{&BeaconSpec{}, &PointerSpec{}} {
+			if err := json.Unmarshal([]byte(sent), spec); err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != want[i] {
+				t.Errorf("%T reads %s and writes %s, want %s", spec, sent, got, want[i])
+			}
+		}
+	}
+}
