@@ -28,6 +28,10 @@ var unclear = []struct {
 	advice  string
 }{
 	{regexp.MustCompile(`(?i)\bsomebody\b`), "name the subject, such as another user, a controller or you"},
+	{
+		regexp.MustCompile(`(?i)\b(nobody|anybody)\b`),
+		"name the subject, such as no user or anyone, or write the account `nobody` as code",
+	},
 	{regexp.MustCompile(`(?i)\bwhoever\b`), "name the subject, such as anyone who or the client that"},
 	{regexp.MustCompile(`(?i)\banew\b`), "write again"},
 	{regexp.MustCompile(`(?i)\bmend(s|ed|ing)?\b`), "write fix or correct"},
@@ -74,11 +78,11 @@ func findProse(ctx context.Context, r *Repository) ([]Finding, error) {
 	return findings, nil
 }
 
-// isProse reports whether people read a file. Pages of labs are generated from those of solutions, and a decision stays
-// as it was taken.
+// isProse reports whether people read a file. Pages of labs are generated from those of solutions, a decision stays as it
+// was taken, and the page of recorded runs quotes mutants.
 func isProse(name string) bool {
 	return name == manifest.File || path.Ext(name) == ".md" && !isTestdata(name) && !strings.HasPrefix(name, "labs/") &&
-		!strings.HasPrefix(name, "docs/decisions/")
+		!strings.HasPrefix(name, "docs/decisions/") && !strings.HasPrefix(name, "docs/runs/")
 }
 
 // unclearIn looks at the sentences of each paragraph, which span lines.
