@@ -11,7 +11,7 @@ import (
 // markers below it (`+...`) become rules in the CRD: the API server rejects what breaks one, and says which, before any
 // operator sees it.
 
-// IcecreamSpec is what somebody wants: people write it, the operator reads it.
+// IcecreamSpec is the desired state of an icecream: people write it, the operator reads it.
 type IcecreamSpec struct {
 	//lab:begin spec
 	// flavour lists the scoops, for example vanilla and matcha: at least one, and none twice.
@@ -28,17 +28,17 @@ type IcecreamSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	Topping []string `json:"topping,omitempty"`
 	//lab:else
-	// // TODO(lab): 2. The wish: Flavour, a list of strings in the JSON field flavour, with at least one; and Topping, a
-	// // list of strings in the JSON field topping, which may be missing and has at most three. Nothing twice in either
-	// // list. Say in a comment above each field what it means.
+	// // TODO(lab): 2. The desired state: Flavour, a list of at least one string, in the JSON field flavour. And Topping, an
+	// // optional list of at most three strings, in the JSON field topping. Neither list has duplicates. Say in a comment
+	// // above each field what it means.
 	//lab:end
 }
 
 // IcecreamStatus is what the operator has observed: the operator writes it, people read it.
 type IcecreamStatus struct {
 	//lab:begin status
-	// The next two are pointers because false and 0 are answers too, and have to be told from "nobody has looked yet".
-	// With a plain bool and omitempty, a false would never appear in the status.
+	// The next two are pointers because false and 0 are observations, too, and differ from "not observed yet". With a plain
+	// bool and omitempty, a false would never appear in the status.
 
 	// soldOut is true when no place is left in one of the flavours. It is missing until the operator has looked.
 	// +optional
@@ -55,9 +55,9 @@ type IcecreamStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	//lab:else
-	// // TODO(lab): 3. The observation: SoldOut, a boolean in soldOut; ToppingsCount, a whole number in toppingsCount;
-	// // and Conditions, a list of metav1.Condition in conditions. All may be missing: at first nobody has looked. Say in
-	// // a comment above each field what it means.
+	// // TODO(lab): 3. The observed state: SoldOut, a boolean in soldOut. ToppingsCount, a whole number in toppingsCount.
+	// // And Conditions, a list of metav1.Condition in conditions. All are optional, because at first nothing has been
+	// // observed. Say in a comment above each field what it means.
 	//lab:end
 }
 
@@ -86,7 +86,7 @@ type Icecream struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what somebody wants.
+	// spec is the desired state of the icecream.
 	// +required
 	Spec IcecreamSpec `json:"spec"`
 
@@ -97,7 +97,7 @@ type Icecream struct {
 
 // +kubebuilder:object:root=true
 
-// IcecreamList is what the API server answers when asked for all icecreams.
+// IcecreamList is the API server's answer to a list of icecreams.
 type IcecreamList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
