@@ -18,8 +18,9 @@ fi
 place=0
 for held in ${seen#* }; do
   if [ "$held" = "$finalizer" ]; then
-    # A list has places and no names. So the patch tests first that the finalizer is still in its place: if somebody has
-    # changed the list in the meantime, the API server refuses the whole patch, and no wrong one is removed.
+    # A JSON patch names an item of a list by its index. So the patch first tests that the finalizer still has this index: if
+    # another client has changed the list in the meantime, the API server refuses the whole patch, and no other finalizer is
+    # removed.
     exec kubectl patch icecream "$name" --type=json --patch='[
       {"op": "test", "path": "/metadata/finalizers/'"$place"'", "value": "'"$finalizer"'"},
       {"op": "remove", "path": "/metadata/finalizers/'"$place"'"}
