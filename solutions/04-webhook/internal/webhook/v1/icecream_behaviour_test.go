@@ -42,7 +42,7 @@ func TestAChangeIsWarnedOfAsAnOrderIs(t *testing.T) {
 	}
 }
 
-// Since it was stored, the shop has changed its menu. Whoever changes its labels now is not to blame.
+// The shop has changed its menu since the icecream was stored. A change of its labels is still accepted.
 func TestAStoredIcecreamKeepsItsFlavours(t *testing.T) {
 	t.Parallel()
 	old := icecream([]string{"matcha"})
