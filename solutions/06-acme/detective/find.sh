@@ -1,6 +1,6 @@
 #!/bin/sh
-# find.sh NAMESPACE CERTIFICATE watches how cert-manager gets this certificate by ACME, and prints as YAML what it has found. It
-# has to begin while the order goes on: what serves a challenge is removed when the challenge is done.
+# find.sh NAMESPACE CERTIFICATE watches how cert-manager gets this certificate by ACME, and prints what it has found as YAML. It
+# has to begin while the order is pending: cert-manager removes the objects that serve a challenge when the challenge is done.
 set -eu
 namespace=$1
 certificate=$2
@@ -22,7 +22,7 @@ owned() {
 }
 
 #lab:begin chain
-# Each was made for the one before, and says so in its ownerReferences.
+# Each object is owned by the one before: its ownerReferences name it.
 request=$(owned certificaterequests "$certificate")
 order=$(owned orders "$request")
 challenge=$(owned challenges "$order")
@@ -42,8 +42,8 @@ key: {.spec.key}
 url: http://{.spec.dnsName}/.well-known/acme-challenge/{.spec.token}
 '
 #lab:else
-# # TODO(lab): 11. What the Challenge says: the name that is to be proved, the token, the key authorization (key), and from these the
-# # URL that the ACME server asks.
+# # TODO(lab): 11. Read from the Challenge the name that is to be proved, the token and the key authorization (key). Make from these
+# # the URL that the ACME server asks.
 # echo "domain: ''"
 # echo "token: ''"
 # echo "key: ''"
@@ -74,7 +74,7 @@ for kind in pod service ingress; do
 done
 echo "owner: Challenge/$challenge"
 #lab:else
-# # TODO(lab): 13. What serves the answer: a Pod, a Service and an Ingress (one of them, if there are several). And what owns these
+# # TODO(lab): 13. A Pod, a Service and an Ingress serve the answer (one of them, if there are several). Which object owns these
 # # three (KIND/NAME)?
 # echo "pod: ''"
 # echo "service: ''"

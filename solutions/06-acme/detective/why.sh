@@ -1,20 +1,20 @@
 #!/bin/sh
-# why.sh NAMESPACE CERTIFICATE says why this certificate does not come, as YAML: how far its Challenge is, what that says, and
-# what the ACME server said about it.
+# why.sh NAMESPACE CERTIFICATE says as YAML why this certificate is not issued: the state and the reason of its Challenge, and the
+# error of the ACME server.
 set -eu
 namespace=$1
 certificate=$2
 
 #lab:begin why
-# There is one Challenge for each name, and these certificates have one name. The name of a Certificate is an annotation of all that
-# is made for it but of the Challenge, whose name begins with that of the request, which begins with that of the certificate.
+# There is one Challenge for each name, and these certificates have one name. All objects that are made for a Certificate have its name
+# as an annotation, except the Challenge. Its name begins with that of the request, which begins with that of the certificate.
 find() {
   kubectl --namespace "$namespace" get challenges --output "jsonpath={range .items[*]}{.metadata.name}{\" \"}{$1}{\"\n\"}{end}" |
     sed -n "s/^$certificate-[^ ]* //p" | head -n 1
 }
 
-# The reason comes with the first self check, or with the ACME server's answer. What does not name the domain is about something else,
-# that passes.
+# The reason appears with the first self check, or with the ACME server's answer. A reason that does not name the domain is about
+# something else, and passes.
 domain=
 until [ -n "$domain" ]; do
   domain=$(find .spec.dnsName)
@@ -26,13 +26,13 @@ until [ "${reason#*"$domain"}" != "$reason" ]; do
   [ -n "$reason" ] || sleep 0.5
 done
 echo "state: $(find .status.state)"
-# A reason may have colons and quotes in it: as a block, YAML takes it as it is.
+# A reason may have colons and quotes in it. A YAML block takes it as it is.
 printf 'reason: |-\n  %s\n' "$reason"
 # Errors of ACME have a type (RFC 8555, section 6.7). Without one, the ACME server was not asked.
 echo "acme: $(echo "$reason" | grep -o 'urn:ietf:params:acme:error:[A-Za-z]*' | head -n 1)"
 #lab:else
 # # TODO(lab): 14. The state and the reason in the status of the Challenge. And the type of the ACME server's error
-# # (urn:ietf:params:acme:error:…), if it was asked: it is part of the reason. Empty: nobody has asked it.
+# # (urn:ietf:params:acme:error:…), which is part of the reason. It is empty if the ACME server was not asked.
 # # A reason that does not name the domain is about something that passes: look again.
 # echo "state: ''"
 # echo "reason: ''"
