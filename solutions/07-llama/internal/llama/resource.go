@@ -85,7 +85,7 @@ func (l *Llamas) Resource() serve.Resource {
 		//lab:begin writer
 		Writer: l,
 		//lab:else
-		// // TODO(lab): b1. Then discovery tells of the verbs that write, too.
+		// // TODO(lab): b1. Then discovery lists the verbs that write, too.
 		//lab:end
 	}
 }

@@ -146,7 +146,7 @@ func changed(
 	return updated, validate(updated)
 }
 
-// prepareUpdate keeps what nobody may change, and refuses an update of what is no longer there.
+// prepareUpdate keeps the fields that no client may change, and refuses an update of a llama that no longer exists.
 func prepareUpdate(updated, current *v1alpha.Llama) error {
 	//lab:begin conflict
 	if updated.ResourceVersion != "" && updated.ResourceVersion != current.ResourceVersion {
@@ -154,7 +154,7 @@ func prepareUpdate(updated, current *v1alpha.Llama) error {
 			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	}
 	//lab:else
-	// // TODO(lab): b2. Who has read an older version must not overwrite what has happened since: apierrors.NewConflict.
+	// // TODO(lab): b2. A client that has read an older version must not overwrite later changes: apierrors.NewConflict.
 	//lab:end
 	if updated.UID != "" && updated.UID != current.UID {
 		return apierrors.NewConflict(groupResource, current.Name,
@@ -183,7 +183,7 @@ func prepareUpdate(updated, current *v1alpha.Llama) error {
 	return nil
 }
 
-// Delete removes a llama, or, if somebody holds it with a finalizer, marks it as deleted.
+// Delete removes a llama, or, if it has a finalizer, marks it as deleted.
 func (l *Llamas) Delete(_ context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool) (runtime.Object, bool, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	var result *v1alpha.Llama
@@ -216,7 +216,7 @@ func (l *Llamas) Delete(_ context.Context, namespace, name string, options metav
 	return present(stored), len(stored.Finalizers) == 0, nil
 }
 
-// addPropagation asks the garbage collector to look after what the llama owns, before it goes: it removes its finalizer then.
+// addPropagation asks the garbage collector, by a finalizer, to handle the objects that the llama owns before the llama is deleted.
 func addPropagation(finalizers []string, policy *metav1.DeletionPropagation) []string {
 	if policy == nil {
 		return finalizers
