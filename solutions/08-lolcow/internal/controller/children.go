@@ -27,7 +27,7 @@ const (
 	portName      = "http"
 )
 
-// The labels by which Pods are found. The second tells the Pods of one Lolcow from those of another.
+// The labels by which Pods are found. The second distinguishes the Pods of one Lolcow from those of another.
 const (
 	nameLabel     = "app.kubernetes.io/name"
 	instanceLabel = "app.kubernetes.io/instance"
@@ -40,8 +40,8 @@ func selectorLabels(name string) map[string]string {
 	return map[string]string{nameLabel: lolcowName, instanceLabel: name}
 }
 
-// desiredDeployment is what the operator states of the Deployment, and so owns. It says nothing of replicas: those belong to whoever
-// scales it. It says nothing of resources either: those belong to whoever pays for the node, or to a LimitRange.
+// desiredDeployment has the fields of the Deployment that the operator sets, and so owns. It leaves out replicas, which belong to the
+// user or autoscaler that scales it. It leaves out resources, which belong to the administrator of the cluster, or to a LimitRange.
 func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.DeploymentApplyConfiguration {
 	//lab:begin desired-deployment
 	selector := selectorLabels(lolcow.Name)
@@ -64,7 +64,7 @@ func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.De
 						WithPorts(corev1ac.ContainerPort().
 							WithName(portName).WithContainerPort(8080).WithProtocol(corev1.ProtocolTCP)).
 						// Without it a Pod counts as ready when its process has been started, and a rollout replaces pages that work. By
-						// default the kubelet asks every 10 s: who is not there yet at the first time would be missing for as long.
+						// default the kubelet probes every 10 s: a Pod that misses the first probe would be unready for as long.
 						WithReadinessProbe(corev1ac.Probe().
 							WithPeriodSeconds(1).
 							WithHTTPGet(corev1ac.HTTPGetAction().WithPath("/healthz").WithPort(intstr.FromString(portName)))).
@@ -81,7 +81,7 @@ func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.De
 	//lab:end
 }
 
-// desiredService is what the operator states of the Service: the page, on a port of every node.
+// desiredService has the fields of the Service that the operator sets: the page, on a port of every node.
 func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfiguration {
 	selector := selectorLabels(lolcow.Name)
 	//lab:begin desired-service
@@ -122,8 +122,8 @@ func ownerReference(lolcow *lolcowv1alpha1.Lolcow) *metav1ac.OwnerReferenceApply
 	//lab:end
 }
 
-// greeting is what the cow says, as the value of an environment variable: there Kubernetes replaces $(NAME) by the variable NAME, and $$
-// by $.
+// greeting is the text of the cow as the value of an environment variable, in which Kubernetes replaces $(NAME) by the variable NAME,
+// and $$ by $.
 func greeting(lolcow *lolcowv1alpha1.Lolcow) string {
 	said := lolcow.Spec.Greeting
 	//lab:begin greeting
@@ -136,7 +136,7 @@ func greeting(lolcow *lolcowv1alpha1.Lolcow) string {
 	return strings.ReplaceAll(said, "$", "$$")
 }
 
-// fortunes are what a cow says that nobody has told what to say.
+// fortunes are the texts of cows without a greeting.
 var fortunes = []string{
 	"You will reconcile with an old acquaintance.",
 	"A watch that is closed opens another one.",
@@ -156,12 +156,13 @@ func fortune(lolcow *lolcowv1alpha1.Lolcow) string {
 	sum.Write([]byte(lolcow.UID))
 	return fortunes[sum.Sum32()%uint32(len(fortunes))]
 	//lab:else
-	// // TODO(lab): 3. one of them that stays the same for this Lolcow, whoever asks, and whenever. (What does fnv do?)
+	// // TODO(lab): 3. one of them, which is always the same for this Lolcow, also after a restart. (What does fnv do?)
 	// return fortunes[0]
 	//lab:end
 }
 
-// ours reports whether a child has this Lolcow as its controller. What has another, or none, is somebody else's, whatever its name.
+// ours reports whether a child has this Lolcow as its controller. An object with another controller, or none, is not ours,
+// whatever its name.
 func ours(lolcow *lolcowv1alpha1.Lolcow, child metav1.Object) bool {
 	return metav1.IsControlledBy(child, lolcow)
 }

@@ -30,8 +30,8 @@ type observation struct {
 	pods                      []corev1.Pod
 }
 
-// writeStatus writes the conditions if they are not those that were read, and tells people of what has become of the Lolcow: once, when
-// the status has been written. If that fails we are called again, and it is told then.
+// writeStatus writes the conditions if they differ from those that were read, and then records an Event. If the write fails, Reconcile is
+// called again, and the Event is recorded then. So each change leads to one Event.
 func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, seen observation) error {
 	//lab:begin write-status
 	before := slices.Clone(lolcow.Status.Conditions)
@@ -46,7 +46,7 @@ func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alph
 	// the Event is of something that is over.
 	if err := r.Status().Update(ctx, lolcow); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil // Gone in the meantime: nobody is left to be told.
+			return nil // Gone in the meantime: no Event is needed.
 		}
 		return fmt.Errorf("write the status: %w", err)
 	}
@@ -58,8 +58,8 @@ func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alph
 	//lab:end
 }
 
-// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. Who looks at an object later
-// reads its conditions; who wants to know what happened at night reads its Events.
+// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. The conditions show users the
+// present state. The Events show what happened before.
 func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.Condition) {
 	//lab:begin tell
 	became := func(condition string, status metav1.ConditionStatus) bool {
@@ -143,7 +143,7 @@ func progressing(seen observation) metav1.Condition {
 func degraded(seen observation) metav1.Condition {
 	is := metav1.Condition{Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsExpected", Message: "Nothing is wrong"}
 	//lab:begin degraded
-	// A refusal is before an error: somebody has to do something about it, while for an error the next try may be
+	// A refusal comes before an error: a person has to resolve it, while for an error the next retry may be
 	// enough.
 	refused, _ := errors.AsType[*refusal](errors.Join(seen.deploymentErr, seen.serviceErr))
 	failed := failure(cmp.Or(seen.deploymentErr, seen.serviceErr))
@@ -152,12 +152,12 @@ func degraded(seen observation) metav1.Condition {
 	}
 	return is
 	//lab:else
-	// // TODO(lab): 5. what is wrong with the Pods, or the Deployment? 6. or was something refused?
+	// // TODO(lab): 5. what is wrong with the Pods, or with the Deployment? 6. or was a write refused?
 	// return is
 	//lab:end
 }
 
-// wrongWithPods looks for a container that can't start. A Deployment does not tell of it: to it, the Pod is just not ready yet.
+// wrongWithPods looks for a container that can't start. The Deployment's status does not show it: there the Pod is just not ready yet.
 func wrongWithPods(pods []corev1.Pod) *refusal {
 	//lab:begin wrong-with-pods
 	// The order of a list from the cache is by chance, and a status that changes by chance is written for ever.
@@ -205,8 +205,8 @@ func wrongWithContainer(container corev1.ContainerStatus) *refusal {
 	//lab:end
 }
 
-// wrongWithDeployment looks at what the Deployment says of itself: that its Pods are refused, by a quota for example, or that it has
-// waited for too long.
+// wrongWithDeployment looks at the Deployment's own conditions: its Pods are refused, by a quota for example, or it has waited for too
+// long.
 func wrongWithDeployment(deployment *appsv1.Deployment) *refusal {
 	//lab:begin wrong-with-deployment
 	if deployment == nil {
