@@ -86,7 +86,7 @@ func run(options ctrl.Options) error {
 	}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the webapp controller: %w", err)
 	}
-	// The manager starts its webhooks before its caches: what these list has to be converted.
+	// The manager starts its webhooks before its caches, since listed objects have to be converted.
 	if err := webhookv1beta1.SetupWebAppWebhookWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the webapp webhook: %w", err)
 	}

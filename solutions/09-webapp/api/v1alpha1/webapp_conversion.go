@@ -18,8 +18,8 @@ import (
 // v1alpha1 that reads, changes and writes a WebApp would delete those fields. Only the conversion writes it.
 const savedAnnotation = "apps.lva.io/v1beta1-fields"
 
-// maxDescription is the MaxLength of the field in v1beta1. The API server validates what a client of v1alpha1 writes by the
-// schema of v1alpha1, so nothing but the conversion holds the annotation to it.
+// maxDescription is the MaxLength of the field in v1beta1. The API server validates the writes of a v1alpha1 client by the
+// schema of v1alpha1, so only the conversion can enforce it for the annotation.
 const maxDescription = 1000
 
 // saved is the content of the annotation, as JSON. A field that a later version adds gets a line here.
@@ -42,7 +42,7 @@ func (app *WebApp) ConvertTo(hub conversion.Hub) error {
 
 	if was, ok := restore(app.Annotations[savedAnnotation]); ok {
 		dst.Spec.Description = was.Description
-		// In v1beta1 there is a field for it, and what stands in two places will differ one day.
+		// v1beta1 has a field for it, and two copies of a value will differ one day.
 		setAnnotation(&dst.ObjectMeta, was.Annotation)
 	}
 	return nil

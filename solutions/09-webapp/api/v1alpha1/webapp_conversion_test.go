@@ -124,7 +124,7 @@ func TestAnAnnotationOfAUserStaysOne(t *testing.T) {
 	}
 }
 
-// What a client of v1alpha1 writes by hand is only taken for a field where v1beta1 would accept it.
+// An annotation that a client of v1alpha1 writes becomes a field only if v1beta1 would accept its value.
 func TestTheAnnotationObeysTheSchema(t *testing.T) {
 	for name, test := range map[string]struct {
 		annotation, description string

@@ -16,7 +16,7 @@ const (
 	Degraded = "Degraded"
 )
 
-// WebAppSpec is what somebody wants: people write it, the operator reads it.
+// WebAppSpec is the desired state of a WebApp: people write it, the operator reads it.
 type WebAppSpec struct {
 	// image is what the Pods run: a web server that listens on port 8080.
 	// +required
@@ -71,7 +71,7 @@ type WebApp struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what somebody wants.
+	// spec is the desired state of the WebApp.
 	// +required
 	Spec WebAppSpec `json:"spec"`
 
@@ -82,7 +82,7 @@ type WebApp struct {
 
 // +kubebuilder:object:root=true
 
-// WebAppList is what the API server answers when asked for all of them.
+// WebAppList is the API server's answer to a list of WebApps.
 type WebAppList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

@@ -28,8 +28,8 @@ func selectorLabels(name string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": name}
 }
 
-// setDeployment sets what the spec of a WebApp says of its Deployment, and leaves alone all that it does not: annotations, labels and
-// sidecars of others, and what the API server has filled in. So a Deployment that is right is not changed.
+// setDeployment sets the fields of the Deployment that follow from the spec of the WebApp. It does not touch any others: annotations,
+// labels and sidecars of other users, and the API server's defaults. So a Deployment that is right is not changed.
 func setDeployment(deployment *appsv1.Deployment, app *appsv1beta1.WebApp) {
 	setLabels(deployment, app.Name)
 	// It can be set when the Deployment is created, and never again.
@@ -50,7 +50,7 @@ func setDeployment(deployment *appsv1.Deployment, app *appsv1beta1.WebApp) {
 }
 
 // setService is setDeployment for the Service: the web server, on a port of every node. Each field of the port is set, also where it is
-// the default, so that the list is what the API server returns.
+// the default, so that the list equals the one that the API server returns.
 func setService(service *corev1.Service, app *appsv1beta1.WebApp) {
 	setLabels(service, app.Name)
 	service.Spec.Type = corev1.ServiceTypeNodePort
@@ -69,8 +69,8 @@ func setLabels(object metav1.Object, name string) {
 	object.SetLabels(labels)
 }
 
-// replicas is the number of Pods that somebody wants. The API server fills in the default, but not in objects that it stored before the
-// default was in the CRD.
+// replicas is the desired number of Pods. The API server fills in the default, but not in objects that it stored before the default was
+// in the CRD.
 func replicas(app *appsv1beta1.WebApp) int32 {
 	if app.Spec.Replicas == nil {
 		return 1

@@ -58,7 +58,7 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 	if err := startConversion(scheme); err != nil {
 		return nil, fmt.Errorf("start the conversion webhook: %w", err)
 	}
-	// This client has no cache: what a test has written, it reads.
+	// This client has no cache: a test reads its own writes.
 	return client.New(config, client.Options{Scheme: scheme})
 })
 

@@ -33,8 +33,8 @@ import (
 	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
-// retryRefused is how long to wait before asking again for what the API server has refused: nothing else tells us, for example, that
-// somebody has left the port. The time is short enough for a person who waits, and no loop.
+// retryRefused is how long to wait before a refused write is retried: no event says, for example, that another Service has released the
+// port. The wait is short enough for a person, and long enough not to be a busy loop.
 const retryRefused = 5 * time.Second
 
 // How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes. If a webhook of
@@ -52,8 +52,8 @@ type WebAppReconciler struct {
 	Scheme *runtime.Scheme
 }
 
-// What the operator may do, and no more. It needs no right to delete: the garbage collector does that. The right to finalizers is for API
-// servers that ask whether we may set blockOwnerDeletion.
+// These markers are the operator's permissions. The operator needs no delete: the garbage collector deletes the children. Some API servers
+// require the right to finalizers before they accept blockOwnerDeletion.
 
 // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps,verbs=list;watch
 // +kubebuilder:rbac:groups=apps.lva.io,resources=webapps/status,verbs=update
@@ -61,12 +61,12 @@ type WebAppReconciler struct {
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=services,verbs=list;watch;create;update
 
-// Reconcile is told the name of a WebApp about which something may have changed: itself, or what has its name. It brings the children to
-// what the spec says, and reports what there is.
+// Reconcile gets the name of a WebApp when the WebApp, or a Deployment or Service of its name, may have changed. It brings the children
+// to the desired state, and reports the observed one.
 func (r *WebAppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app, owner, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime, and its children go with it.
+		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime. The garbage collector deletes its children.
 	}
 	if !app.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
@@ -97,14 +97,14 @@ func (r *WebAppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 // problem says in the status why a child is not as the spec asks.
 type problem struct{ reason, message string }
 
-var errNotOurs = errors.New("it belongs to somebody else")
+var errNotOurs = errors.New("another controller or user owns it")
 
-// isStale reports whether a write failed because the cache is behind the API server. The next call will see what is there now.
+// isStale reports whether a write failed because the cache is behind the API server. The next call will see the current state.
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// ensure creates or updates a child, so that it is as set makes it. If it is, nothing is written. What has another controller, or none, is
-// somebody else's whatever its name, and is not touched: CreateOrUpdate creates only where there is nothing, and updates only what it has
-// read.
+// ensure creates a child, or updates it if set changes it. An object of its name with another controller, or with none, is not ours, and
+// is not touched: CreateOrUpdate creates an object only if there is none of this name, and updates an object only in the version that it
+// has read.
 //
 // A problem without an error is a refusal: the same request at once would end the same. With an error, the request failed and may succeed at
 // the next try.
@@ -133,7 +133,7 @@ func (r *WebAppReconciler) ensure(
 	return nil, nil
 }
 
-// writeStatus writes what was observed, if it is not what was read.
+// writeStatus writes the observed status, if it differs from the one that was read.
 func (r *WebAppReconciler) writeStatus(
 	ctx context.Context, app *appsv1beta1.WebApp, served client.Object, deployment *appsv1.Deployment, problems ...*problem,
 ) error {
@@ -180,7 +180,7 @@ func (r *WebAppReconciler) writeStatus(
 	return nil
 }
 
-// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
 func (r *WebAppReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	app, err := newWebApp(mgr.GetRESTMapper())
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *WebAppReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(app, builder.WithPredicates(notOnlyWords)).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
-		// What is not ours has no owner reference to us, so Owns does not tell when it goes. Then the name is free.
+		// An object that is not ours has no owner reference to us, so Owns does not report its deletion, which frees the name.
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(sameName), builder.WithPredicates(deletions)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName), builder.WithPredicates(deletions)).
 		Named("webapp").

@@ -101,7 +101,7 @@ func (s *shop) versions(name string) [3]string {
 	return [3]string{s.app(name).ResourceVersion, s.deployment(name).ResourceVersion, s.service(name).ResourceVersion}
 }
 
-// until waits for what no watch of the test tells of.
+// until waits for a state that no watch of the test reports.
 func (s *shop) until(what string, done func() bool) {
 	s.Helper()
 	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
@@ -346,7 +346,7 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 		t.Errorf("it counts %d Pods, want 2", status.Replicas)
 	}
 
-	// As soon as the spec is another, what is ready is not what was asked for.
+	// As soon as the spec changes, the Pods that are ready are not the desired ones.
 	app := s.app("web")
 	app.Spec.Image = "shop:v2"
 	s.must(s.Update(t.Context(), app))
@@ -354,7 +354,7 @@ func TestTheStatusFollowsTheDeployment(t *testing.T) {
 	s.is("web", appsv1alpha1.Available, metav1.ConditionFalse, "")
 }
 
-// While Pods are replaced, those of before are ready, too. They are not what was asked for.
+// While Pods are replaced, the old ones are ready, too. They are not the desired ones.
 func TestPodsOfBeforeDoNotCount(t *testing.T) {
 	s := newShop(t)
 	s.create("web", 30272, new(int32(2)))
@@ -527,7 +527,7 @@ func TestWhatLeadsToACall(t *testing.T) {
 		}
 	}()
 
-	// Less than retryRefused: what is seen by then, an event has led to.
+	// Less than retryRefused: only an event can have led to a change by then.
 	within := func(what string, done func(context.Context) bool) {
 		t.Helper()
 		if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 3*time.Second, true, func(ctx context.Context) (bool, error) {

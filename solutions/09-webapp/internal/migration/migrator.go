@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package migration rewrites what is stored in a version of yesterday.
+// Package migration rewrites the objects that are stored in an old version.
 package migration
 
 import (
@@ -30,7 +30,7 @@ const (
 type Migrator struct {
 	// Client writes.
 	client.Client
-	// Reader reads from the API server itself: what is stored is not what is in a cache.
+	// Reader reads from the API server itself, since a cache may be behind.
 	Reader client.Reader
 }
 
@@ -42,7 +42,7 @@ type Migrator struct {
 
 // Start migrates, and tries again until it is done. It implements manager.Runnable.
 func (m *Migrator) Start(ctx context.Context) error {
-	// It ends with an error only when the manager ends. The next one goes on.
+	// It ends with an error only when the manager ends. The next process continues.
 	_ = wait.PollUntilContextCancel(ctx, tryAgain, true, func(ctx context.Context) (bool, error) {
 		err := m.migrate(ctx)
 		if err != nil {
@@ -71,14 +71,14 @@ func (m *Migrator) migrate(ctx context.Context) error {
 		return fmt.Errorf("list the WebApps: %w", err)
 	}
 	for i := range apps.Items {
-		// Nothing is changed, and the API server writes it all the same, since it is not stored as it would be today. Who has changed it
-		// meanwhile has done that, too, and what is gone needs it no more.
+		// The update changes nothing, and the API server writes the object all the same, since its stored bytes would differ today. After a
+		// conflict, another client's update has migrated the object. After NotFound, there is nothing left to migrate.
 		if err := m.Update(ctx, &apps.Items[i]); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("write the WebApp %s again: %w", client.ObjectKeyFromObject(&apps.Items[i]), err)
 		}
 	}
 
-	// A conflict, if the CRD is another one by now: then what was written may be of yesterday again.
+	// This is a conflict if the CRD has changed by now: then the objects may have been written in an old version again.
 	crd.Status.StoredVersions = current
 	if err := m.Status().Update(ctx, &crd); err != nil {
 		return fmt.Errorf("write the CRD's stored versions: %w", err)

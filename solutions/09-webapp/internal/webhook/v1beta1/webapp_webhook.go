@@ -10,8 +10,8 @@ import (
 	appsv1beta1 "lva.io/operators/solutions/09-webapp/api/v1beta1"
 )
 
-// SetupWebAppWebhookWithManager has the manager convert WebApps, at the path /convert. Which versions there are, it finds in its scheme: a
-// hub, and others that convert to it and from it. That it is asked stands in the CRD: config/crd/patches.
+// SetupWebAppWebhookWithManager has the manager convert WebApps, at the path /convert. It finds the versions in its scheme: a hub, and
+// others that convert to it and from it. The CRD names the webhook, see config/crd/patches.
 func SetupWebAppWebhookWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewWebhookManagedBy(mgr, &appsv1beta1.WebApp{}).Complete()
 }
