@@ -33,12 +33,12 @@ import (
 // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //lab:else
-// // TODO(lab): 9. What does the controller ask the API server for? The markers make config/rbac/role.yaml (make manifests). An informer needs
-// // list and watch.
+// // TODO(lab): 9. What does the controller request from the API server? The markers generate config/rbac/role.yaml (make manifests). An informer
+// // needs list and watch.
 // // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys,verbs=list;watch
 //lab:end
 
-// Options say what a controller works on.
+// Options configure a controller.
 type Options struct {
 	// File is the file that it keeps. Without a path it keeps none.
 	File keyfile.File
@@ -77,7 +77,7 @@ func newQueue() workQueue {
 	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
 }
 
-// New is a controller that is told of AuthorizedKeys by an informer, from now on.
+// New returns a controller that handles the events of an informer for AuthorizedKeys from now on.
 func New(
 	client versioned.Interface, keys informers.AuthorizedKeyInformer, recorder events.EventRecorder, options Options,
 ) (*Controller, error) {
@@ -141,7 +141,7 @@ func (c *Controller) Run(ctx context.Context) {
 		c.files.ShutDown()
 	})
 	defer stop()
-	// Half a list is no list: a file that is written before the cache is full locks out everybody who comes later in it.
+	// A file that is written before the cache is full lacks the keys of the rest of the list, and locks out their owners.
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
 		return // the controller was asked to end meanwhile, and that is no error
 	}
@@ -170,8 +170,8 @@ func (c *Controller) lookAgain(ctx context.Context) {
 	//lab:begin look-again
 	// If all objects were deleted while the controller was down, no event comes.
 	c.enqueueFile()
-	// A resync of the informer would do less: it calls the handlers for each object that there is, so with none it calls
-	// nobody.
+	// A resync of the informer would do less: it calls the handlers once for each object, so without objects it calls
+	// none.
 	ticks := time.Tick(c.Resync) // of 0 it is nil, from which nothing comes
 	for {
 		select {
@@ -182,9 +182,9 @@ func (c *Controller) lookAgain(ctx context.Context) {
 		}
 	}
 	//lab:else
-	// // TODO(lab): 11. What if all objects were deleted while the controller was down? Look at the file once
-	// // (enqueueFile), and then in each period c.Resync: somebody may have changed it. The informer's own resync calls
-	// // its handlers once for each object; how often is that if there is none?
+	// // TODO(lab): 11. What if all objects were deleted while the controller was down? Check the file once (enqueueFile),
+	// // and then in each period c.Resync: another program may have changed it. The informer's own resync calls its
+	// // handlers once for each object. How often is that if there is none?
 	// <-ctx.Done()
 	//lab:end
 }
@@ -195,7 +195,7 @@ func next(ctx context.Context, queue workQueue, work func(context.Context, strin
 	if shutdown {
 		return false
 	}
-	// From here on the queue gives the item to nobody else, until it is done.
+	// From here on the queue gives the item to no other worker, until it is done.
 	defer queue.Done(item)
 	//lab:begin next
 	if err := work(ctx, item); err != nil {
@@ -213,7 +213,7 @@ func next(ctx context.Context, queue workQueue, work func(context.Context, strin
 	return true
 }
 
-// syncFile makes the file right for all objects, and not only for the one that has changed. Its item is the path.
+// syncFile writes the lines of all objects, and not only of the one that has changed. Its item is the path.
 func (c *Controller) syncFile(ctx context.Context, _ string) error {
 	//lab:begin sync-file
 	all, err := c.lister.List(labels.Everything())
@@ -237,7 +237,7 @@ func (c *Controller) syncFile(ctx context.Context, _ string) error {
 	//lab:end
 }
 
-// judge writes into the status of an object whether its key is accepted, and tells its owner by an Event if it is not.
+// judge writes into the status of an object whether its key is accepted, and records an Event if it is not.
 func (c *Controller) judge(ctx context.Context, name string) error {
 	//lab:begin judge
 	object, err := c.lister.Get(name)
@@ -255,7 +255,7 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 		condition.Status, condition.Reason = metav1.ConditionFalse, nodev1alpha1.ReasonInvalid
 		condition.Message = "The key is not accepted: " + err.Error()
 	}
-	// What a lister returns belongs to everybody who reads it.
+	// The objects that a lister returns are shared: do not change them.
 	object = object.DeepCopy()
 	if !meta.SetStatusCondition(&object.Status.Conditions, condition) {
 		return nil
@@ -266,14 +266,14 @@ func (c *Controller) judge(ctx context.Context, name string) error {
 		}
 		return fmt.Errorf("write the status of the AuthorizedKey %s: %w", name, err)
 	}
-	// After the status, so that it is told once and not with each attempt.
+	// After the status, so that the Event is recorded once and not with each attempt.
 	if condition.Status == metav1.ConditionFalse {
 		c.recorder.Eventf(object, nil, corev1.EventTypeWarning, condition.Reason, "Validate", "%s", note(condition.Message))
 	}
 	return nil
 	//lab:else
 	// // TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write the status only if it changes.
-	// // For an invalid key also record an Event. What the lister returns belongs to everybody: change a DeepCopy.
+	// // For an invalid key also record an Event. The objects that the lister returns are shared: change a DeepCopy.
 	// return nil
 	//lab:end
 }
