@@ -186,7 +186,7 @@ func play(t *testing.T, name string, cut int) int {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	const enough = 5 // calls: what one does not finish the next does
+	const enough = 5 // calls: if one does not finish, the next one does
 	for range enough {
 		reconcile()
 	}
@@ -306,7 +306,7 @@ func TestNoInstanceOfAnotherIsTouchedWhateverTheWorkspaceNames(t *testing.T) {
 
 //lab:begin edited-test
 
-// A user may edit the Workspace in any way. What runs is still found by its tag, launched once, and ended.
+// A user may edit the Workspace in any way. The instance is still found by its tag, launched once, and ended.
 func TestAnEditedWorkspaceHidesNoInstance(t *testing.T) {
 	for name, edit := range map[string]func(*cloudv1alpha1.Workspace){
 		"label":      func(w *cloudv1alpha1.Workspace) { w.Labels[ownerTag] = "another" },

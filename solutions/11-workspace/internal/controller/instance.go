@@ -32,11 +32,11 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	instance, err := r.Cloud.Get(ctx, workspace.InstanceID)
 	//lab:begin not-found
 	if cloud.IsNotFound(err) && object.Spec.InstanceID == "" {
-		return nil, nil //nolint:nilnil // The cloud has told us this ID: its answer is behind, and we look again.
+		return nil, nil //nolint:nilnil // The cloud has returned this ID before. Its answer is behind, and we look again.
 	}
 	//lab:else
-	// // TODO(lab): 3. The cloud's answers may be behind: that it does not know an ID which it has told us (unlike one that somebody wrote into
-	// // spec.instanceID) means that we have to look again later.
+	// // TODO(lab): 3. The cloud's answers may be behind. If it does not find an ID that it has returned before (unlike one that a user wrote
+	// // into spec.instanceID), we have to look again later.
 	//lab:end
 	if err != nil {
 		return nil, fmt.Errorf("look at instance %s: %w", workspace.InstanceID, err)
@@ -71,11 +71,11 @@ func (r *CloudInstanceReconciler) launch(
 	ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace,
 ) (*cloud.Instance, error) {
 	//lab:begin launch
-	// First the tag, then the token. The list may be behind by moments, and the token is forgotten after minutes: what the one does not know
-	// the other does.
+	// First the tag, then the token. The list may be behind by moments, and the token is forgotten after minutes, so at any time at least one of
+	// the two finds the instance.
 	instance, err := r.find(ctx, object)
 	if err == nil && instance == nil && workspace.Nonce == "" {
-		err = r.renew(ctx, workspace) // A user has removed what was there. Without a token, a launch that is repeated is a second one.
+		err = r.renew(ctx, workspace) // A user has removed the nonce. Without a token, a repeated launch is a second one.
 	}
 	if err == nil && instance == nil {
 		instance, err = r.Cloud.Launch(ctx, cloud.Launch{
@@ -151,13 +151,13 @@ func owned(object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error 
 func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace) error {
 	//lab:begin end
 	if workspace.InstanceID == "" {
-		// A launch was announced, and nobody knows whether it happened. The way to know is to launch: then there is an instance, and exactly one.
+		// A launch was announced, and may have happened. Launch again to find out: then there is exactly one instance.
 		if _, err := r.launch(ctx, object, workspace); err != nil {
 			return err
 		}
 	}
 	if object.Spec.InstanceID != "" {
-		// It was imported, or was to be. What belongs to another, or was never there, is not ours to end.
+		// It was imported, or was to be. An instance that belongs to another owner, or never existed, is not ours to end.
 		err := r.Cloud.Tag(ctx, workspace.InstanceID, ownerTag, string(object.UID))
 		if cloud.IsConflict(err) || cloud.IsNotFound(err) {
 			return nil
@@ -180,7 +180,7 @@ func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1
 	return nil
 	//lab:else
 	// // TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may have happened whose
-	// // answer nobody got: finish it first. Terminate only what has our ownerTag in the cloud: look (owned), or
+	// // answer was lost: finish it first. Terminate only an instance that has our ownerTag in the cloud: look (owned), or
 	// // for an import, tag it, which the cloud refuses if it belongs to another. That is no error: it is not ours to end.
 	// return nil
 	//lab:end
