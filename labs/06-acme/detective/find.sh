@@ -1,6 +1,6 @@
 #!/bin/sh
-# find.sh NAMESPACE CERTIFICATE watches how cert-manager gets this certificate by ACME, and prints as YAML what it has found. It
-# has to begin while the order goes on: what serves a challenge is removed when the challenge is done.
+# find.sh NAMESPACE CERTIFICATE watches how cert-manager gets this certificate by ACME, and prints what it has found as YAML. It
+# has to begin while the order is pending: cert-manager removes the objects that serve a challenge when the challenge is done.
 set -eu
 namespace=$1
 certificate=$2
@@ -26,8 +26,8 @@ owned() {
 echo "order: ''"
 echo "challenge: ''"
 
-# TODO(lab): 11. What the Challenge says: the name that is to be proved, the token, the key authorization (key), and from these the
-# URL that the ACME server asks.
+# TODO(lab): 11. Read from the Challenge the name that is to be proved, the token and the key authorization (key). Make from these
+# the URL that the ACME server asks.
 echo "domain: ''"
 echo "token: ''"
 echo "key: ''"
@@ -39,7 +39,7 @@ echo "issuer: ''"
 echo "account: ''"
 echo "accountKey: ''"
 
-# TODO(lab): 13. What serves the answer: a Pod, a Service and an Ingress (one of them, if there are several). And what owns these
+# TODO(lab): 13. A Pod, a Service and an Ingress serve the answer (one of them, if there are several). Which object owns these
 # three (KIND/NAME)?
 echo "pod: ''"
 echo "service: ''"

@@ -30,7 +30,7 @@ import (
 	"lva.io/operators/labs/07-llama/internal/serve"
 )
 
-// nobody is whom this server believes: its health needs no user.
+// nobody authenticates no user: the server's health checks need none.
 type nobody struct{}
 
 func (nobody) Authenticate(*http.Request) (serve.User, error) {
@@ -60,7 +60,7 @@ func certificate(t *testing.T) (o options) {
 	return o
 }
 
-// After SIGTERM new connections still come, from those who have not learned yet that the Pod is no endpoint any more.
+// After SIGTERM new connections still come, from clients that still have the Pod among the endpoints.
 func TestAServerThatEndsIsUnreadyFirst(t *testing.T) {
 	t.Parallel()
 	o := certificate(t)

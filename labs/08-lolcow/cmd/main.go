@@ -48,7 +48,7 @@ func main() {
 		"the only namespace to look at (default $WATCH_NAMESPACE, and without it all)")
 	flag.StringVar(&options.Metrics.BindAddress, "metrics-bind-address", "0", "address of the metrics; 0: none")
 	flag.BoolVar(&options.Metrics.SecureServing, "metrics-secure", true,
-		"serve the metrics by HTTPS, to those who may `get` the path /metrics; false: by HTTP, to anybody")
+		"serve the metrics by HTTPS, to those who may `get` the path /metrics; false: by HTTP, to everyone")
 	flag.StringVar(&options.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of the probes; 0: none")
 	flag.BoolVar(&options.LeaderElection, "leader-elect", false, "of several operators, let one at a time do the work")
 	flag.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease (default the Pod's own)")
@@ -70,7 +70,7 @@ func run(options ctrl.Options, namespace, image string) error {
 	options.LeaderElectionReleaseOnCancel = true
 	options.Cache = cacheOptions(namespace)
 	if options.Metrics.SecureServing {
-		// The metrics tell what runs here. So whoever asks shows a token, and the API server is asked who that is, and whether they may.
+		// Metrics reveal what runs here. So a client has to send a token, and the API server authenticates and authorizes it.
 		options.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 
@@ -101,7 +101,7 @@ func run(options ctrl.Options, namespace, image string) error {
 	return mgr.Start(ctrl.SetupSignalHandler())
 }
 
-// cacheOptions limits what the cache holds, and so what the operator has to be allowed to list and watch.
+// cacheOptions limits the objects in the cache, and so the permissions to list and watch that the operator needs.
 func cacheOptions(namespace string) (options cache.Options) {
 	// TODO(lab): 5. not all Pods of the cluster; 9. and of one namespace only, if one is given.
 	return options

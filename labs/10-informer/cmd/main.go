@@ -79,14 +79,14 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	// The factory has one informer for each kind, however many ask for it. 0: it does not tell of all objects again and
-	// again. The controller looks at the file by itself.
+	// The factory has one informer for each kind, however often it is requested. 0: it has no resync. The controller checks
+	// the file by itself.
 	factory := externalversions.NewSharedInformerFactory(client, 0)
 	c, err := controller.New(client, factory.Node().V1alpha1().AuthorizedKeys(), recorder, options)
 	if err != nil {
 		return err
 	}
-	// What was asked for so far starts; what the controller asked for, in New.
+	// This starts the informers that have been requested so far: New has requested the controller's.
 	ctx, cancel := context.WithCancel(ctx)
 	factory.StartWithContext(ctx)
 	// Shutdown waits for the informers, and those for the end of the context: whatever ends Run, also a panic, ends them first.

@@ -11,18 +11,18 @@ import (
 // markers below it (`+...`) become rules in the CRD: the API server rejects what breaks one, and says which, before any
 // operator sees it.
 
-// IcecreamSpec is what somebody wants: people write it, the operator reads it.
+// IcecreamSpec is the desired state of an icecream: people write it, the operator reads it.
 type IcecreamSpec struct {
-	// TODO(lab): 2. The wish: Flavour, a list of strings in the JSON field flavour, with at least one; and Topping, a
-	// list of strings in the JSON field topping, which may be missing and has at most three. Nothing twice in either
-	// list. Say in a comment above each field what it means.
+	// TODO(lab): 2. The desired state: Flavour, a list of at least one string, in the JSON field flavour. And Topping, an
+	// optional list of at most three strings, in the JSON field topping. Neither list has duplicates. Say in a comment
+	// above each field what it means.
 }
 
 // IcecreamStatus is what the operator has observed: the operator writes it, people read it.
 type IcecreamStatus struct {
-	// TODO(lab): 3. The observation: SoldOut, a boolean in soldOut; ToppingsCount, a whole number in toppingsCount;
-	// and Conditions, a list of metav1.Condition in conditions. All may be missing: at first nobody has looked. Say in
-	// a comment above each field what it means.
+	// TODO(lab): 3. The observed state: SoldOut, a boolean in soldOut. ToppingsCount, a whole number in toppingsCount.
+	// And Conditions, a list of metav1.Condition in conditions. All are optional, because at first nothing has been
+	// observed. Say in a comment above each field what it means.
 }
 
 // +kubebuilder:object:root=true
@@ -39,7 +39,7 @@ type Icecream struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what somebody wants.
+	// spec is the desired state of the icecream.
 	// +required
 	Spec IcecreamSpec `json:"spec"`
 
@@ -50,7 +50,7 @@ type Icecream struct {
 
 // +kubebuilder:object:root=true
 
-// IcecreamList is what the API server answers when asked for all icecreams.
+// IcecreamList is the API server's answer to a list of icecreams.
 type IcecreamList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

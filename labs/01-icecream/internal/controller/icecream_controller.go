@@ -17,8 +17,8 @@ type IcecreamReconciler struct {
 	client.Client
 }
 
-// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. So far it
-// only watches; who watches must list first.
+// These markers are the operator's permissions. `make manifests` writes config/rbac/role.yaml from them. So far the
+// operator only watches, and a watch needs list first.
 
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch
 
@@ -28,7 +28,7 @@ func (r *IcecreamReconciler) Reconcile(_ context.Context, _ ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
 func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&demov1.Icecream{}).

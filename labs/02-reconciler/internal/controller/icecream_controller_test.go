@@ -72,5 +72,5 @@ func TestReconcile(t *testing.T) {
 	if a, err = read("a"); err != nil || a.Status.SoldOut == nil || *a.Status.SoldOut {
 		t.Errorf("soldOut of a is %v, want false: two have a place (%v)", a.Status.SoldOut, err)
 	}
-	reconcile("b") // What is gone is no error.
+	reconcile("b") // A deleted icecream is no error.
 }

@@ -11,8 +11,8 @@ import (
 	"lva.io/operators/labs/03-finalizer/internal/freezer"
 )
 
-// The condition that says how an icecream and the freezer stand, and its reasons. A reason is for programs, and for
-// people who wonder whom to call: a freezer that is down has to be repaired, and one that has no cream has to be filled.
+// The condition that says whether the freezer's books agree with the icecream, and its reasons. A reason is for programs,
+// and for people who have to act: a freezer that is down has to be repaired, and one without cream has to be filled.
 const (
 	settled            = "Settled"
 	balanced           = "Balanced"
@@ -21,8 +21,8 @@ const (
 	freezerRefused     = "FreezerRefused"
 )
 
-// settle brings an icecream's account at the freezer in line with what it wants, and says in its conditions how that
-// went. It does not write them.
+// settle books what is missing in an icecream's account at the freezer, and sets the condition Settled. It does not write
+// the status.
 func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecream) error {
 	missing, err := r.missing(ctx, icecream)
 	if len(missing) > 0 {
@@ -47,13 +47,13 @@ func reason(err error) string {
 	case freezer.IsRefused(err):
 		return freezerRefused
 	}
-	return freezerUnavailable // What is left is that it throttles or fails, or that there is no answer at all.
+	return freezerUnavailable // The freezer throttles, fails, or does not answer at all.
 }
 
 // missing asks the freezer what an icecream has out, and lists what has to be booked.
 func (r *IcecreamReconciler) missing(ctx context.Context, icecream *demov1.Icecream) ([]freezer.Movement, error) {
-	// TODO(lab): 4. Ask the freezer what this icecream has out (its UID is the owner), and let balance say what is
-	// missing.
+	// TODO(lab): 4. Ask the freezer which ingredients this icecream has out (its UID is the owner), and let balance say
+	// which movements are missing.
 	return nil, nil
 }
 
@@ -64,24 +64,24 @@ func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream
 	return nil
 }
 
-// wanted lists what an icecream should have out of the freezer. One that is being deleted wants nothing any more: that
-// is all there is to a deletion.
+// wanted lists the ingredients that an icecream should have out of the freezer. An icecream that is being deleted needs
+// none. A deletion takes no other code.
 func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
 	// TODO(lab): 2. Its flavours and its toppings, or nothing if it is being deleted.
 	return nil
 }
 
-// balance compares what an icecream has out with what it wants, and lists what is missing: first what goes back,
-// toppings before flavours, since they lie on top; then what is taken.
+// balance compares the ingredients that an icecream has out with those it needs, and lists the missing movements. Returns
+// come first, toppings before flavours, since they lie on top. Then come the ingredients that are taken out.
 func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Movement {
-	// TODO(lab): 2. What is out and not wanted goes freezer.In, toppings first. What is wanted and not out goes
-	// freezer.Out. The owner of a movement is the icecream's UID.
+	// TODO(lab): 2. An ingredient that is out and not wanted is moved freezer.In, toppings first. One that is wanted and
+	// not out is moved freezer.Out. The owner of a movement is the icecream's UID.
 	return nil
 }
 
-// movementID makes the id of a movement from what it is about, so that whoever wants to book it again, also after a
-// crash, comes to the same one. The UID tells an icecream from a later one of the same name. The generation counts what
-// it has wanted so far, and a deletion too: if a topping is dropped and ordered again, that is another movement.
+// movementID derives the id of a movement from its contents, so every attempt to book it has the same id, also after a
+// crash. The UID distinguishes an icecream from a later one of the same name. The generation counts changes of the spec,
+// and a deletion, too: if a topping is removed and added again, that is another movement.
 func movementID(icecream *demov1.Icecream, movement freezer.Movement) string {
 	// TODO(lab): 3. Make an id from the owner, the generation, the direction, the kind and the name. An id may have
 	// up to 200 letters, digits and any of "._:-", and a flavour may be called anything: so take a hash of them.

@@ -60,7 +60,10 @@ func TestReconcile(t *testing.T) {
 
 // However long an outage was, an icecream waits for its end no longer than lastRetry.
 func TestRetriesHaveALongestPause(t *testing.T) {
-	pauses := retries()
+	if options().MaxConcurrentReconciles < 2 {
+		t.Error("while one icecream waits for the freezer, all others wait")
+	}
+	pauses := options().RateLimiter
 	var last time.Duration
 	for range 30 {
 		pause := pauses.When(ctrl.Request{})
@@ -107,10 +110,10 @@ type parlour struct {
 	order     []string
 	down      error  // the freezer answers 503
 	forgets   bool   // the freezer says that it has booked, and has not
-	silent    bool   // the freezer books, and does not say what is out
+	silent    bool   // the freezer books, and does not list outstanding ingredients
 	lacks     string // the ingredient that the freezer does not have: 409
 
-	// faults are what goes wrong between Reconcile and the API server.
+	// faults are the failures between Reconcile and the API server.
 	faults interceptor.Funcs
 }
 
@@ -147,7 +150,7 @@ func (p *parlour) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outstanding is what was taken and not returned.
+// outstanding lists the ingredients that were taken and not returned.
 func (p *parlour) outstanding() []freezer.Ingredient {
 	var out []freezer.Ingredient
 	for _, id := range p.order {
@@ -223,7 +226,7 @@ func (p *parlour) reconcile(t *testing.T, old *demov1.Icecream) {
 	}
 }
 
-// out is what the freezer has booked out, in words, sorted.
+// out lists what the freezer has booked out, in words, sorted.
 func (p *parlour) out() []string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

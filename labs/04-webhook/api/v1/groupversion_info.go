@@ -19,7 +19,7 @@ var (
 	// SchemeBuilder collects the types of this package.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-	// AddToScheme tells a scheme which Go type belongs to which kind of this API, so that clients can translate.
+	// AddToScheme registers the Go types of this API's kinds with a scheme, so that clients can encode and decode them.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 

@@ -27,7 +27,7 @@ func TestStatusFollowsTheSpec(t *testing.T) {
 	reconciler := newReconciler(api, interceptor.Funcs{})
 	order(t, api, "sorbet", "lemon")
 
-	// It was changed before anybody looked.
+	// It was changed before the first call of Reconcile.
 	change(t, api, "sorbet", "nuts", "cream")
 	mustReconcile(t, reconciler, "sorbet")
 	hasToppings(t, api, "sorbet", 2)
@@ -63,7 +63,7 @@ func TestOneSoldOutFlavourIsEnough(t *testing.T) {
 	}
 }
 
-// What is right is not written again, nor looked at again: somebody would have to pay for that.
+// A correct status is neither written again nor requeued: each request has a cost.
 func TestReconcileSettles(t *testing.T) {
 	api := apiServer(t)
 	icecreams, statuses := 0, 0
@@ -89,7 +89,7 @@ func TestReconcileSettles(t *testing.T) {
 	}
 }
 
-// An error that Reconcile returns is why it is called again. One that is only logged is forgotten.
+// When Reconcile returns an error, it is called again. An error that is only logged is forgotten.
 func TestErrorsAreReturned(t *testing.T) {
 	api := apiServer(t)
 	refused := apierrors.NewConflict(demov1.GroupVersion.WithResource("icecreams").GroupResource(), "split", nil)
@@ -125,7 +125,7 @@ func TestErrorsAreReturned(t *testing.T) {
 	}
 }
 
-// The cache still shows one that has gone. The API server does not, so the fourth is the third by now.
+// The cache still shows a deleted icecream. The API server does not, so the fourth is the third by now.
 func TestACacheThatIsBehindDeletesNobody(t *testing.T) {
 	api := apiServer(t)
 	for i := range 4 {
@@ -148,7 +148,7 @@ func TestACacheThatIsBehindDeletesNobody(t *testing.T) {
 	read(t, api, "acai-4")
 }
 
-// Who is to go has been changed since it was looked at: it may have a place now.
+// The icecream that is to be deleted has changed since it was read: it may have a place now.
 func TestWhatHasChangedIsNotDeleted(t *testing.T) {
 	api := apiServer(t)
 	for i := range 4 {
@@ -218,7 +218,7 @@ func TestAChangeConcernsEverybody(t *testing.T) {
 	}
 }
 
-// The other tests call Reconcile. This one looks at who calls it: the manager, for what was there before and for what comes and goes.
+// The other tests call Reconcile. In this one the manager calls it: for existing icecreams, and when one is created or deleted.
 func TestTheManagerCallsReconcile(t *testing.T) {
 	api := apiServer(t)
 	for i := range 3 {
@@ -251,7 +251,7 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 		}
 	}
 	soldOut(true)
-	// Twice: after the first deletion Reconcile may still be called for what was there at the start, and hide that nobody heard of it.
+	// Twice: after the first deletion, a call of Reconcile for an icecream of the start may hide that the deletion led to none.
 	for range 2 {
 		if err := api.Delete(ctx, read(t, api, "melon-3")); err != nil {
 			t.Fatal(err)
@@ -262,7 +262,7 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 	}
 }
 
-// newReconciler reads and writes through a client with faults. What it asks the API server itself is answered.
+// newReconciler reads and writes through a client with faults. Its APIReader has none.
 func newReconciler(api client.WithWatch, faults interceptor.Funcs) *IcecreamReconciler {
 	return &IcecreamReconciler{Client: interceptor.NewClient(api, faults), APIReader: api, Recorder: events.NewFakeRecorder(10)}
 }
@@ -278,7 +278,7 @@ func mustReconcile(t *testing.T, reconciler *IcecreamReconciler, name string) {
 	}
 }
 
-// order creates an icecream. It goes with the test, so that each test has a shop of its own.
+// order creates an icecream. It is deleted when the test ends, so each test has a shop of its own.
 func order(t *testing.T, api client.Client, name string, flavours ...string) {
 	t.Helper()
 	icecream := &demov1.Icecream{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: demov1.IcecreamSpec{Flavour: flavours}}

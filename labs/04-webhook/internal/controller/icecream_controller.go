@@ -24,27 +24,27 @@ import (
 	demov1 "lva.io/operators/labs/04-webhook/api/v1"
 )
 
-// IcecreamReconciler keeps the rule of the shop: each flavour is sold three times, and no more.
+// IcecreamReconciler enforces the rule of the shop: each flavour is sold at most three times.
 type IcecreamReconciler struct {
 	// Client reads from a cache, which may be a moment behind, and writes to the API server.
 	client.Client
 	// APIReader reads from the API server itself: dearer, but up to date.
 	APIReader client.Reader
-	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
+	// Recorder writes Events, which `kubectl events` and `kubectl describe` show to people.
 	Recorder events.EventRecorder
 }
 
-// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. There is no
-// get, although Reconcile calls Get: the cache answers that, and fills itself with list and watch. An Event is
-// created, and patched when it occurs again.
+// These markers are the operator's permissions. `make manifests` writes config/rbac/role.yaml from them. There is no
+// get, although Reconcile calls Get: the cache answers it, and fills itself with list and watch. An Event is created,
+// and patched when it occurs again.
 
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
-// things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
-// Whether it is called once or ten times, early or late, makes no difference to where it ends.
+// Reconcile gets the name of an icecream, and does not learn what has changed. So it reads the current state, and does
+// what is missing: for this icecream only, since each of the others gets a call of its own. The result is the same
+// whether Reconcile is called once or ten times, early or late.
 func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var icecream demov1.Icecream
 	if err := r.Get(ctx, req.NamespacedName, &icecream); err != nil {
@@ -66,19 +66,19 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	observed := icecream.DeepCopy()
 	observed.Status.ToppingsCount = new(int32(len(icecream.Spec.Topping)))
 	observed.Status.SoldOut = new(assigned.soldOut(icecream.Spec.Flavour))
-	// With observedGeneration the condition says which spec all this is about: whoever changes an icecream can tell an old
-	// status from a new one, and `kubectl wait --for=condition=Ready` works. There is no False: an icecream without a place
-	// is deleted.
+	// observedGeneration says which spec the condition is about. After a change of the spec, users can distinguish an old
+	// status from a new one, and `kubectl wait --for=condition=Ready` works. The condition is never False: an icecream
+	// without a place is deleted.
 	meta.SetStatusCondition(&observed.Status.Conditions, metav1.Condition{
 		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: icecream.Generation,
 		Reason: "HasPlace", Message: "It has a place in each of its flavours",
 	})
-	// Writing what is there already would cost a request, and where it made a difference, call us again: for ever.
+	// Do not write an unchanged status. Each write costs a request, and one that changes something calls us again.
 	if equality.Semantic.DeepEqual(icecream.Status, observed.Status) {
 		return ctrl.Result{}, nil
 	}
-	// The update carries the resource version that was read. If somebody else was faster, the API server answers with a
-	// conflict: we hand that back as an error, and are called again to look at what is there now.
+	// The update carries the resource version that was read. If another client has changed the object, the API server
+	// returns a conflict. We return it as an error, and Reconcile is called again with the current state.
 	if err := r.Status().Update(ctx, observed); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("write the status: %w", err)
 	}
@@ -93,29 +93,29 @@ func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecre
 		return fmt.Errorf("ask the API server for the icecreams: %w", err)
 	}
 	if assignPlaces(current.Items).holders.Has(icecream.Name) {
-		return nil // What the cache has yet to hear will be an event, and we are called again.
+		return nil // The cache is behind. The event that updates it calls us again.
 	}
-	// Delete the one that was looked at: not a new one of the same name, and not one that was changed since.
+	// Delete the icecream that was read: not a new one of the same name, and not one that has changed since.
 	asRead := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
 	err := r.Delete(ctx, icecream, asRead)
 	if apierrors.IsNotFound(err) {
-		return nil // Somebody else has deleted it.
+		return nil // Another client has deleted it.
 	}
 	if err != nil {
 		return fmt.Errorf("delete the icecream that has no place: %w", err)
 	}
-	// Somebody will look for their icecream. They do not read our log, and there is no status any more that could tell them.
+	// The customer will look for the icecream. Customers do not read our log, and a deleted object has no status.
 	r.Recorder.Eventf(icecream, nil, corev1.EventTypeWarning, "NoPlace", "Delete",
 		"Deleted, since no place is left in one of its flavours: %s", strings.Join(icecream.Spec.Flavour, ", "))
 	return nil
 }
 
-// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
 func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&demov1.Icecream{}).
-		// A change of one concerns the others too, but not each: the generation counts changes of the spec (and the
-		// beginning of a deletion). Without the predicate, every write of a status would wake everybody.
+		// A change of one icecream may concern the others. The generation counts changes of the spec, and the beginning of a
+		// deletion. Without the predicate, every write of a status would call Reconcile for all icecreams.
 		Watches(
 			&demov1.Icecream{},
 			handler.EnqueueRequestsFromMapFunc(r.everybody),
@@ -129,7 +129,7 @@ func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
 //
 // That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it does
-// not matter. For thousands, name one request that stands for the whole shop, whatever has changed,
+// not matter. For thousands, name one request for the whole shop, whatever has changed,
 //
 //	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shop"}}}
 //

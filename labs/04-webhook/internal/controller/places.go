@@ -15,15 +15,15 @@ import (
 // placesPerFlavour is how often a flavour is sold.
 const placesPerFlavour = 3
 
-// places says who has a place in the shop. It is worked out anew whenever somebody asks, from the icecreams that there
-// are: what is not remembered cannot be wrong after a restart.
+// places says which icecreams have a place in the shop. Each call of Reconcile computes it from the current icecreams. It
+// is never stored, so it can't be wrong after a restart.
 type places struct {
 	holders sets.Set[string] // the names of the icecreams that have a place
 	taken   map[string]int   // how many places of a flavour are taken
 }
 
-// assignPlaces lets the icecreams in, the oldest first. One that finds no place takes none away: those behind it are
-// let in as if it had not been there.
+// assignPlaces gives places to the icecreams, the oldest first. An icecream that gets no place takes none: the younger
+// ones are treated as if it did not exist.
 func assignPlaces(icecreams []demov1.Icecream) places {
 	assigned := places{holders: sets.New[string](), taken: map[string]int{}}
 	for _, icecream := range slices.SortedFunc(slices.Values(icecreams), oldestFirst) {
@@ -41,15 +41,15 @@ func assignPlaces(icecreams []demov1.Icecream) places {
 	return assigned
 }
 
-// soldOut tells whether no place is left in one of these flavours.
+// soldOut reports whether one of these flavours has no place left.
 func (p places) soldOut(flavours []string) bool {
 	return slices.ContainsFunc(flavours, func(flavour string) bool {
 		return p.taken[flavour] >= placesPerFlavour
 	})
 }
 
-// oldestFirst compares two icecreams by age. The API server counts whole seconds, so several can be equally old: then
-// the name decides, which is arbitrary, but the same each time and for everybody who works it out.
+// oldestFirst compares two icecreams by age. The API server counts whole seconds, so several can be equally old. Then
+// the name decides, which is arbitrary, but the same each time and in each process.
 func oldestFirst(a, b demov1.Icecream) int {
 	return cmp.Or(
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),

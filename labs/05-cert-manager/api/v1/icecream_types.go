@@ -11,7 +11,7 @@ import (
 // markers below it (`+...`) become rules in the CRD: the API server rejects what breaks one, and says which, before any
 // operator sees it.
 
-// IcecreamSpec is what somebody wants: people write it, the operator reads it.
+// IcecreamSpec is the desired state of an icecream: people write it, the operator reads it.
 type IcecreamSpec struct {
 	// flavour lists the scoops, for example vanilla and matcha: at least one, and none twice.
 	// +required
@@ -30,8 +30,8 @@ type IcecreamSpec struct {
 
 // IcecreamStatus is what the operator has observed: the operator writes it, people read it.
 type IcecreamStatus struct {
-	// The next two are pointers because false and 0 are answers too, and have to be told from "nobody has looked yet".
-	// With a plain bool and omitempty, a false would never appear in the status.
+	// The next two are pointers because false and 0 are observations, too, and differ from "not observed yet". With a plain
+	// bool and omitempty, a false would never appear in the status.
 
 	// soldOut is true when no place is left in one of the flavours. It is missing until the operator has looked.
 	// +optional
@@ -64,7 +64,7 @@ type Icecream struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what somebody wants.
+	// spec is the desired state of the icecream.
 	// +required
 	Spec IcecreamSpec `json:"spec"`
 
@@ -75,7 +75,7 @@ type Icecream struct {
 
 // +kubebuilder:object:root=true
 
-// IcecreamList is what the API server answers when asked for all icecreams.
+// IcecreamList is the API server's answer to a list of icecreams.
 type IcecreamList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

@@ -18,8 +18,8 @@ import (
 	"lva.io/operators/labs/05-cert-manager/internal/freezer"
 )
 
-// The condition that says how an icecream and the freezer stand, and its reasons. A reason is for programs, and for
-// people who wonder whom to call: a freezer that is down has to be repaired, and one that has no cream has to be filled.
+// The condition that says whether the freezer's books agree with the icecream, and its reasons. A reason is for programs,
+// and for people who have to act: a freezer that is down has to be repaired, and one without cream has to be filled.
 const (
 	settled            = "Settled"
 	balanced           = "Balanced"
@@ -28,8 +28,8 @@ const (
 	freezerRefused     = "FreezerRefused"
 )
 
-// settle brings an icecream's account at the freezer in line with what it wants, and says in its conditions how that
-// went. It does not write them.
+// settle books what is missing in an icecream's account at the freezer, and sets the condition Settled. It does not write
+// the status.
 func (r *IcecreamReconciler) settle(ctx context.Context, icecream *demov1.Icecream) error {
 	missing, err := r.missing(ctx, icecream)
 	if len(missing) > 0 {
@@ -60,7 +60,7 @@ func reason(err error) string {
 	case freezer.IsRefused(err):
 		return freezerRefused
 	}
-	return freezerUnavailable // What is left is that it throttles or fails, or that there is no answer at all.
+	return freezerUnavailable // The freezer throttles, fails, or does not answer at all.
 }
 
 // missing asks the freezer what an icecream has out, and lists what has to be booked.
@@ -73,9 +73,9 @@ func (r *IcecreamReconciler) missing(ctx context.Context, icecream *demov1.Icecr
 }
 
 // current returns an error unless the spec that is about to be booked is the one that the API server has. The cache may be
-// behind, and after a restart by more than a moment: it may begin with a list from before the last change. What is booked
-// for a spec of yesterday is not corrected tomorrow, since the ids of today's movements are used. So the API server itself
-// is asked, as before a deletion; but only when there is something to book, which is seldom.
+// behind, and after a restart by more than a moment: it may begin with a list from before the last change. A movement that
+// is booked for an old spec can't be corrected later, since its id is used up. So current asks the API server itself, as
+// before a deletion. It does so only when there is something to book, which is seldom.
 func (r *IcecreamReconciler) current(ctx context.Context, icecream *demov1.Icecream) error {
 	if !icecream.DeletionTimestamp.IsZero() {
 		return nil // It wants nothing any more, and that does not change.
@@ -98,7 +98,7 @@ func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream
 			return fmt.Errorf("book %s %s %s: %w", movement.Kind, movement.Name, movement.Direction, err)
 		}
 	}
-	// Each answer was "booked". Whether that adds up is another question, and who reads the condition relies on it.
+	// Each answer was "booked". Check that the books agree now, since readers of the condition rely on it.
 	missing, err := r.missing(ctx, icecream)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: %d movements are missing", errUnbalanced, len(missing))
@@ -106,8 +106,8 @@ func (r *IcecreamReconciler) book(ctx context.Context, icecream *demov1.Icecream
 	return err
 }
 
-// wanted lists what an icecream should have out of the freezer. One that is being deleted wants nothing any more: that
-// is all there is to a deletion.
+// wanted lists the ingredients that an icecream should have out of the freezer. An icecream that is being deleted needs
+// none. A deletion takes no other code.
 func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
 	if !icecream.DeletionTimestamp.IsZero() {
 		return nil
@@ -122,8 +122,8 @@ func wanted(icecream *demov1.Icecream) []freezer.Ingredient {
 	return ingredients
 }
 
-// balance compares what an icecream has out with what it wants, and lists what is missing: first what goes back,
-// toppings before flavours, since they lie on top; then what is taken.
+// balance compares the ingredients that an icecream has out with those it needs, and lists the missing movements. Returns
+// come first, toppings before flavours, since they lie on top. Then come the ingredients that are taken out.
 func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Movement {
 	wanted := wanted(icecream)
 	var missing []freezer.Movement
@@ -145,9 +145,9 @@ func balance(icecream *demov1.Icecream, out []freezer.Ingredient) []freezer.Move
 	return missing
 }
 
-// movementID makes the id of a movement from what it is about, so that whoever wants to book it again, also after a
-// crash, comes to the same one. The UID tells an icecream from a later one of the same name. The generation counts what
-// it has wanted so far, and a deletion too: if a topping is dropped and ordered again, that is another movement.
+// movementID derives the id of a movement from its contents, so every attempt to book it has the same id, also after a
+// crash. The UID distinguishes an icecream from a later one of the same name. The generation counts changes of the spec,
+// and a deletion, too: if a topping is removed and added again, that is another movement.
 func movementID(icecream *demov1.Icecream, movement freezer.Movement) string {
 	// A hash, because a flavour may have any name, and an id may not.
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %s %s %s",

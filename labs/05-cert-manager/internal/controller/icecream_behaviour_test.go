@@ -17,10 +17,10 @@ import (
 	demov1 "lva.io/operators/labs/05-cert-manager/api/v1"
 )
 
-// ours is written out, since its name is a promise: who renames the constant forgets those that are on icecreams.
+// ours is written out, since its name is a promise: renaming the constant would leave the old name on existing icecreams.
 const ours = "demo.lva.io/finalizer"
 
-// errRefused is what the API server answers, wherever a test puts it.
+// errRefused is the API server's answer wherever a test injects it.
 var errRefused = apierrors.NewConflict(demov1.GroupVersion.WithResource("icecreams").GroupResource(), "icecream", nil)
 
 func TestNothingIsTakenWithoutTheFinalizer(t *testing.T) {
@@ -59,7 +59,7 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 	parlour.reconcile(t, nil) // It is too late for a finalizer, and there is nothing to do.
 }
 
-// Somebody has put a finalizer on it, of which the cache knows nothing yet.
+// Another controller has added a finalizer, which the cache does not show yet.
 func TestAFinalizerIsNotOverwritten(t *testing.T) {
 	parlour := open(t, "coupe")
 	parlour.make(t)
@@ -146,7 +146,7 @@ func TestAToppingIsExchanged(t *testing.T) {
 	parlour.has(t, metav1.ConditionTrue, "flavour frappe", "topping cream")
 }
 
-// A status is what somebody has written. The books are in the freezer.
+// Any client may have written a status. The books are in the freezer.
 func TestTheConditionIsNotBelieved(t *testing.T) {
 	parlour := open(t, "semifreddo")
 	parlour.make(t)
@@ -165,7 +165,7 @@ func TestWhatIsGoneIsNoError(t *testing.T) {
 	open(t, "nobody").reconcile(t, nil)
 }
 
-// The fourth has taken something already. It goes, but not before that is back.
+// The fourth has ingredients already. It is deleted, but not before they are returned.
 func TestOneWithoutAPlaceReturnsWhatItHas(t *testing.T) {
 	parlour := fourth(t, "tartufo")
 	parlour.reconcile(t, nil)
@@ -185,7 +185,7 @@ func TestADeletionThatIsRefusedIsAnError(t *testing.T) {
 	}
 }
 
-// The cache shows one that has gone. The API server does not, so the fourth is the third by now.
+// The cache shows a deleted icecream. The API server does not, so the fourth is the third by now.
 func TestACacheThatIsBehindDeletesNobody(t *testing.T) {
 	parlour := fourth(t, "stracciatella")
 	var old demov1.IcecreamList
@@ -205,7 +205,7 @@ func TestACacheThatIsBehindDeletesNobody(t *testing.T) {
 	}
 }
 
-// Who is to go has been changed since it was looked at: it may have a place now.
+// The icecream that is to be deleted has changed since it was read: it may have a place now.
 func TestWhatHasChangedIsNotDeleted(t *testing.T) {
 	parlour := fourth(t, "nocciola")
 	old := parlour.read(t)

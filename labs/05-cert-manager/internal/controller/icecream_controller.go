@@ -30,8 +30,8 @@ import (
 	"lva.io/operators/labs/05-cert-manager/internal/freezer"
 )
 
-// finalizer keeps an icecream from going as long as it is in the icecream's metadata: until then its ingredients are
-// back in the freezer. Its first part is our domain, so that nobody else's finalizer has this name.
+// finalizer keeps a deleted icecream until its ingredients are back in the freezer: the API server removes no object that
+// has a finalizer. Its first part is our domain, so no other controller's finalizer has this name.
 const finalizer = "demo.lva.io/finalizer"
 
 // How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16
@@ -46,30 +46,30 @@ const (
 // icecream to one of them at a time.
 const workers = 4
 
-// IcecreamReconciler keeps the rule of the shop: each flavour is sold three times, and no more. And it keeps the books:
-// what an icecream is made of comes out of the freezer, and goes back before the icecream does.
+// IcecreamReconciler enforces the rule of the shop: each flavour is sold at most three times. And it keeps the books: it
+// takes each icecream's ingredients out of the freezer, and returns them before the icecream is deleted.
 type IcecreamReconciler struct {
 	// Client reads from a cache, which may be a moment behind, and writes to the API server.
 	client.Client
 	// APIReader reads from the API server itself: dearer, but up to date.
 	APIReader client.Reader
-	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
+	// Recorder writes Events, which `kubectl events` and `kubectl describe` show to people.
 	Recorder events.EventRecorder
-	// Freezer is where the ingredients are. It is no part of Kubernetes: nothing tells us when something changes there.
+	// Freezer holds the ingredients. It is not part of Kubernetes, so no watch reports its changes.
 	Freezer *freezer.Client
 }
 
-// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers. Reconcile's Get
-// needs list and watch, with which the cache fills itself; the Get of an APIReader needs get. An Event is created,
-// and patched when it occurs again.
+// These markers are the operator's permissions. `make manifests` writes config/rbac/role.yaml from them. Reconcile's Get
+// needs list and watch, with which the cache fills itself. The Get of an APIReader needs get. An Event is created, and
+// patched when it occurs again.
 
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=demo.lva.io,resources=icecreams/status,verbs=update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile is told the name of an icecream about which something may have changed, and not what. So it looks at how
-// things are now, and does what is missing: for this icecream only, since each of the others gets a call of its own.
-// Whether it is called once or ten times, early or late, makes no difference to where it ends.
+// Reconcile gets the name of an icecream, and does not learn what has changed. So it reads the current state, and does
+// what is missing: for this icecream only, since each of the others gets a call of its own. The result is the same
+// whether Reconcile is called once or ten times, early or late.
 func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var icecream demov1.Icecream
 	if err := r.Get(ctx, req.NamespacedName, &icecream); err != nil {
@@ -89,7 +89,7 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 
 	// First the finalizer, then the freezer. The other way round, a crash in between or a quick deletion would leave
-	// ingredients outside that nobody ever brings back.
+	// ingredients outside that are never returned.
 	if err := r.addFinalizer(ctx, &icecream); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -100,8 +100,8 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: icecream.Generation,
 		Reason: "HasPlace", Message: "It has a place in each of its flavours",
 	})
-	// First the freezer, then the status, which is written also when the freezer did not answer: then it says so. The errors
-	// go to the work queue, which calls us again: soon at first, then later and later for as long as that does not help.
+	// First the freezer, then the status. The status is written also when the freezer did not answer, and says so. The
+	// work queue gets the errors and calls us again: soon at first, then less and less often.
 	err := r.settle(ctx, observed)
 	return ctrl.Result{}, errors.Join(err, r.writeStatus(ctx, &icecream, observed))
 }
@@ -109,8 +109,8 @@ func (r *IcecreamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 // finalize sees to an icecream that is being deleted. That cannot be undone any more, but it waits for us.
 func (r *IcecreamReconciler) finalize(ctx context.Context, icecream *demov1.Icecream) error {
 	if !controllerutil.ContainsFinalizer(icecream, finalizer) {
-		// We are done with it, or had never begun: then nothing was taken for it. It is too late for a finalizer: the API
-		// server would refuse one. If somebody else's finalizer still holds the icecream, that is their business.
+		// We have finished, or never took anything for it. It is too late to add a finalizer: the API server would refuse
+		// it. If another controller's finalizer still holds the icecream, leave it to that controller.
 		return nil
 	}
 	observed := icecream.DeepCopy()
@@ -144,21 +144,21 @@ func (r *IcecreamReconciler) removeFinalizer(ctx context.Context, icecream *demo
 	return nil
 }
 
-// changesSince makes a patch of what was changed since an icecream was read. The finalizers of all controllers are one
-// list, which the patch writes as a whole. So it carries the resource version, too: if somebody else has changed the
-// icecream in the meantime, the API server answers with a conflict, and no finalizer is lost.
+// changesSince makes a patch of the changes since an icecream was read. The finalizers of all controllers are one list,
+// which the patch writes as a whole. So it carries the resource version, too: if another client has changed the icecream
+// in the meantime, the API server returns a conflict, and no finalizer is lost.
 func changesSince(read *demov1.Icecream) client.Patch {
 	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 }
 
-// writeStatus writes the status if it is not the one that was read. Writing what is there already would cost a request,
-// and where it made a difference, call us again: for ever.
+// writeStatus writes the status if it differs from the one that was read. Each write costs a request, and one that
+// changes something calls us again.
 func (r *IcecreamReconciler) writeStatus(ctx context.Context, read, observed *demov1.Icecream) error {
 	if equality.Semantic.DeepEqual(read.Status, observed.Status) {
 		return nil
 	}
-	// The update carries the resource version that was read. If somebody else was faster, the API server answers with a
-	// conflict: we hand that back as an error, and are called again to look at what is there now.
+	// The update carries the resource version that was read. If another client has changed the object, the API server
+	// returns a conflict. We return it as an error, and Reconcile is called again with the current state.
 	if err := r.Status().Update(ctx, observed); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
@@ -173,52 +173,52 @@ func (r *IcecreamReconciler) remove(ctx context.Context, icecream *demov1.Icecre
 		return fmt.Errorf("ask the API server for the icecreams: %w", err)
 	}
 	if assignPlaces(current.Items).holders.Has(icecream.Name) {
-		return nil // What the cache has yet to hear will be an event, and we are called again.
+		return nil // The cache is behind. The event that updates it calls us again.
 	}
-	// Delete the one that was looked at: not a new one of the same name, and not one that was changed since.
+	// Delete the icecream that was read: not a new one of the same name, and not one that has changed since.
 	asRead := client.Preconditions{UID: &icecream.UID, ResourceVersion: &icecream.ResourceVersion}
 	err := r.Delete(ctx, icecream, asRead)
 	if apierrors.IsNotFound(err) {
-		return nil // Somebody else has deleted it.
+		return nil // Another client has deleted it.
 	}
 	if err != nil {
 		return fmt.Errorf("delete the icecream that has no place: %w", err)
 	}
-	// Somebody will look for their icecream. They do not read our log, and there is no status any more that could tell them.
+	// The customer will look for the icecream. Customers do not read our log, and a deleted object has no status.
 	r.Recorder.Eventf(icecream, nil, corev1.EventTypeWarning, "NoPlace", "Delete",
 		"Deleted, since no place is left in one of its flavours: %s", strings.Join(icecream.Spec.Flavour, ", "))
 	return nil
 }
 
-// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
 func (r *IcecreamReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&demov1.Icecream{}).
-		// A change of one concerns the others too, but not each: the generation counts changes of the spec (and the
-		// beginning of a deletion). Without the predicate, every write of a status would wake everybody.
+		// A change of one icecream may concern the others. The generation counts changes of the spec, and the beginning of a
+		// deletion. Without the predicate, every write of a status would call Reconcile for all icecreams.
 		Watches(
 			&demov1.Icecream{},
 			handler.EnqueueRequestsFromMapFunc(r.everybody),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}),
 		).
 		Named("icecream").
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             retries(),
-		}).
+		WithOptions(options()).
 		Complete(r)
 }
 
-// retries says how long the work queue waits with an icecream after each error.
-func retries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+// options are those of the controller.
+func options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
 }
 
 // everybody names all icecreams, and not only those that share a flavour with the one that changed. Those could be too
 // few: a place that is free in vanilla may let in one of vanilla and matcha, and then matcha is sold out for a third.
 //
 // That has a price: of n icecreams, each change calls Reconcile n times, and each call lists all n. For one shop it does
-// not matter. For thousands, name one request that stands for the whole shop, whatever has changed,
+// not matter. For thousands, name one request for the whole shop, whatever has changed,
 //
 //	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shop"}}}
 //

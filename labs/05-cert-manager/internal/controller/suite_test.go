@@ -20,7 +20,7 @@ import (
 	demov1 "lva.io/operators/labs/05-cert-manager/api/v1"
 )
 
-// environment is etcd and an API server that knows icecreams. Nothing else runs: no controller but the one that a test
+// environment is etcd and an API server with the kind Icecream. Nothing else runs: no controller but the one that a test
 // calls, no garbage collector, no node.
 var environment = envtest.Environment{
 	CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
@@ -41,7 +41,7 @@ var startEnvironment = sync.OnceValues(func() (client.WithWatch, error) {
 	if err := demov1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("add the API to the scheme: %w", err)
 	}
-	// This client has no cache: what a test has written, it reads.
+	// This client has no cache: a test reads its own writes.
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 })
 

@@ -33,7 +33,7 @@ type Ingredient struct {
 	Name string `json:"ingredient"`
 }
 
-// Direction is where an ingredient goes.
+// Direction says whether an ingredient is taken out of the freezer or returned.
 type Direction string
 
 // The directions, as seen from the freezer.
@@ -141,7 +141,7 @@ func refusal(response *http.Response, said []byte) error {
 	return refused
 }
 
-// cause is why there is no answer, without what is only about this attempt.
+// cause is the reason for a missing answer, without the details of this attempt.
 func (c *Client) cause(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return fmt.Errorf("it was given %s", c.http.Timeout)

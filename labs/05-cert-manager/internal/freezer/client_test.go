@@ -99,7 +99,7 @@ func answer(code int, body string) http.HandlerFunc {
 	}
 }
 
-// serve is a freezer that does as it is told. It ends with the test.
+// serve starts a freezer with these answers. It ends with the test.
 func serve(t *testing.T, handler http.HandlerFunc) (url string) {
 	t.Helper()
 	server := httptest.NewServer(handler)

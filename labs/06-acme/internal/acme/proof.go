@@ -8,14 +8,14 @@ import (
 	"fmt"
 )
 
-// required are the members of a public key that make it what it is, by the type of the key (RFC 7638, section 3.2). A key may have
-// others, such as a name or a use, which do not count.
+// required are the members that define a public key, by the type of the key (RFC 7638, section 3.2). A key may have others, such as a
+// name or a use, which do not count.
 var required = map[string][]string{
 	"EC":  {"crv", "kty", "x", "y"},
 	"RSA": {"e", "kty", "n"},
 }
 
-// Thumbprint identifies a public key, given as a JSON Web Key: whoever has the key computes the same (RFC 7638, section 3).
+// Thumbprint identifies a public key, given as a JSON Web Key: every program computes the same one (RFC 7638, section 3).
 func Thumbprint(jwk []byte) (string, error) {
 	var key map[string]string
 	if err := json.Unmarshal(jwk, &key); err != nil {

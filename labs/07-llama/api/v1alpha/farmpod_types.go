@@ -36,7 +36,7 @@ func (FarmPodSpec) SwaggerDoc() map[string]string {
 	}
 }
 
-// FarmPod is a Pod of the cluster as the farm sees it: farm-NAME for the Pod NAME. Nobody stores it.
+// FarmPod is a Pod of the cluster as the farm sees it: farm-NAME for the Pod NAME. It is never stored.
 // +kubebuilder:object:root=true
 type FarmPod struct {
 	metav1.TypeMeta   `json:",inline"`

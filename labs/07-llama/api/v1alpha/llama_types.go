@@ -5,7 +5,7 @@ package v1alpha
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// LlamaSpec is what somebody wants a llama to be.
+// LlamaSpec is the desired state of a llama.
 type LlamaSpec struct {
 	// Weight is in kilograms, 0 or more. A float32 could not hold 0.1: it would come back as 0.10000000149011612.
 	Weight float64 `json:"weight"`
@@ -16,7 +16,7 @@ type LlamaSpec struct {
 // SwaggerDoc is what `kubectl explain llama.spec` shows of each field; "" is the type itself.
 func (LlamaSpec) SwaggerDoc() map[string]string {
 	return map[string]string{
-		"":       "LlamaSpec is what somebody wants a llama to be.",
+		"":       "LlamaSpec is the desired state of a llama.",
 		"weight": "Weight of the llama in kilograms, 0 or more.",
 		"height": "Height of the llama in metres, 0 or more.",
 	}
@@ -36,7 +36,7 @@ func (Llama) SwaggerDoc() map[string]string {
 	return map[string]string{
 		"":         "Llama is an animal of the farm.",
 		"metadata": "Standard object metadata.",
-		"spec":     "What somebody wants the llama to be.",
+		"spec":     "The desired state of the llama.",
 	}
 }
 

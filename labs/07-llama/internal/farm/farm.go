@@ -33,7 +33,7 @@ const namePrefix = "farm-"
 
 var groupResource = schema.GroupResource{Group: v1alpha.GroupVersion.Group, Resource: "farmpods"}
 
-// Authorizer tells what a user may do.
+// Authorizer says whether a user may do something.
 type Authorizer interface {
 	// Authorize returns a Forbidden error if the user may not do this.
 	Authorize(ctx context.Context, user serve.User, action serve.Action) error
@@ -45,7 +45,7 @@ type Pods struct {
 	rights Authorizer
 }
 
-// TODO(lab): c1. Who reads Pods needs a right for it: +kubebuilder:rbac:groups="",resources=…,verbs=…, and `make manifests`.
+// TODO(lab): c1. Reading Pods needs a permission: +kubebuilder:rbac:groups="",resources=…,verbs=…, and `make manifests`.
 
 // New returns the FarmPods of a cluster. core is a client for core/v1. It reads Pods with this program's rights, so each request
 // is checked against the rights of its user.
@@ -79,8 +79,8 @@ func (p *Pods) Resource() serve.Resource {
 	}
 }
 
-// allow asks whether the user may do this with Pods, too. Without it the server would be a confused deputy: it lends its
-// own rights to everybody who asks.
+// allow asks whether the user may do this with Pods, too. Without it the server would be a confused deputy, which lends
+// its own rights to every client.
 func (p *Pods) allow(ctx context.Context, verb, namespace, name string) error {
 	// TODO(lab): c5. The client below reads Pods with the rights of this program. May the user?
 	return nil
@@ -128,7 +128,7 @@ func (p *Pods) List(ctx context.Context, namespace string, options metav1.ListOp
 	return list, nil
 }
 
-// Watch follows the Pods. A FarmPod has the resourceVersion of its Pod, so a client can go on from any that it has seen.
+// Watch follows the Pods. A FarmPod has the resourceVersion of its Pod, so a client can resume from any that it has seen.
 func (p *Pods) Watch(
 	ctx context.Context, namespace string, options metav1.ListOptions,
 ) (iter.Seq[watch.Event], error) {
@@ -157,7 +157,7 @@ func (p *Pods) Watch(
 	}, nil
 }
 
-// forPods turns what is asked of FarmPods into what to ask of Pods: their names are without the prefix.
+// forPods turns the options for FarmPods into options for Pods, whose names have no prefix.
 func forPods(options metav1.ListOptions) (metav1.ListOptions, error) {
 	selector, err := fields.ParseSelector(options.FieldSelector)
 	if err != nil {
@@ -208,8 +208,8 @@ func bookmarkAnnotations(pod *corev1.Pod) map[string]string {
 	return nil
 }
 
-// explain turns what the API server says of Pods into what to say of FarmPods. That this program may not read Pods is not
-// the user's fault, and must not look so.
+// explain turns the API server's error about Pods into one about FarmPods. If this program itself may not read Pods, that
+// is not the user's fault, and the error must not say so.
 func explain(err error, name string) error {
 	var known apierrors.APIStatus
 	switch {

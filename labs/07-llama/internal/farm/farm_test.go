@@ -25,7 +25,7 @@ import (
 	"lva.io/operators/labs/07-llama/internal/serve"
 )
 
-// rights are what the user of these tests may do with Pods.
+// rights are the verbs that the user of these tests may use on Pods.
 type rights map[string]bool
 
 func (r rights) Authorize(_ context.Context, _ serve.User, action serve.Action) error {
@@ -37,7 +37,7 @@ func (r rights) Authorize(_ context.Context, _ serve.User, action serve.Action) 
 
 var everything = rights{"get cow": true, "get goat": true, "list": true, "watch": true}
 
-// apiServer is what an API server answers to requests for Pods, and what it was asked.
+// apiServer has the answers of an API server to requests for Pods, and records the requests.
 type apiServer struct {
 	code  int
 	lines []any // several are those of a watch
@@ -155,7 +155,7 @@ func TestFarmPodsAreSelectedByTheirOwnNames(t *testing.T) {
 	}
 }
 
-// What the server itself may not do is not the user's fault: 503, and never 403. All else is the same for both.
+// If the server itself lacks a right, that is not the user's fault: 503, and never 403. All other errors are the same for both.
 func TestWhatIsSaidOfPodsIsSaidOfFarmPods(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

@@ -57,14 +57,14 @@ func (l *Llamas) List(_ context.Context, namespace string, options metav1.ListOp
 	return list, nil
 }
 
-// begin returns the llamas at the version at which the client wants the list, and after which position it goes on.
+// begin returns the llamas at the version that the client wants, and the position after which the page begins.
 func (l *Llamas) begin(namespace string, options metav1.ListOptions) (llamas []*v1alpha.Llama, version uint64, after string, err error) {
 	if options.Continue != "" {
 		token, err := decodePageToken(options.Continue)
 		if err != nil {
 			return nil, 0, "", err
 		}
-		// All pages are of one version: what has changed meanwhile is in none of them, or in all.
+		// All pages are of one version: a change in the meantime is in none of them, or in all.
 		llamas, err := l.store.ListAt(namespace, token.Version)
 		return llamas, token.Version, token.After, explain(err, "")
 	}
@@ -84,7 +84,7 @@ func (l *Llamas) begin(namespace string, options metav1.ListOptions) (llamas []*
 	return llamas, version, "", nil
 }
 
-// pageToken says where the next page of a list begins. It is nobody's business what is in it, so it is encoded.
+// pageToken says where the next page of a list begins. Clients must not depend on its contents, so it is encoded.
 type pageToken struct {
 	Version uint64 `json:"version"`
 	After   string `json:"after"`
@@ -115,7 +115,7 @@ func position(llama *v1alpha.Llama) string {
 	return llama.Namespace + "\x00" + llama.Name
 }
 
-// present adds what the store does not need, and the client does.
+// present adds the fields that the client needs and the store does not.
 func present(llama *v1alpha.Llama) *v1alpha.Llama {
 	llama = llama.DeepCopy()
 	llama.TypeMeta = metav1.TypeMeta{Kind: "Llama", APIVersion: v1alpha.GroupVersion.String()}
@@ -133,7 +133,7 @@ func parseVersion(text string) (uint64, error) {
 	return version, nil
 }
 
-// explain turns what the store says into what a client understands.
+// explain turns an error of the store into a Status that clients understand.
 func explain(err error, name string) error {
 	switch {
 	case err == nil:
@@ -157,7 +157,7 @@ func explain(err error, name string) error {
 	}
 }
 
-// tooLarge answers who asks for a version that is still to come.
+// tooLarge is the answer to a request for a resourceVersion that is still to come.
 func tooLarge() error {
 	status := apierrors.NewTimeoutError(fmt.Sprint(store.ErrTooNew), 1)
 	status.ErrStatus.Details.Causes = []metav1.StatusCause{{

@@ -78,7 +78,7 @@ func (l *Llamas) Resource() serve.Resource {
 			return make([]any, 0, len(llama.Name))
 		},
 		Reader: l,
-		// TODO(lab): b1. Then discovery tells of the verbs that write, too.
+		// TODO(lab): b1. Then discovery lists the verbs that write, too.
 	}
 }
 

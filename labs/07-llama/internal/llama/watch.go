@@ -20,8 +20,8 @@ import (
 	"lva.io/operators/labs/07-llama/internal/store"
 )
 
-// bookmarkInterval is how often a watch tells how far it has come, though nothing happens to what it selects. So it can go on
-// from there after an interruption, and its version does not become too old.
+// bookmarkInterval is how often a watch sends its current resourceVersion, even if no selected llama changes. So the client can
+// resume from there after an interruption, and its version does not become too old.
 const bookmarkInterval = 10 * time.Second
 
 // watcher follows the store for one client.
@@ -34,7 +34,7 @@ type watcher struct {
 	yield     func(watch.Event) bool
 }
 
-// Watch tells of every change since the version that the client names. Without one it begins with what there is.
+// Watch sends every change since the version that the client names. Without one it begins with the existing llamas.
 func (l *Llamas) Watch(
 	ctx context.Context, namespace string, options metav1.ListOptions,
 ) (iter.Seq[watch.Event], error) {
@@ -62,7 +62,7 @@ func (l *Llamas) Watch(
 			first = nil
 		}
 	}
-	// Too old is told before the watch begins; then the client can see it in the answer's code.
+	// A version that is too old is reported before the watch begins, so that the client sees it in the answer's code.
 	if _, _, err := l.store.Since(w.version); err != nil {
 		return nil, explain(err, "")
 	}
@@ -109,12 +109,12 @@ func (w *watcher) run(ctx context.Context, first []*v1alpha.Llama, timeout time.
 	if w.options.SendInitialEvents != nil && *w.options.SendInitialEvents && !w.bookmark(ctx, true) {
 		return
 	}
-	// TODO(lab): b8. Tell of the changes since w.version, then wait: for the next one, for the time to send a bookmark, for the
-	// end of the timeout, or for the client to go. What if the version has become too old meanwhile?
+	// TODO(lab): b8. Send the changes since w.version. Then wait for the next one, for the time to send a bookmark, for the end of
+	// the timeout, or for the client to disconnect. What if the version has become too old in the meantime?
 	<-ctx.Done()
 }
 
-// tell sends a change as it looks to somebody who sees only what is selected: a llama that no longer matches has gone.
+// tell sends a change as a client with this selector sees it: a llama that no longer matches is DELETED.
 func (w *watcher) tell(ctx context.Context, change store.Change) bool {
 	if w.namespace != "" && change.Llama.Namespace != w.namespace {
 		return true
@@ -127,7 +127,7 @@ func (w *watcher) send(ctx context.Context, kind watch.EventType, llama *v1alpha
 	return ctx.Err() == nil && w.yield(watch.Event{Type: kind, Object: present(llama)})
 }
 
-// bookmark tells how far the watch has come, if the client wants to know.
+// bookmark sends the current resourceVersion, if the client has asked for bookmarks.
 func (w *watcher) bookmark(ctx context.Context, initialEventsEnd bool) bool {
 	if !w.options.AllowWatchBookmarks {
 		return true

@@ -140,9 +140,9 @@ func changed(
 	return updated, validate(updated)
 }
 
-// prepareUpdate keeps what nobody may change, and refuses an update of what is no longer there.
+// prepareUpdate keeps the fields that no client may change, and refuses an update of a llama that no longer exists.
 func prepareUpdate(updated, current *v1alpha.Llama) error {
-	// TODO(lab): b2. Who has read an older version must not overwrite what has happened since: apierrors.NewConflict.
+	// TODO(lab): b2. A client that has read an older version must not overwrite later changes: apierrors.NewConflict.
 	if updated.UID != "" && updated.UID != current.UID {
 		return apierrors.NewConflict(groupResource, current.Name,
 			fmt.Errorf("the UID in the request is %s, and that of the object is %s: it is another one", updated.UID, current.UID))
@@ -170,7 +170,7 @@ func prepareUpdate(updated, current *v1alpha.Llama) error {
 	return nil
 }
 
-// Delete removes a llama, or, if somebody holds it with a finalizer, marks it as deleted.
+// Delete removes a llama, or, if it has a finalizer, marks it as deleted.
 func (l *Llamas) Delete(_ context.Context, namespace, name string, options metav1.DeleteOptions, dryRun bool) (runtime.Object, bool, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	var result *v1alpha.Llama
@@ -203,7 +203,7 @@ func (l *Llamas) Delete(_ context.Context, namespace, name string, options metav
 	return present(stored), len(stored.Finalizers) == 0, nil
 }
 
-// addPropagation asks the garbage collector to look after what the llama owns, before it goes: it removes its finalizer then.
+// addPropagation asks the garbage collector, by a finalizer, to handle the objects that the llama owns before the llama is deleted.
 func addPropagation(finalizers []string, policy *metav1.DeletionPropagation) []string {
 	if policy == nil {
 		return finalizers

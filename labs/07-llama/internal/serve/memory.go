@@ -17,8 +17,8 @@ const (
 	maxLists = 2
 )
 
-// hold counts bytes that this request has in memory until it is answered, or says that all requests have too many. What
-// alone is more than all may have is served when nothing else is.
+// hold counts bytes that this request has in memory until it is answered, or returns an error if all requests together
+// have too many. A request that alone exceeds the limit is served when no other one is.
 func (r *request) hold(n int) error {
 	bytes := min(int64(n), maxBytesInFlight)
 	if r.server.bytesInFlight.Add(bytes) > maxBytesInFlight {

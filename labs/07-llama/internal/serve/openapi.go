@@ -82,7 +82,7 @@ func (s *Server) paths(types schemas, v3 bool) map[string]any {
 	for _, r := range s.resources {
 		gvk := map[string]any{"group": s.group.Group, "version": s.group.Version, "kind": r.Kind}
 		object, list := types.reference(typeOf(r.Object), ""), types.reference(typeOf(r.List), "")
-		// Who looks for a kind finds its schema by this.
+		// Clients find the schema of a kind by this.
 		types.byName[schemaName(typeOf(r.Object))].(map[string]any)["x-kubernetes-group-version-kind"] = []any{gvk}
 
 		operation := func(verb, action string, schema map[string]any, consumes ...string) map[string]any {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// User is who asks.
+// User is the user who has sent a request.
 type User struct {
 	Name   string
 	UID    string
@@ -25,17 +25,17 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// Action is what somebody wants to do: something with a resource, or with a path that is no resource.
+// Action is the request that is to be authorized: a verb on a resource, or on a path that is no resource.
 type Action struct {
 	Verb            string
 	Namespace, Name string // of the object; both may be ""
 	Resource        schema.GroupVersionResource
-	Path            string // of what is no resource
+	Path            string // of a request for no resource
 }
 
 type userKey struct{}
 
-// UserOf returns who asks in this request.
+// UserOf returns the user of this request.
 func UserOf(ctx context.Context) User {
 	user, _ := ctx.Value(userKey{}).(User)
 	return user
@@ -69,7 +69,7 @@ func isResourcePath(group schema.GroupVersion, path string) bool {
 
 func nonResourceVerb(method string) string { return strings.ToLower(method) }
 
-// handle returns the handler of a verb: it finds out what is asked for, in which form, and whether it is allowed.
+// handle returns the handler of a verb. The handler parses the request, negotiates the form of the answer, and authorizes.
 func (s *Server) handle(resource Resource, verb string, answer func(http.ResponseWriter, *request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, original *http.Request) {
 		r := &request{
@@ -121,7 +121,7 @@ func isWatch(query url.Values) bool {
 	return query.Has("watch") && value != "false" && value != "0"
 }
 
-// listOptions reads what a list or a watch is asked for.
+// listOptions reads the options of a list or a watch.
 func (r *request) listOptions() (metav1.ListOptions, error) {
 	var options metav1.ListOptions
 	query := r.URL.Query()
@@ -138,7 +138,7 @@ type Selector struct {
 	fields fields.Selector
 }
 
-// SelectorOf parses the selectors of a list. A field that nobody can select by is a mistake of the client, and no list of
+// SelectorOf parses the selectors of a list. A field that is not selectable is an error of the client. It must not return
 // everything: `kubectl delete --field-selector` would delete it.
 func SelectorOf(options metav1.ListOptions) (Selector, error) {
 	byLabel, err := labels.Parse(options.LabelSelector)
@@ -157,10 +157,10 @@ func SelectorOf(options metav1.ListOptions) (Selector, error) {
 	return Selector{labels: byLabel, fields: byField}, nil
 }
 
-// Empty tells whether everything matches.
+// Empty reports whether everything matches.
 func (s Selector) Empty() bool { return s.labels.Empty() && s.fields.Empty() }
 
-// Matches tells whether this object is selected.
+// Matches reports whether this object is selected.
 func (s Selector) Matches(object metav1.Object) bool {
 	// TODO(lab): b6. The selectors have Matches, for labels.Set and fields.Set.
 	return true

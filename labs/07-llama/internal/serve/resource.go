@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Resource is one kind that the server serves, and what it takes to serve it.
+// Resource is one kind that the server serves, with everything that is needed to serve it.
 type Resource struct {
 	Kind, ListKind   string
 	Plural, Singular string

@@ -21,8 +21,8 @@ import (
 // "PartialObjectMetadataList", which every kind can be turned into.
 type form string
 
-// negotiate reads the header Accept and takes the first form in it that this server has. We speak JSON only, and need not
-// be ashamed of it: whoever asks for protobuf first names JSON next.
+// negotiate reads the header Accept and takes the first form in it that this server has. The server has JSON only, and
+// that is enough: clients that prefer protobuf accept JSON, too.
 func negotiate(accept string) (form, error) {
 	if strings.TrimSpace(accept) == "" {
 		return "", nil
@@ -57,7 +57,7 @@ func writeJSON(w http.ResponseWriter, code int, object any) {
 	writeContent(w, code, content)
 }
 
-// writeContent answers with JSON. Without the content type a client does not know what it reads.
+// writeContent answers with JSON. Without the content type a client does not know how to decode the answer.
 func writeContent(w http.ResponseWriter, code int, content []byte) {
 	if w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", "application/json")
@@ -76,7 +76,7 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, int(status.Code), status)
 }
 
-// statusOf makes a Status of any error. One that says nothing of HTTP is our own fault: 500.
+// statusOf makes a Status of any error. An error without an HTTP code is our own fault: 500.
 func statusOf(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {

@@ -32,7 +32,7 @@ func (s schemas) reference(t reflect.Type, description string) map[string]any {
 	if s.prefix == "#/definitions/" || description == "" {
 		return reference
 	}
-	// In OpenAPI v3 nothing may stand beside a reference, so the description wraps it.
+	// In OpenAPI v3 a reference has no siblings, so the description wraps it.
 	return map[string]any{"allOf": []any{reference}, "description": description, "default": map[string]any{}}
 }
 
@@ -46,7 +46,7 @@ func (s schemas) object(t reflect.Type) map[string]any {
 	for _, field := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" || name == "-" || len(field.Index) > 1 && !strings.HasPrefix(t.Field(field.Index[0]).Tag.Get("json"), ",inline") {
-			continue // what is in an embedded metadata belongs to it
+			continue // the fields of an embedded metadata belong to it
 		}
 		properties[name] = s.of(field.Type, docs[name])
 		if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {

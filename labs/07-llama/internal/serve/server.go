@@ -44,7 +44,7 @@ type Server struct {
 	handler       http.Handler
 }
 
-// Trust says who asks, and whether they may.
+// Trust authenticates and authorizes requests.
 type Trust interface {
 	// Authenticate returns the user of this request, or an Unauthorized error.
 	Authenticate(r *http.Request) (User, error)
@@ -97,8 +97,8 @@ func (s *Server) addResource(mux *http.ServeMux, resource Resource) {
 	// TODO(lab): b1. The paths of the writes: POST to a list, PUT, PATCH and DELETE of an object, DELETE of a list.
 }
 
-// unknown answers every path that nobody else does. What is logged here is what a client wanted and did not get: type
-// `kubectl get llamas`, and read.
+// unknown answers every path that has no handler. It logs the requests that clients send in vain: type `kubectl get llamas`,
+// and read.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	slog.Warn("I cannot answer this", "method", r.Method, "path", r.URL.RequestURI(), "accept", r.Header.Get("Accept"))
 	// The path is unknown, and no object is missing: the Status names none.
@@ -125,9 +125,9 @@ func (s *Server) addHealth(mux *http.ServeMux) {
 // it is only logged.
 var errPanic = errors.New("the server panicked: its log has the details")
 
-// ServeHTTP asks who it is, and then lets the path decide. A panic becomes a Status: one bad request must not cost the
-// others their server. If the answer has begun, as in a watch, the connection is closed instead. Then the client
-// notices that something is missing, and begins a new watch at the last resourceVersion.
+// ServeHTTP authenticates the user, and then calls the handler of the path. A panic becomes a Status: one bad request must
+// not end the server. If the answer has begun, as in a watch, the connection is closed instead. Then the client notices
+// that the answer is incomplete, and begins a new watch at the last resourceVersion.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		switch panicked := recover(); panicked {
@@ -171,14 +171,14 @@ type watchCounter struct {
 	all    int
 }
 
-// Each watch costs memory until it ends. A user may have maxWatches at the same time, so that nobody takes those of the others; all users
-// together maxAllWatches, since whoever may create ServiceAccounts is as many users as he likes.
+// Each watch costs memory until it ends. A user may have maxWatches at the same time, so that no user takes those of the others. All
+// users together may have maxAllWatches, since a user who can create ServiceAccounts can have any number of identities.
 const (
 	maxWatches    = 100
 	maxAllWatches = 1000
 )
 
-// begin counts one more, or says that these are enough. Whoever may begin must call end.
+// begin counts one more watch, or returns an error if there are too many. After a begin without an error, call end.
 func (c *watchCounter) begin(user string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 const (
 	// watchTimeout is how long a watch takes for which the client names no time.
 	watchTimeout = 30 * time.Minute
-	// eventTimeout is how long a client may take to accept an event. One that has stopped reading must not keep a watch.
+	// eventTimeout is how long a client may take to accept an event. A client that has stopped reading must not keep its watch.
 	eventTimeout = 10 * time.Second
 )
 
@@ -44,7 +44,7 @@ func (s *Server) watch(w http.ResponseWriter, r *request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	connection := http.NewResponseController(w)
-	// The header goes at once: the client must know that the watch has begun, though nothing happens yet.
+	// Send the header at once: the client must know that the watch has begun, even if there is no event yet.
 	if connection.Flush() != nil {
 		return
 	}

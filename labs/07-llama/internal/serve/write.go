@@ -154,7 +154,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) {
 	})
 }
 
-// deleteCollection deletes what is selected, one after the other. It is what empties a namespace that is deleted.
+// deleteCollection deletes the selected objects, one after the other. The namespace controller uses it to empty a namespace.
 func (s *Server) deleteCollection(w http.ResponseWriter, r *request) {
 	selection, err := r.listOptions()
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *request) deleteOptions(w http.ResponseWriter) (options metav1.DeleteOpt
 
 func (r *request) dryRun() (bool, error) { return isDryRun(r.URL.Query()["dryRun"]) }
 
-// isDryRun refuses what it does not know: who asked for a trial must not get the real thing.
+// isDryRun refuses values that it does not know: a client that asked for a dry run must not cause a write.
 func isDryRun(values []string) (bool, error) {
 	for _, value := range values {
 		if value != metav1.DryRunAll {
@@ -227,7 +227,7 @@ func readBody(w http.ResponseWriter, r *request, types ...string) ([]byte, error
 	if !slices.Contains(types, kind) {
 		return nil, unsupportedMediaType(kind, types)
 	}
-	// What is announced is held before it comes: maxBody, if nothing is.
+	// Hold the announced length before the body arrives, or maxBody if no length is announced.
 	size := r.ContentLength
 	if size < 0 || size > maxBody {
 		size = maxBody
@@ -258,7 +258,7 @@ func unsupportedMediaType(kind string, types []string) error {
 	}}
 }
 
-// decode makes an object of JSON. What to do with fields that the kind does not have, the client says: Strict refuses
+// decode makes an object of JSON. The client says what to do with fields that the kind does not have: Strict refuses
 // them, Warn (which is the default) warns, Ignore drops them silently.
 func (r *request) decode(w http.ResponseWriter, body []byte) (runtime.Object, error) {
 	object := r.resource.Object.DeepCopyObject()

@@ -5,6 +5,6 @@
 // of HTTP, and decides nothing about a llama but its resourceVersion.
 //
 // Two files are enough. The log has a line for each change, and a change is answered only when its line is on the disk.
-// The snapshot has what the log said before it was cut: it is written beside the old one and takes its place by rename,
-// so there is a whole snapshot at any time.
+// The snapshot has the changes of the log up to its last truncation. A new snapshot is written beside the old one and
+// replaces it by a rename, so there is a complete snapshot at any time.
 package store

@@ -34,7 +34,7 @@ type snapshot struct {
 	History []Change         `json:"history"`
 }
 
-// snapshot returns what the store would need to begin with what it has now.
+// snapshot returns everything that the store needs to start again in its current state.
 func (s *Store) snapshot() snapshot {
 	return snapshot{Version: s.version, Llamas: sorted(s.llamas, ""), History: s.history}
 }
@@ -58,7 +58,7 @@ type files struct {
 	log    *os.File
 }
 
-// openFiles locks the folder and brings into the store what is there.
+// openFiles locks the folder and loads its contents into the store.
 func openFiles(folder string, s *Store) (*files, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func openFiles(folder string, s *Store) (*files, error) {
 	return f, nil
 }
 
-// load reads the snapshot, then what the log says since, and opens the log to go on.
+// load reads the snapshot, then the later changes from the log, and opens the log to append to it.
 func (f *files) load(s *Store) error {
 	content, err := os.ReadFile(filepath.Join(f.folder, snapshotName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,7 @@ func (f *files) load(s *Store) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", logName, err)
 	}
-	// Half a line is a change that nobody got an answer to. It must go, or the next line would be appended to it.
+	// Half a line is a change that was never acknowledged. Remove it, or the next line would be appended to it.
 	if err := f.log.Truncate(end); err != nil {
 		return err
 	}

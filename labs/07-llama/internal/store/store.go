@@ -40,7 +40,7 @@ var (
 	ErrFull = errors.New("exceeded quota")
 )
 
-// Change is one change of one llama. What it points to must not be changed.
+// Change is one change of one llama. The objects that it points to must not be changed.
 type Change struct {
 	Type     watch.EventType `json:"type"`
 	Version  uint64          `json:"version"`
@@ -74,7 +74,7 @@ type Store struct {
 type disk interface {
 	// append returns when the change is stored for good.
 	append(change Change) error
-	// compact stores all that is needed to go on from here. Changes up to its version are no longer needed.
+	// compact stores all that is needed to continue from here. Changes up to its version are no longer needed.
 	compact(state snapshot) error
 	close() error
 }
@@ -102,7 +102,7 @@ func (s *Store) Close() error {
 	return s.disk.close()
 }
 
-// Version is the resourceVersion of the last change of all. It goes on after a restart.
+// Version is the resourceVersion of the last change of all. It continues to grow after a restart.
 func (s *Store) Version() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -121,7 +121,7 @@ func (s *Store) Get(key types.NamespacedName) (*v1alpha.Llama, error) {
 }
 
 // List returns the llamas of a namespace, or with "" of all, in the order of their names, and the version at which the
-// list is true. Nobody may change them.
+// list is true. The caller must not change them.
 func (s *Store) List(namespace string) ([]*v1alpha.Llama, uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -150,8 +150,8 @@ func (s *Store) ListAt(namespace string, version uint64) ([]*v1alpha.Llama, erro
 	return sorted(then, namespace), nil
 }
 
-// Since returns the changes after this version, and a channel that is closed at the next one. So nobody waits for a slow
-// reader, and nothing is kept for it: one that is too slow gets ErrTooOld, and has to list again.
+// Since returns the changes after this version, and a channel that is closed at the next one. So no writer waits for a slow
+// reader, and nothing is kept for it: a reader that is too slow gets ErrTooOld, and has to list again.
 func (s *Store) Since(version uint64) ([]Change, <-chan struct{}, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -164,7 +164,7 @@ func (s *Store) Since(version uint64) ([]Change, <-chan struct{}, error) {
 	return slices.Clone(s.history[first:]), s.changed, nil
 }
 
-// known tells whether all changes since this version are known.
+// known reports whether all changes since this version are known.
 func (s *Store) known(version uint64) error {
 	switch {
 	case version > s.version:
@@ -186,9 +186,9 @@ func (s *Store) Create(llama *v1alpha.Llama) (*v1alpha.Llama, error) {
 	return s.commit(watch.Added, llama, nil)
 }
 
-// Update replaces a llama by what change makes of it. Nobody else changes it meanwhile; the change gets a copy of its own.
-// An error of the change is returned as it is, and nothing is stored. A llama with a deletionTimestamp is removed as soon as
-// it has no finalizers: so it goes by an update, too.
+// Update replaces a llama by the result of change, which gets a copy of its own. No other write happens in the meantime.
+// An error of change is returned as it is, and nothing is stored. A llama with a deletionTimestamp is removed as soon as
+// it has no finalizers, also by an update.
 func (s *Store) Update(key types.NamespacedName, change func(current *v1alpha.Llama) (*v1alpha.Llama, error)) (*v1alpha.Llama, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,8 +206,8 @@ func (s *Store) Update(key types.NamespacedName, change func(current *v1alpha.Ll
 	return s.commit(watch.Modified, updated, current)
 }
 
-// commit stores the change first; then it becomes visible. In the other order somebody could see a change that a power
-// cut takes back.
+// commit stores the change first, and then makes it visible. In the other order a client could see a change that is lost
+// in a power failure.
 func (s *Store) commit(kind watch.EventType, llama, previous *v1alpha.Llama) (*v1alpha.Llama, error) {
 	if s.broken != nil {
 		return nil, s.broken
@@ -235,8 +235,8 @@ func (s *Store) commit(kind watch.EventType, llama, previous *v1alpha.Llama) (*v
 	return llama.DeepCopy(), nil
 }
 
-// fits reports whether there is room for what this change adds. A deletion always fits, or nobody could make room. If
-// the llama has finalizers, it only gets a deletionTimestamp, which makes it larger.
+// fits reports whether there is room for the bytes that this change adds. A deletion always fits, or no client could make
+// room. If the llama has finalizers, it only gets a deletionTimestamp, which makes it larger.
 func (s *Store) fits(change Change) bool {
 	before, after := change.Previous, change.Llama
 	marked := before != nil && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil
@@ -272,7 +272,7 @@ func (s *Store) remember(change Change) {
 	}
 }
 
-// sizeOf is how many bytes a llama has as JSON. One that is not there has none.
+// sizeOf is how many bytes a llama has as JSON. A nil llama has none.
 func sizeOf(llama *v1alpha.Llama) int {
 	if llama == nil {
 		return 0

@@ -44,7 +44,7 @@ func key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "default", Name: name}
 }
 
-// copyFolder is what a killed server leaves: nobody closes anything.
+// copyFolder returns the folder that a killed server leaves: nothing is closed.
 func copyFolder(t *testing.T, from string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -126,7 +126,7 @@ func TestCompactionLosesNothingWhereverItIsKilled(t *testing.T) {
 	if changes, _, err := again.Since(compactEvery - 10); err != nil || len(changes) != 15 {
 		t.Errorf("the history over the compaction is %d changes, %v; want 15", len(changes), err)
 	}
-	// Killed after the rename and before the cut: the log still has what the snapshot has.
+	// Killed after the rename and before the truncation: the log still has the changes of the snapshot.
 	log, err := os.ReadFile(filepath.Join(before, logName))
 	if err != nil {
 		t.Fatal(err)
@@ -219,13 +219,13 @@ func TestAllLlamasTogetherHaveALimit(t *testing.T) {
 		_, err := s.Update(key(name), func(l *v1alpha.Llama) (*v1alpha.Llama, error) { change(l); return l, nil })
 		return err
 	}
-	// What is left is still more than there is room for.
+	// The rest is still more than there is room for.
 	shear := func(l *v1alpha.Llama) { l.Annotations["wool"] = l.Annotations["wool"][1:] }
 	grow := func(l *v1alpha.Llama) { l.Annotations["more"] = l.Annotations["wool"] }
 	mark := func(l *v1alpha.Llama) { l.DeletionTimestamp = new(metav1.Now()) }
 	again := open(t, copyFolder(t, folder)) // a restart makes no room
 	for _, s := range []*Store{s, again} {
-		// The last megabyte is not full. What becomes larger fits no better than what is new.
+		// The last megabyte is not full. A llama that grows fits no better than a new one.
 		if err := change(s, "woolly-00", grow); !errors.Is(err, ErrFull) {
 			t.Errorf("a llama that becomes larger: %v", err)
 		}
@@ -262,7 +262,7 @@ func TestAllLlamasTogetherHaveALimit(t *testing.T) {
 	}
 }
 
-// One llama that is changed again and again must not fill the memory with what it was, nor the disk.
+// One llama that is changed again and again must not fill the memory with its old states, nor the disk.
 func TestTheHistoryOfOneLargeLlamaHasALimit(t *testing.T) {
 	t.Skip("TODO(lab): remove this line when the server can do it")
 	folder := t.TempDir()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package trust finds out who asks, and whether they may. It believes nobody but the API server's front proxy, and decides
-// nothing itself: the API server knows the roles, and is asked.
+// Package trust authenticates and authorizes requests. It trusts only the API server's front proxy, and decides nothing
+// itself: it asks the API server, which knows the roles.
 package trust

@@ -54,7 +54,7 @@ func NewCluster(ctx context.Context, core, authorization rest.Interface) (*Clust
 	config, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(core, "configmaps", configNamespace, fields.OneTermEqualSelector("metadata.name", configName)),
 		ObjectType:    &corev1.ConfigMap{},
-		Handler:       cache.ResourceEventHandlerFuncs{}, // nobody is told: each request reads the store
+		Handler:       cache.ResourceEventHandlerFuncs{}, // no handlers: each request reads the store
 	})
 	go controller.RunWithContext(ctx)
 	if !cache.WaitFor(ctx, "", controller.HasSyncedChecker()) {
@@ -65,7 +65,8 @@ func NewCluster(ctx context.Context, core, authorization rest.Interface) (*Clust
 	}, nil
 }
 
-// Authenticate returns whom the front proxy names. Anybody can send its headers; only the front proxy has its certificate.
+// Authenticate returns the user that the front proxy names. Any client can send its headers. Only the front proxy has its
+// certificate.
 func (c *Cluster) Authenticate(r *http.Request) (serve.User, error) {
 	object, _, err := c.config.GetByKey(configNamespace + "/" + configName)
 	config, found := object.(*corev1.ConfigMap)
@@ -94,12 +95,12 @@ func (c *Cluster) Authenticate(r *http.Request) (serve.User, error) {
 	return user, nil
 }
 
-// verify tells whether the client has a certificate of the front proxy's authority, for a name that is allowed. TLS has
-// proved that it has the key, too. The authority is not the one that signs the certificates of users: with that one every
-// user could be anybody here.
+// verify checks that the client has a certificate of the front proxy's authority, for a name that is allowed. TLS has
+// proved that it has the key, too. The authority is not the one that signs the certificates of users: with that one each
+// user could impersonate any other.
 func verify(r *http.Request, config *corev1.ConfigMap) error {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return nil // TODO(lab): c2. Who comes without a certificate is believed.
+		return nil // TODO(lab): c2. A client without a certificate is believed.
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(config.Data["requestheader-client-ca-file"])) {
@@ -109,7 +110,7 @@ func verify(r *http.Request, config *corev1.ConfigMap) error {
 		intermediates.AddCert(certificate)
 	}
 	certificate := r.TLS.PeerCertificates[0]
-	// TODO(lab): c2. Anybody can send these headers, and anybody can have a certificate. Is this one of the front proxy's?
+	// TODO(lab): c2. Any client can send these headers, and any client can have a certificate. Is this one of the front proxy's?
 	_ = certificate
 	return nil
 }
@@ -174,7 +175,7 @@ func (c *Cluster) Authorize(ctx context.Context, user serve.User, action serve.A
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	// All that was asked is in the key: who, what, and where. The sum makes long names as short as all others.
+	// The key has the whole question: the user, the verb and the resource. The hash gives all keys the same length.
 	key := sha256.Sum256(question)
 	if _, found := c.allowed.Get(key); found {
 		return nil

@@ -13,11 +13,11 @@ const (
 	Available = "Available"
 	// Progressing is True while a change is being rolled out, and False when that is over.
 	Progressing = "Progressing"
-	// Degraded is True when something is wrong that somebody has to look at: its reason and message say what.
+	// Degraded is True when something is wrong that a person has to look at. Its reason and message say what.
 	Degraded = "Degraded"
 )
 
-// LolcowSpec is what somebody wants: people write it, the operator reads it.
+// LolcowSpec is the desired state of a Lolcow: people write it, the operator reads it.
 type LolcowSpec struct {
 	// greeting is what the cow says. Without one it tells a fortune, always the same.
 	// +optional
@@ -58,7 +58,7 @@ type Lolcow struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what somebody wants.
+	// spec is the desired state of the Lolcow.
 	// +required
 	Spec LolcowSpec `json:"spec"`
 
@@ -69,7 +69,7 @@ type Lolcow struct {
 
 // +kubebuilder:object:root=true
 
-// LolcowList is what the API server answers when asked for all Lolcows.
+// LolcowList is the API server's answer to a list of Lolcows.
 type LolcowList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

@@ -25,7 +25,7 @@ const (
 	portName      = "http"
 )
 
-// The labels by which Pods are found. The second tells the Pods of one Lolcow from those of another.
+// The labels by which Pods are found. The second distinguishes the Pods of one Lolcow from those of another.
 const (
 	nameLabel     = "app.kubernetes.io/name"
 	instanceLabel = "app.kubernetes.io/instance"
@@ -38,8 +38,8 @@ func selectorLabels(name string) map[string]string {
 	return map[string]string{nameLabel: lolcowName, instanceLabel: name}
 }
 
-// desiredDeployment is what the operator states of the Deployment, and so owns. It says nothing of replicas: those belong to whoever
-// scales it. It says nothing of resources either: those belong to whoever pays for the node, or to a LimitRange.
+// desiredDeployment has the fields of the Deployment that the operator sets, and so owns. It leaves out replicas, which belong to the
+// user or autoscaler that scales it. It leaves out resources, which belong to the administrator of the cluster, or to a LimitRange.
 func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.DeploymentApplyConfiguration {
 	// TODO(lab): 1. the selector, the owner reference, and the template: image, port 8080, GREETING, labels.
 	return appsv1ac.Deployment(lolcow.Name, lolcow.Namespace).WithLabels(selectorLabels(lolcow.Name)).
@@ -48,7 +48,7 @@ func desiredDeployment(lolcow *lolcowv1alpha1.Lolcow, image string) *appsv1ac.De
 			WithTemplate(corev1ac.PodTemplateSpec()))
 }
 
-// desiredService is what the operator states of the Service: the page, on a port of every node.
+// desiredService has the fields of the Service that the operator sets: the page, on a port of every node.
 func desiredService(lolcow *lolcowv1alpha1.Lolcow) *corev1ac.ServiceApplyConfiguration {
 	selector := selectorLabels(lolcow.Name)
 	// TODO(lab): 2. the owner reference, and a spec: type NodePort, selector, port 80 to the container's port, nodePort.
@@ -64,15 +64,15 @@ func ownerReference(lolcow *lolcowv1alpha1.Lolcow) *metav1ac.OwnerReferenceApply
 	return metav1ac.OwnerReference().WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind)
 }
 
-// greeting is what the cow says, as the value of an environment variable: there Kubernetes replaces $(NAME) by the variable NAME, and $$
-// by $.
+// greeting is the text of the cow as the value of an environment variable, in which Kubernetes replaces $(NAME) by the variable NAME,
+// and $$ by $.
 func greeting(lolcow *lolcowv1alpha1.Lolcow) string {
 	said := lolcow.Spec.Greeting
 	// TODO(lab): 3. without a greeting: a fortune.
 	return strings.ReplaceAll(said, "$", "$$")
 }
 
-// fortunes are what a cow says that nobody has told what to say.
+// fortunes are the texts of cows without a greeting.
 var fortunes = []string{
 	"You will reconcile with an old acquaintance.",
 	"A watch that is closed opens another one.",
@@ -87,11 +87,12 @@ var fortunes = []string{
 // fortune picks one by the Lolcow's UID. So it is the same after a restart of the operator, and no status has to remember it; if it were
 // drawn, each call of Reconcile would roll out another one.
 func fortune(lolcow *lolcowv1alpha1.Lolcow) string {
-	// TODO(lab): 3. one of them that stays the same for this Lolcow, whoever asks, and whenever. (What does fnv do?)
+	// TODO(lab): 3. one of them, which is always the same for this Lolcow, also after a restart. (What does fnv do?)
 	return fortunes[0]
 }
 
-// ours reports whether a child has this Lolcow as its controller. What has another, or none, is somebody else's, whatever its name.
+// ours reports whether a child has this Lolcow as its controller. An object with another controller, or none, is not ours,
+// whatever its name.
 func ours(lolcow *lolcowv1alpha1.Lolcow, child metav1.Object) bool {
 	return metav1.IsControlledBy(child, lolcow)
 }

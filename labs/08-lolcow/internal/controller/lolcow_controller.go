@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,45 +27,53 @@ import (
 	lolcowv1alpha1 "lva.io/operators/labs/08-lolcow/api/v1alpha1"
 )
 
-// FieldOwner is whose name stands in the managed fields of the children, beside what we have stated of them.
+// FieldOwner is the field manager of everything that this operator applies.
 const FieldOwner = "lolcow-controller"
+
+// How soon the operator tries again what failed: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes. If a webhook of
+// the cluster is down for that long, no event says that it is back.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Second // in real life a minute
+)
 
 // LolcowReconciler runs a cow for each Lolcow.
 type LolcowReconciler struct {
 	// Client reads from a cache, which may be a moment behind, and writes to the API server.
 	client.Client
-	// Recorder writes Events: what `kubectl events` and `kubectl describe` tell people about an object.
+	// Recorder writes Events, which `kubectl events` and `kubectl describe` show to people.
 	Recorder events.EventRecorder
-	// BackOff says when what was refused is tried again.
+	// BackOff says when a refused write is retried.
 	BackOff *flowcontrol.Backoff
-	// Image is what the Pods run.
+	// Image is the image that the Pods run.
 	Image string
 }
 
-// What the operator may do, and no more. To apply is to patch, and to create where nothing is there yet. It needs no right to delete: the
-// garbage collector does that. The right to finalizers is for API servers that ask whether we may set blockOwnerDeletion.
+// These markers are the operator's permissions. An apply needs patch, and create if the object does not exist yet. The operator needs no
+// delete: the garbage collector deletes the children. Some API servers require the right to finalizers before they accept
+// blockOwnerDeletion.
 
 // +kubebuilder:rbac:groups=my.domain,resources=lolcows,verbs=get;list;watch
 // TODO(lab): 1. a line like this for deployments; 2. for services; 5. for the status and Pods; 7. for Events. Which group are they in?
 
-// Reconcile is told the name of a Lolcow about which something may have changed: itself, one of its children, one of its Pods. It
-// states what there should be, and reports what there is.
+// Reconcile gets the name of a Lolcow when the Lolcow, one of its children or one of its Pods may have changed. It applies the desired
+// state, and reports the observed one.
 func (r *LolcowReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var lolcow lolcowv1alpha1.Lolcow
 	if err := r.Get(ctx, req.NamespacedName, &lolcow); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime, and its children go with it.
+		return ctrl.Result{}, client.IgnoreNotFound(err) // Gone in the meantime. The garbage collector deletes its children.
 	}
 	if !lolcow.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
 
-	// TODO(lab): 1. state the Deployment, and 2. the Service (children.go, ensureDeployment, ensureService).
+	// TODO(lab): 1. apply the Deployment, and 2. the Service (children.go, ensureDeployment, ensureService).
 	// TODO(lab): 5. report how they are (status.go).
 	return ctrl.Result{}, nil
 }
 
-// ensureDeployment sees to it that the Deployment is as it should be. It returns the one that was there; nil: it has just been applied,
-// so that nothing can be said of it yet.
+// ensureDeployment applies the Deployment unless it is right already. It returns the existing one, or nil if it has just been applied
+// and its status is not known yet.
 func (r *LolcowReconciler) ensureDeployment(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow) (*appsv1.Deployment, error) {
 	desired := desiredDeployment(lolcow, r.Image)
 	var current appsv1.Deployment
@@ -87,25 +98,33 @@ func (r *LolcowReconciler) ensureService(ctx context.Context, lolcow *lolcowv1al
 	case err != nil:
 		return fmt.Errorf("read the Service: %w", err)
 	default:
-		// TODO(lab): 4. the same for the Service. And leave alone, in both, what is not ours (metav1.IsControlledBy).
+		// TODO(lab): 4. the same for the Service. And do not touch a Deployment or Service that is not ours (metav1.IsControlledBy).
 	}
 	return r.apply(ctx, lolcow, "Service", desired)
 }
 
-// apply states what we want of a child. We own these fields, so we take back what somebody else has set: that is what force is for.
+// apply applies the desired state of a child. We own these fields, so force overwrites the values that another client has set.
 func (r *LolcowReconciler) apply(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, kind string, desired runtime.ApplyConfiguration) error {
-	// TODO(lab): 1. r.Apply, with a field owner, by force. What happens without force when somebody edits the Deployment?
-	// TODO(lab): 6. what was refused is not tried again at once (reported); Reconcile returns when it is (tryAgainAfter).
+	// TODO(lab): 1. r.Apply, with a field owner, by force. What happens without force when a user edits the Deployment?
+	// TODO(lab): 6. do not retry a refused write at once (reported). Reconcile returns when to retry it (tryAgainAfter).
 	return nil
 }
 
-// SetupWithManager tells the manager which changes lead to a call of Reconcile.
+// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile.
 func (r *LolcowReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// TODO(lab): 4. who calls Reconcile when somebody deletes the Service? 5. and when a Pod can't pull its image?
+	// TODO(lab): 4. which watch calls Reconcile when a user deletes the Service? 5. and when a Pod can't pull its image?
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&lolcowv1alpha1.Lolcow{}, builder.WithPredicates(notOnlyWords)).
 		Named("lolcow").
+		WithOptions(options()).
 		Complete(r)
+}
+
+// options are those of the controller.
+func options() controller.Options {
+	return controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
 }
 
 // notOnlyWords lets through every change of a Lolcow but one of the messages in its conditions alone. The operator

@@ -86,7 +86,7 @@ func TestDrift(t *testing.T) {
 	h.create("daisy", 30111, "Moo")
 	h.reconcile("daisy")
 
-	// What others own: it stays.
+	// Fields of other owners stay.
 	deployment := h.deployment("daisy")
 	deployment.Spec.Replicas = new(int32(3))
 	deployment.Annotations = map[string]string{"farm": "north"}
@@ -102,7 +102,7 @@ func TestDrift(t *testing.T) {
 		t.Error("it wrote, though nothing of its own was changed")
 	}
 
-	// What is its own: it comes back, and the rest still stays.
+	// The operator's own fields are restored, and the rest still stays.
 	deployment = h.deployment("daisy")
 	deployment.Spec.Template.Spec.Containers[0].Image = "goat:v1"
 	deployment.Spec.Template.Spec.Containers[0].Env[0].Value = "Meh"
@@ -167,7 +167,7 @@ func TestConditionsFollowTheChildren(t *testing.T) {
 	h.is("flora", lolcowv1alpha1.Progressing, metav1.ConditionFalse, "")
 	h.told(0, 5)
 
-	// What is true of the Deployment is not yet true of a greeting that it has just been told.
+	// The Deployment's status does not yet include the greeting that has just been applied.
 	h.change("flora", func(cow *lolcowv1alpha1.Lolcow) { cow.Spec.Greeting = "Hey" })
 	h.reconcile("flora")
 	h.is("flora", lolcowv1alpha1.Progressing, metav1.ConditionTrue, "")
@@ -362,7 +362,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The other tests call Reconcile. This one looks at who calls it: the manager, when a child has gone, and when something is wrong with a Pod.
+// The other tests call Reconcile. In this one the manager calls it: when a child has been deleted, and when a Pod has a problem.
 func TestTheManagerCallsReconcile(t *testing.T) {
 	t.Skip("TODO(lab): 4. remove this line when you let the operator watch what it has made, and at 5. Pods; then: make test")
 	h := newHerd(t)
@@ -381,7 +381,7 @@ func TestTheManagerCallsReconcile(t *testing.T) {
 		}
 	}
 	h.create("nora", 30171, "Moo")
-	// Twice: at the first time Reconcile may still be called for what was done before, and hide that nobody heard of it.
+	// Twice: at the first time, a call of Reconcile for an earlier change may hide that the deletion led to none.
 	for range 2 {
 		for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
 			eventually(fmt.Sprintf("there is a %T", child), there(child, ""))
@@ -556,9 +556,9 @@ func (h *herd) startManager() context.Context {
 	return ctx
 }
 
-// refuseServices lets the API server answer each Service of the herd with an error that says what an expression of CEL
-// comes to, until end is called. It is an error with which the API server refuses what is too large: the operator does
-// not know it as a refusal.
+// refuseServices lets the API server answer each write of a Service of the herd with an error whose message is the value of a
+// CEL expression, until end is called. It is the error for requests that are too large, which the operator does not take
+// for a refusal.
 func (h *herd) refuseServices(says string) (end func()) {
 	h.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
@@ -677,7 +677,7 @@ func (h *herd) service(name string) *corev1.Service {
 	return &service
 }
 
-// greeting is what the cow was told to say.
+// greeting is the greeting in the Deployment.
 func (h *herd) greeting(name string) string {
 	h.Helper()
 	for _, variable := range h.deployment(name).Spec.Template.Spec.Containers[0].Env {
@@ -688,7 +688,7 @@ func (h *herd) greeting(name string) string {
 	return ""
 }
 
-// rollOut does what the Deployment's controller does when all Pods are up to date.
+// rollOut sets the status as the Deployment's controller does when all Pods are up to date.
 func (h *herd) rollOut(name string, conditions ...appsv1.DeploymentCondition) {
 	h.Helper()
 	deployment := h.deployment(name)
@@ -710,7 +710,7 @@ func (h *herd) is(name, condition string, status metav1.ConditionStatus, message
 	}
 }
 
-// told fails unless exactly so many Warnings were written since it was asked last, and at most so many Events in all: one for each
+// told fails unless exactly so many Warnings were written since its last call, and at most so many Events in all: one for each
 // condition whose status has changed. The task leaves their reasons open.
 func (h *herd) told(warnings, most int) {
 	h.Helper()
@@ -726,5 +726,21 @@ func (h *herd) told(warnings, most int) {
 	}
 	if warned != warnings || len(all) > most {
 		h.Errorf("it wrote the Events %q, want %d Warnings and at most %d Events in all", all, warnings, most)
+	}
+}
+
+// After an outage an object must not wait for as long as the outage took.
+func TestRetriesHaveALongestPause(t *testing.T) {
+	pauses := options().RateLimiter
+	var last time.Duration
+	for range 30 {
+		pause := pauses.When(ctrl.Request{})
+		if pause < last || pause > lastRetry {
+			t.Fatalf("after %s the next pause is %s", last, pause)
+		}
+		last = pause
+	}
+	if last != lastRetry {
+		t.Errorf("the longest pause is %s, want %s", last, lastRetry)
 	}
 }

@@ -32,22 +32,22 @@ func notRefused(err error) error {
 	return err
 }
 
-// isStale reports whether a write failed because the cache is behind the API server. The next call will see what is
-// there now.
+// isStale reports whether a write failed because the cache is behind the API server. The next call will see the current
+// state.
 func isStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // isReason matches what can be the reason of a condition. The reason of an error is a whole sentence if a webhook says
 // so.
 var isReason = regexp.MustCompile(`^[A-Za-z]\w{0,99}$`)
 
-// failure is what the status says of an error that is no refusal; nil: there is none. Its reason is the API server's,
-// where that has one.
+// failure returns reason and message for an error that is no refusal, or nil if there is none. The reason is the API
+// server's, if it gave one.
 func failure(err error) *refusal {
-	// TODO(lab): 6. who reads the status reads no log: which error is it (apierrors.ReasonForError), and what does it say?
+	// TODO(lab): 6. users read the status and not the log: which error is it (apierrors.ReasonForError), and what does it say?
 	return nil
 }
 
-// reasonNotOurs is the one refusal that is not the API server's: to find out whether it is over costs no request.
+// reasonNotOurs is the only refusal that is not the API server's. Finding out whether it is over costs no request.
 const reasonNotOurs = "NotOurs"
 
 // notOurs refuses to touch a child that has another controller, or none.
@@ -67,9 +67,9 @@ func aboutNodePort(err error) bool {
 	return false
 }
 
-// How long to wait before what was refused is tried again: at first shortly, since a Service that was deleted gives its port back a moment
-// later; then twice as long each time. A call in between, for a Pod that has changed, takes the Lolcow off the work queue together with its
-// timer, and starts the timer again. So a try is late by a wait at most: ten seconds after the one before it.
+// How long to wait before a refused write is retried. The first wait is short, since the port of a deleted Service is released a moment
+// later. Each wait is twice as long as the one before. A call in between, for a Pod that has changed, takes the Lolcow off the work queue
+// together with its timer, and starts the timer again. So a retry is late by a wait at most: ten seconds after the one before it.
 const (
 	firstWait   = 200 * time.Millisecond
 	longestWait = 5 * time.Second
@@ -104,7 +104,7 @@ func (r *LolcowReconciler) tryAgainAfter(lolcow *lolcowv1alpha1.Lolcow, kind str
 	return r.BackOff.Get(id)
 }
 
-// attempt names what is tried: a child of one generation of one Lolcow. Another spec is tried at once.
+// attempt identifies a write: a child of one generation of one Lolcow. A new spec is applied at once.
 func attempt(lolcow *lolcowv1alpha1.Lolcow, kind string) string {
 	return fmt.Sprintf("%s/%s/%d", kind, lolcow.UID, lolcow.Generation)
 }

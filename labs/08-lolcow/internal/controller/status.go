@@ -24,15 +24,15 @@ type observation struct {
 	pods                      []corev1.Pod
 }
 
-// writeStatus writes the conditions if they are not those that were read, and tells people of what has become of the Lolcow: once, when
-// the status has been written. If that fails we are called again, and it is told then.
+// writeStatus writes the conditions if they differ from those that were read, and then records an Event. If the write fails, Reconcile is
+// called again, and the Event is recorded then. So each change leads to one Event.
 func (r *LolcowReconciler) writeStatus(ctx context.Context, lolcow *lolcowv1alpha1.Lolcow, seen observation) error {
 	// TODO(lab): 5. set the three conditions (meta.SetStatusCondition), and write the status if that has changed something.
 	return nil
 }
 
-// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. Who looks at an object later
-// reads its conditions; who wants to know what happened at night reads its Events.
+// tell writes an Event if the Lolcow became degraded, recovered from it, or became available: one at most. The conditions show users the
+// present state. The Events show what happened before.
 func (r *LolcowReconciler) tell(lolcow *lolcowv1alpha1.Lolcow, before []metav1.Condition) {
 	// TODO(lab): 7. r.Recorder.Eventf, when a condition has another status than before, and only then.
 }
@@ -64,11 +64,11 @@ func progressing(seen observation) metav1.Condition {
 // degraded says whether something is wrong, and what: the first thing that one would have to correct.
 func degraded(seen observation) metav1.Condition {
 	is := metav1.Condition{Type: lolcowv1alpha1.Degraded, Status: metav1.ConditionFalse, Reason: "AsExpected", Message: "Nothing is wrong"}
-	// TODO(lab): 5. what is wrong with the Pods, or the Deployment? 6. or was something refused?
+	// TODO(lab): 5. what is wrong with the Pods, or with the Deployment? 6. or was a write refused?
 	return is
 }
 
-// wrongWithPods looks for a container that can't start. A Deployment does not tell of it: to it, the Pod is just not ready yet.
+// wrongWithPods looks for a container that can't start. The Deployment's status does not show it: there the Pod is just not ready yet.
 func wrongWithPods(pods []corev1.Pod) *refusal {
 	// TODO(lab): 5. the statuses of the containers have it. Which Pods do not count?
 	return nil
@@ -81,8 +81,8 @@ func wrongWithContainer(container corev1.ContainerStatus) *refusal {
 	return nil
 }
 
-// wrongWithDeployment looks at what the Deployment says of itself: that its Pods are refused, by a quota for example, or that it has
-// waited for too long.
+// wrongWithDeployment looks at the Deployment's own conditions: its Pods are refused, by a quota for example, or it has waited for too
+// long.
 func wrongWithDeployment(deployment *appsv1.Deployment) *refusal {
 	// TODO(lab): 5. ReplicaFailure is true, or Progressing is false.
 	return nil

@@ -23,7 +23,7 @@ import (
 	lolcowv1alpha1 "lva.io/operators/labs/08-lolcow/api/v1alpha1"
 )
 
-// environment is etcd and an API server that knows Lolcows. Nothing else runs: no controller but the one that a test
+// environment is etcd and an API server with the kind Lolcow. Nothing else runs: no controller but the one that a test
 // calls, no garbage collector, no node. So tests write the status of Deployments and Pods themselves.
 var environment = envtest.Environment{
 	CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
@@ -48,7 +48,7 @@ var startEnvironment = sync.OnceValues(func() (client.WithWatch, error) {
 			return nil, fmt.Errorf("add an API to the scheme: %w", err)
 		}
 	}
-	// This client has no cache: what a test has written, it reads.
+	// This client has no cache: a test reads its own writes.
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 })
 

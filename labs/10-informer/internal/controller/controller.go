@@ -20,11 +20,11 @@ import (
 	"lva.io/operators/labs/10-informer/internal/keyfile"
 )
 
-// TODO(lab): 9. What does the controller ask the API server for? The markers make config/rbac/role.yaml (make manifests). An informer needs
-// list and watch.
+// TODO(lab): 9. What does the controller request from the API server? The markers generate config/rbac/role.yaml (make manifests). An informer
+// needs list and watch.
 // +kubebuilder:rbac:groups=node.chrishein.com,resources=authorizedkeys,verbs=list;watch
 
-// Options say what a controller works on.
+// Options configure a controller.
 type Options struct {
 	// File is the file that it keeps. Without a path it keeps none.
 	File keyfile.File
@@ -52,12 +52,18 @@ type Controller struct {
 // workQueue holds names or paths.
 type workQueue = workqueue.TypedRateLimitingInterface[string]
 
-// newQueue is a queue to which an item that fails comes back after 5 ms, 10, 20 …
+// How soon an item that failed is tried again: at first, and at most. The default is 5 ms, 10 ms, and so on up to 16 minutes.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Second // in real life a minute
+)
+
+// newQueue is a queue to which an item that fails comes back later and later.
 func newQueue() workQueue {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
 }
 
-// New is a controller that is told of AuthorizedKeys by an informer, from now on.
+// New returns a controller that handles the events of an informer for AuthorizedKeys from now on.
 func New(
 	client versioned.Interface, keys informers.AuthorizedKeyInformer, recorder events.EventRecorder, options Options,
 ) (*Controller, error) {
@@ -100,9 +106,9 @@ func (c *Controller) Run(ctx context.Context) {
 
 // lookAgain has the file looked at now and in each period, until the context ends, whatever objects there are.
 func (c *Controller) lookAgain(ctx context.Context) {
-	// TODO(lab): 11. What if all objects were deleted while the controller was down? Look at the file once
-	// (enqueueFile), and then in each period c.Resync: somebody may have changed it. The informer's own resync calls
-	// its handlers once for each object; how often is that if there is none?
+	// TODO(lab): 11. What if all objects were deleted while the controller was down? Check the file once (enqueueFile),
+	// and then in each period c.Resync: another program may have changed it. The informer's own resync calls its
+	// handlers once for each object. How often is that if there is none?
 	<-ctx.Done()
 }
 
@@ -112,7 +118,7 @@ func next(ctx context.Context, queue workQueue, work func(context.Context, strin
 	if shutdown {
 		return false
 	}
-	// From here on the queue gives the item to nobody else, until it is done.
+	// From here on the queue gives the item to no other worker, until it is done.
 	defer queue.Done(item)
 	// TODO(lab): 8. If the work fails, the item comes back later, and later each time (AddRateLimited). If not, forget
 	// its failures.
@@ -120,16 +126,16 @@ func next(ctx context.Context, queue workQueue, work func(context.Context, strin
 	return true
 }
 
-// syncFile makes the file right for all objects, and not only for the one that has changed. Its item is the path.
+// syncFile writes the lines of all objects, and not only of the one that has changed. Its item is the path.
 func (c *Controller) syncFile(ctx context.Context, _ string) error {
 	// TODO(lab): 8. Which keys may be in the file? Those of all objects that the lister knows, as far as they are valid.
 	return nil
 }
 
-// judge writes into the status of an object whether its key is accepted, and tells its owner by an Event if it is not.
+// judge writes into the status of an object whether its key is accepted, and records an Event if it is not.
 func (c *Controller) judge(ctx context.Context, name string) error {
 	// TODO(lab): 10. Set the condition Accepted (api/node/v1alpha1 has its names) with observedGeneration, and write the status only if it changes.
-	// For an invalid key also record an Event. What the lister returns belongs to everybody: change a DeepCopy.
+	// For an invalid key also record an Event. The objects that the lister returns are shared: change a DeepCopy.
 	return nil
 }
 

@@ -62,7 +62,7 @@ func TestManyEventsAreOneLook(t *testing.T) {
 		}
 		c.enqueue(object)
 	}
-	// A queue that is shut down still gives what is in it.
+	// A queue that is shut down still returns the items in it.
 	c.files.ShutDown()
 	for next(t.Context(), c.files, c.syncFile) {
 	}

@@ -13,13 +13,13 @@ import (
 	"syscall"
 )
 
-// mode lets everybody read the file, and its owner alone write it. sshd opens it as the user who logs in, and the file
-// is root's, so with 0600 nobody but root gets in. A file that others may write sshd refuses (StrictModes). There are
-// no secrets in it: public keys are public.
+// mode lets all users read the file, and only its owner write it. sshd opens it as the user who logs in, and the file is
+// root's, so with 0600 only root could log in. sshd refuses a file that other users can write (StrictModes). The file has
+// no secrets: public keys are public.
 const mode fs.FileMode = 0o644
 
-// mark begins the last word of each line of ours; the object's name follows. By it a controller that was just started, and remembers
-// nothing, finds the lines of objects that have gone. All other lines are somebody else's.
+// mark begins the last word of each of our lines, before the object's name. By it a controller that has just started, and remembers
+// nothing, finds the lines of deleted objects. All other lines belong to other programs or people.
 const mark = "authorizedkey:"
 
 // temporaryFiles is the pattern of their names. It ends with a name of ours, so that it never matches a file that an
@@ -39,16 +39,17 @@ func (f File) Sync(keys map[string]string) (changed bool, err error) {
 	return false, nil
 }
 
-// merge replaces the lines of ours in the content of a file. What others wrote stays as it is, byte for byte, and first.
+// merge replaces our lines in the content of a file. All other lines stay as they are, byte for byte, and first.
 func merge(content []byte, keys map[string]string) []byte {
 	// TODO(lab): 3. Lines that are not ours stay, byte for byte and in their order. Ours are "TYPE BASE64 authorizedkey:NAME", one for each
 	// object. The same keys must come out as the same bytes each time.
 	return content
 }
 
-// ours tells a line of ours by its last word. A comment has none.
+// ours recognizes one of our lines by its last word. A comment has none. Words end at spaces and tabs, as for sshd: to it a no-break space
+// is a letter.
 func ours(line []byte) bool {
-	words := strings.Fields(string(line))
+	words := strings.FieldsFunc(string(line), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
 	return len(words) > 0 && !strings.HasPrefix(words[0], "#") && strings.HasPrefix(words[len(words)-1], mark)
 }
 

@@ -27,6 +27,7 @@ func TestSync(t *testing.T) {
 		{name: "no keys", before: adas + "# kept\n" + graces, want: "# kept\n"},
 		{name: "lines of others stay as they are", before: "# a \n\n  no-pty " + grace + "\tx \n", keys: both, want: "# a \n\n  no-pty " + grace + "\tx \n" + adas + graces},
 		{name: "the last line has no break", before: "# a", keys: map[string]string{"ada": ada}, want: "# a\n" + adas},
+		{name: "the last line has no break, and nothing is added", before: "# a", want: "# a", unchanged: true},
 		{name: "a key of others is not ours", before: ada + "\n", want: ada + "\n", unchanged: true},
 		{name: "a comment is not ours", before: "# authorizedkey:ada\n", want: "# authorizedkey:ada\n", unchanged: true},
 		{name: "an indented comment is not ours", before: " \t# authorizedkey:ada\n", want: " \t# authorizedkey:ada\n", unchanged: true},

@@ -23,8 +23,8 @@ import (
 // requiredVariable makes it an error that there is no sshd.
 const requiredVariable = "OPERATOR_LABS_SSHD"
 
-// Whether users get in is for sshd to say, so we ask it: it refuses what the test does to the file, and accepts what
-// Sync makes of that.
+// sshd decides whether users can log in, so the test asks it: sshd refuses the file as the test has changed it, and accepts
+// it after Sync.
 func TestUsersGetIn(t *testing.T) {
 	t.Skip("TODO(lab): 4. remove this line when you begin with Sync, merge and replace; then: make test")
 	d := newDaemon(t)
@@ -47,7 +47,7 @@ func TestUsersGetIn(t *testing.T) {
 		refused []string
 	}{
 		{"it is for root alone", func() error { return os.Chmod(d.file.Path, 0o600) }, []string{"nobody"}},
-		// Debian's sshd lets a user in all the same who is alone in that group.
+		// Debian's sshd accepts the file all the same if the user is the only one in that group.
 		{"its group may write it", func() error { return os.Chmod(d.file.Path, 0o664) }, []string{"nobody"}},
 		{"everybody may write it", func() error { return os.Chmod(d.file.Path, 0o666) }, []string{"root", "nobody"}},
 		{"it is another user's", func() error { return os.Chown(d.file.Path, 1, 0) }, []string{"root", "nobody"}},
@@ -66,7 +66,7 @@ func TestUsersGetIn(t *testing.T) {
 	}
 }
 
-// daemon is an sshd that reads a file, and the key of somebody who wants to log in.
+// daemon is an sshd that reads a file, and the key of a user who wants to log in.
 type daemon struct {
 	program, config string
 	file            File
@@ -76,7 +76,7 @@ type daemon struct {
 // newDaemon skips the test where sshd can't become another user, or is not installed.
 func newDaemon(t *testing.T) *daemon {
 	t.Helper()
-	// sshd is usually not on the PATH of those who are not root.
+	// sshd is usually not on the PATH of users other than root.
 	program, err := exec.LookPath("sshd")
 	if err != nil {
 		program, err = exec.LookPath("/usr/sbin/sshd")

@@ -25,6 +25,6 @@ var (
 		return nil
 	})
 
-	// AddToScheme tells a scheme which Go type belongs to which kind of this API, so that clients can translate.
+	// AddToScheme registers the Go types of this API's kinds with a scheme, so that clients can encode and decode them.
 	AddToScheme = SchemeBuilder.AddToScheme
 )

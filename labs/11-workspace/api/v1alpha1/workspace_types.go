@@ -10,8 +10,8 @@ import (
 
 // +kubebuilder:object:root=true
 
-// Workspace is what the operator has to remember about the CloudInstance of the same name and namespace. It is neither spec nor status: nobody
-// but the operator writes it, and what is in it can't be found out by looking.
+// Workspace is the operator's memory about the CloudInstance of the same name and namespace. It is neither spec nor status: only the
+// operator writes it, and its contents can't be observed anywhere else.
 type Workspace struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -33,7 +33,7 @@ type Workspace struct {
 
 // +kubebuilder:object:root=true
 
-// WorkspaceList is what the API server answers when asked for all of them.
+// WorkspaceList is the API server's answer to a list of Workspaces.
 type WorkspaceList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`

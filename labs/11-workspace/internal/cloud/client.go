@@ -33,7 +33,7 @@ type Instance struct {
 	Tags  map[string]string `json:"tags"`
 }
 
-// Launch is what the cloud needs to know for a new instance.
+// Launch has the parameters of a new instance.
 type Launch struct {
 	// Token is remembered by the cloud for some minutes: as long as it is, the same launch with the same token answers with the same instance.
 	Token string            `json:"token,omitempty"`
@@ -152,7 +152,7 @@ func do[T any](ctx context.Context, c *Client, method, path string, body any) (*
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		refused := &Error{Code: response.StatusCode, Detail: http.StatusText(response.StatusCode)}
-		_ = json.Unmarshal(said, refused) // What is no problem+json (RFC 9457) has its code.
+		_ = json.Unmarshal(said, refused) // An answer that is no problem+json (RFC 9457) has its code.
 		return nil, refused
 	}
 	var answer T
@@ -162,7 +162,7 @@ func do[T any](ctx context.Context, c *Client, method, path string, body any) (*
 	return &answer, nil
 }
 
-// cause is why there is no answer, without what is only about this attempt.
+// cause is the reason for a missing answer, without the details of this attempt.
 func (c *Client) cause(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return fmt.Errorf("it was given %s", c.http.Timeout)

@@ -28,7 +28,7 @@ import (
 // finalizer keeps a CloudInstance from going as long as its instance costs money.
 const finalizer = "cloud.lva.io/instance"
 
-// How soon the operator looks at an instance again. The cloud tells nobody when something changes there.
+// How soon the operator looks at an instance again. The cloud sends no events.
 const (
 	soon  = 100 * time.Millisecond // while it starts
 	later = 500 * time.Millisecond // while it runs: in real life minutes, since each look is a request that is counted
@@ -49,7 +49,7 @@ const workers = 4
 type CloudInstanceReconciler struct {
 	// Client reads CloudInstances from a cache, which may be a moment behind, and writes to the API server.
 	client.Client
-	// APIReader reads from the API server itself. All Workspaces are read with it: what was just written must be seen, and a read through
+	// APIReader reads from the API server itself. All Workspaces are read with it: the operator must see its last write, and a read through
 	// Client would begin to watch them all.
 	APIReader client.Reader
 	Scheme    *runtime.Scheme
@@ -57,15 +57,15 @@ type CloudInstanceReconciler struct {
 	Cloud *cloud.Client
 }
 
-// What the operator may do, and no more: `make manifests` writes config/rbac/role.yaml from these markers.
+// These markers are the operator's permissions. `make manifests` writes config/rbac/role.yaml from them.
 
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances/status,verbs=update
 // +kubebuilder:rbac:groups=cloud.lva.io,resources=cloudinstances/finalizers,verbs=update
-// TODO(lab): 1. Workspaces are read by name, created, updated and deleted. Nobody lists or watches them.
+// TODO(lab): 1. The operator gets Workspaces by name, and creates, updates and deletes them. It never lists or watches them.
 
-// Reconcile is told the name of a CloudInstance about which something may have changed, and not what. It looks at the spec, the Workspace and
-// the cloud, and does what is missing. The status is what it found: it is written, and never read.
+// Reconcile gets the name of a CloudInstance, and does not learn what has changed. It looks at the spec, the Workspace and the cloud, and
+// does what is missing. It writes its observations into the status, and never reads the status.
 func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var object cloudv1alpha1.CloudInstance
 	if err := r.Get(ctx, req.NamespacedName, &object); err != nil {
@@ -77,7 +77,7 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 		return ctrl.Result{}, errors.Join(err, r.report(ctx, &object, nil, err)) // An object that stays says why.
 	}
 	if err := r.addFinalizer(ctx, &object); err != nil {
-		// Without it the object could go, and its instance would stay.
+		// Without it the object could be deleted while its instance still runs.
 		return ctrl.Result{}, errors.Join(err, r.report(ctx, &object, nil, err))
 	}
 	instance, err := r.ensure(ctx, &object)
@@ -90,7 +90,7 @@ func (r *CloudInstanceReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	return ctrl.Result{RequeueAfter: later}, nil
 }
 
-// finalize sees to a CloudInstance that is being deleted: nothing that was launched for it may go on costing money.
+// finalize ends the instance of a CloudInstance that is being deleted, so that it does not cost money any longer.
 // Reconcile reports its error, whichever step it comes from.
 func (r *CloudInstanceReconciler) finalize(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
 	// TODO(lab): 5. Without our finalizer there is nothing to do. If there is a Workspace of this object, and not
@@ -121,8 +121,8 @@ func (r *CloudInstanceReconciler) removeFinalizer(ctx context.Context, object *c
 	return nil
 }
 
-// changesSince makes a patch of what was changed since a CloudInstance was read. The finalizers of all controllers are one list, which the
-// patch writes as a whole: so it carries the resource version, and is refused if somebody else was faster.
+// changesSince makes a patch of the changes since a CloudInstance was read. The finalizers of all controllers are one list, which the
+// patch writes as a whole. So it carries the resource version: if another client has changed the object, the API server returns a conflict.
 func changesSince(read *cloudv1alpha1.CloudInstance) client.Patch {
 	return client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
 }
@@ -130,8 +130,8 @@ func changesSince(read *cloudv1alpha1.CloudInstance) client.Patch {
 // errPaused is why nothing happens to a CloudInstance that is paused.
 var errPaused = errors.New("spec.paused is true")
 
-// report writes what was observed into the status: an instance, or why there is none to be seen. Neither: the cloud does not show it yet, and
-// the status stays as it is.
+// report writes the observations into the status: an instance, or the reason why there is none. With neither, the cloud does not show the
+// instance yet, and the status stays as it is.
 func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alpha1.CloudInstance, instance *cloud.Instance, problem error) error {
 	if instance == nil && problem == nil {
 		return nil
@@ -153,8 +153,8 @@ func (r *CloudInstanceReconciler) report(ctx context.Context, object *cloudv1alp
 	return nil
 }
 
-// verdict says in the condition Ready what was observed. The reason is for programs, and for people who wonder whom to call: so the cloud, the
-// API server and all other trouble have reasons of their own. False: there is nothing that a user has to know.
+// verdict returns the condition Ready for an observation. The reason is for programs, and for people who have to act, so the cloud, the
+// API server and all other errors have reasons of their own. known is false if there is nothing that a user has to know.
 func verdict(instance *cloud.Instance, problem error) (ready metav1.Condition, known bool) {
 	ready = metav1.Condition{Type: cloudv1alpha1.Ready, Status: metav1.ConditionFalse}
 	switch {
@@ -175,7 +175,7 @@ func verdict(instance *cloud.Instance, problem error) (ready metav1.Condition, k
 	case isUnavailable(problem):
 		ready.Reason, ready.Message = "APIServerUnavailable", problem.Error()
 	case problem != nil:
-		ready.Reason, ready.Message = "ReconcileFailed", problem.Error() // The message says what it was.
+		ready.Reason, ready.Message = "ReconcileFailed", problem.Error() // The message has the error.
 	case instance.State == cloud.Running:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, "Running", "The instance runs"
 	default:
@@ -192,11 +192,12 @@ func isUnavailable(err error) bool {
 		code := answer.Status().Code
 		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 	}
-	_, unanswered := errors.AsType[*url.Error](err) // It comes from net/http, and client-go passes it on.
+	_, unanswered := errors.AsType[*url.Error](err) // net/http returns it, and client-go wraps it.
 	return unanswered
 }
 
-// SetupWithManager tells the manager which changes lead to a call of Reconcile. Workspaces are not among them: only the operator writes them.
+// SetupWithManager registers the controller with the manager, and says which changes lead to a call of Reconcile. Changes of Workspaces
+// do not: only the operator writes them.
 func (r *CloudInstanceReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&cloudv1alpha1.CloudInstance{}).

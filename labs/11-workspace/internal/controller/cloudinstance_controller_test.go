@@ -183,7 +183,7 @@ func play(t *testing.T, name string, cut int) int {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	const enough = 5 // calls: what one does not finish the next does
+	const enough = 5 // calls: if one does not finish, the next one does
 	for range enough {
 		reconcile()
 	}

@@ -30,8 +30,8 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 		return r.launch(ctx, object, workspace)
 	}
 	instance, err := r.Cloud.Get(ctx, workspace.InstanceID)
-	// TODO(lab): 3. The cloud's answers may be behind: that it does not know an ID which it has told us (unlike one that somebody wrote into
-	// spec.instanceID) means that we have to look again later.
+	// TODO(lab): 3. The cloud's answers may be behind. If it does not find an ID that it has returned before (unlike one that a user wrote
+	// into spec.instanceID), we have to look again later.
 	if err != nil {
 		return nil, fmt.Errorf("look at instance %s: %w", workspace.InstanceID, err)
 	}
@@ -41,7 +41,8 @@ func (r *CloudInstanceReconciler) ensure(ctx context.Context, object *cloudv1alp
 	if err := owned(object, instance); err != nil {
 		return nil, err
 	}
-	// TODO(lab): 6. Somebody may have ended the instance, by hand. The spec still wants one: renew the Workspace, then launch.
+	// TODO(lab): 6. Another user may have ended the instance, by hand. The spec still wants one, unless the cache is behind (current): renew
+	// the Workspace, then launch.
 	return instance, nil
 }
 
@@ -80,7 +81,19 @@ func owned(object *cloudv1alpha1.CloudInstance, instance *cloud.Instance) error 
 // end ends the instance of a CloudInstance that is being deleted.
 func (r *CloudInstanceReconciler) end(ctx context.Context, object *cloudv1alpha1.CloudInstance, workspace *cloudv1alpha1.Workspace) error {
 	// TODO(lab): 5. Terminate the instance that the Workspace names. If it has a nonce and no instance, a launch may have happened whose
-	// answer nobody got: finish it first. Terminate only what has our ownerTag in the cloud: look (owned), or
+	// answer was lost: finish it first. Terminate only an instance that has our ownerTag in the cloud: look (owned), or
 	// for an import, tag it, which the cloud refuses if it belongs to another. That is no error: it is not ours to end.
+	return nil
+}
+
+// endFound ends what runs for a CloudInstance that has no Workspace.
+func (r *CloudInstanceReconciler) endFound(ctx context.Context, object *cloudv1alpha1.CloudInstance) error {
+	running, err := r.find(ctx, object)
+	if err == nil && running != nil {
+		err = r.Cloud.Terminate(ctx, running.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("end what runs without a workspace: %w", err)
+	}
 	return nil
 }

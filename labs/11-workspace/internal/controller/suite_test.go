@@ -43,7 +43,7 @@ var startEnvironment = sync.OnceValues(func() (client.Client, error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), cloudv1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("add the APIs to the scheme: %w", err)
 	}
-	// This client has no cache: what a test has written, it reads.
+	// This client has no cache: a test reads its own writes.
 	return client.New(config, client.Options{Scheme: scheme})
 })
 

@@ -15,15 +15,15 @@ import (
 	cloudv1alpha1 "lva.io/operators/labs/11-workspace/api/v1alpha1"
 )
 
-// errTaken is that the Workspace of this name belongs to another CloudInstance: usually to an earlier one, and it is
-// about to go.
+// errTaken means that the Workspace of this name belongs to another CloudInstance: usually to an earlier one, which is
+// about to be deleted.
 var errTaken = errors.New("there is a workspace of this name that belongs to another object, maybe to an earlier one")
 
 // workspace reads the Workspace of a CloudInstance past the cache: nil if there is none, errTaken if it is another's.
 func (r *CloudInstanceReconciler) workspace(ctx context.Context, object *cloudv1alpha1.CloudInstance) (*cloudv1alpha1.Workspace, error) {
-	// TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If there
-	// is one that has not this object's UID in its label ownerTag, return errTaken. Which instance is imported, only the spec says,
-	// since it can't change: put spec.instanceID into the Workspace that you return, if there is one.
+	// TODO(lab): 2. Read it with r.APIReader, by the name and namespace of the object. If there is none, return nil and no error. If its
+	// label ownerTag does not have this object's UID, return errTaken. Take the ID of an imported instance from the spec, which can't
+	// change: put spec.instanceID into the Workspace that you return, if there is one.
 	return nil, nil
 }
 
@@ -36,7 +36,7 @@ func (r *CloudInstanceReconciler) openWorkspace(ctx context.Context, object *clo
 	return &cloudv1alpha1.Workspace{}, nil
 }
 
-// newNonce is a client token that nobody has ever used.
+// newNonce returns a client token that was never used before.
 func newNonce() string { return string(uuid.NewUUID()) }
 
 // errStale is that the cache knows the object as it was, and not as it is.
@@ -54,8 +54,8 @@ func (r *CloudInstanceReconciler) current(ctx context.Context, object *cloudv1al
 	return nil
 }
 
-// record writes the result of a launch down, and with that removes the nonce. The update carries the resource version that was read: who has
-// an older Workspace in hand gets a conflict.
+// record writes the result of a launch, and removes the nonce in the same update. The update carries the resource version that was read:
+// with an older Workspace it is a conflict.
 func (r *CloudInstanceReconciler) record(ctx context.Context, workspace *cloudv1alpha1.Workspace, instanceID string) error {
 	// TODO(lab): 3. Put the ID into the Workspace, remove the nonce, and update it.
 	return nil
@@ -63,13 +63,13 @@ func (r *CloudInstanceReconciler) record(ctx context.Context, workspace *cloudv1
 
 // renew prepares another launch, since the instance of the last one has ended.
 func (r *CloudInstanceReconciler) renew(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
-	// TODO(lab): 6. The token of the last launch stands for an instance that has ended: another launch needs another nonce, and it has to be
-	// written before that, as the first one.
+	// TODO(lab): 6. The token of the last launch belongs to an instance that has ended. Another launch needs another nonce, which has to be
+	// written before the launch, like the first one.
 	return nil
 }
 
-// discard deletes a Workspace of which nothing is left to be remembered. Without our finalizer the garbage collector
-// would, too, when the object has gone; but then it may be there when somebody creates an object of this name again.
+// discard deletes a Workspace that is no longer needed. Without our finalizer the garbage collector would delete it, too,
+// after the object. But then it might still exist when a user creates an object of this name again.
 func (r *CloudInstanceReconciler) discard(ctx context.Context, workspace *cloudv1alpha1.Workspace) error {
 	if controllerutil.RemoveFinalizer(workspace, finalizer) {
 		if err := r.Update(ctx, workspace); client.IgnoreNotFound(err) != nil {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// Package v1 has a say in what is stored: it fills in what an order leaves open, and refuses what the shop does not
-// sell. It changes nothing else and remembers nothing: what is stored already is the controller's business.
+// Package v1 has the admission webhooks of icecreams: one fills in fields that an order leaves open, the other denies
+// flavours that the shop does not sell. They change nothing else and remember nothing. Stored icecreams are the
+// controller's work.
 package v1

@@ -21,17 +21,18 @@ import (
 	demov1 "lva.io/operators/labs/05-cert-manager/api/v1"
 )
 
-// flavours is what the shop sells.
+// flavours are the flavours that the shop sells.
 var flavours = []string{"vanilla", "chocolate", "strawberry"}
 
-// Somebody who says no to the API server must be asked by it first. What it asks about stands in config/webhook, which
-// `make manifests` writes from the markers below; each word of them is a promise:
+// A webhook can deny a request only if the API server calls it. config/webhook says for which requests it does.
+// `make manifests` writes that file from the markers below. Each of their words is a promise:
 //
-//   - resources, verbs: only what has to be judged. icecreams is not icecreams/status, which the operator writes, and
-//     without delete an icecream can always go, even when nobody is here to answer.
-//   - failurePolicy=fail: as long as nobody answers, nothing is let in. With ignore, everything would be.
-//   - sideEffects=None: being asked changes nothing, so we may be asked about a dry run too.
-//   - timeoutSeconds: whoever orders an icecream waits for us, so we do not keep them long.
+//   - resources, verbs: only requests that must be validated. icecreams does not include icecreams/status, which the
+//     operator writes. Without delete, an icecream can be deleted even when the webhook is down.
+//   - failurePolicy=fail: while the webhook is down, the API server refuses these requests. With ignore, it would accept
+//     all of them.
+//   - sideEffects=None: a call changes nothing, so the API server may call the webhook for a dry run, too.
+//   - timeoutSeconds: each client waits for the webhook's answer, so the time limit is short.
 
 // +kubebuilder:webhook:path=/validate-demo-lva-io-v1-icecream,mutating=false,failurePolicy=fail,sideEffects=None,groups=demo.lva.io,resources=icecreams,verbs=create;update,versions=v1,name=validate.icecream.demo.lva.io,admissionReviewVersions=v1,matchPolicy=Equivalent,timeoutSeconds=5
 
@@ -45,15 +46,15 @@ func SetupIcecreamWebhookWithManager(mgr ctrl.Manager) error {
 		Complete()
 }
 
-// IcecreamCustomDefaulter fills in what an order leaves open.
+// IcecreamCustomDefaulter fills in fields that an order leaves open.
 type IcecreamCustomDefaulter struct{}
 
-// Default is called before the API server looks at its schema, so an order without any flavour can still be saved. It
-// may be called again with what it has returned, since another webhook may have changed the order in between: what is
-// there stays as it is, so the second call finds nothing to do.
+// Default is called before the API server validates the object by its schema, so it can still fill in a missing flavour.
+// It may be called again with its own result, since another webhook may have changed the order in between. Fields that
+// are set keep their values, so the second call changes nothing.
 func (*IcecreamCustomDefaulter) Default(ctx context.Context, icecream *demov1.Icecream) error {
 	if !icecream.DeletionTimestamp.IsZero() {
-		return nil // Nobody will eat it any more.
+		return nil // It is being deleted, so defaults are of no use.
 	}
 	if same, err := leavesSpec(ctx, icecream); same || err != nil {
 		return err
@@ -82,17 +83,17 @@ func leavesSpec(ctx context.Context, icecream *demov1.Icecream) (bool, error) {
 	return equality.Semantic.DeepEqual(old.Spec, icecream.Spec), nil
 }
 
-// IcecreamCustomValidator refuses what the shop does not sell.
+// IcecreamCustomValidator denies flavours that the shop does not sell.
 type IcecreamCustomValidator struct{}
 
-// ValidateCreate judges an order.
+// ValidateCreate validates an order.
 func (*IcecreamCustomValidator) ValidateCreate(_ context.Context, icecream *demov1.Icecream) (admission.Warnings, error) {
 	return validate(icecream)
 }
 
-// ValidateUpdate judges a change, and not the icecream: one that was stored before there was this rule, or while it was
-// another, may be wrong through no fault of whoever changes its labels now. Were that refused, nobody could even take
-// its finalizer off, and it would never go.
+// ValidateUpdate validates a change, and not the whole icecream. An icecream that was stored before this rule existed may
+// have flavours that are wrong now, and a change of its labels is not to blame. If such updates were denied, no client
+// could remove its finalizer, and it could never be deleted.
 func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream *demov1.Icecream) (admission.Warnings, error) {
 	// The flavours are a set (listType=set in the schema): in another order they are the same.
 	if sets.New(old.Spec.Flavour...).Equal(sets.New(icecream.Spec.Flavour...)) {
@@ -102,14 +103,14 @@ func (*IcecreamCustomValidator) ValidateUpdate(_ context.Context, old, icecream 
 	return validate(icecream)
 }
 
-// ValidateDelete is there for the interface only: the marker does not ask for it. What can't be deleted is there for
-// ever, so think twice before you ask.
+// ValidateDelete exists for the interface only: the marker does not name the verb delete. An object whose deletion is
+// denied stays for ever, so think twice before you add that verb.
 func (*IcecreamCustomValidator) ValidateDelete(context.Context, *demov1.Icecream) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// validate names all that is wrong, each with its place in the YAML and with what would be right: whoever reads it
-// should have to come back only once. What is allowed, but hardly meant so, gets a warning.
+// validate names all wrong flavours, each with its path in the object and with the allowed values, so that a user has to
+// correct the order only once. An order that is allowed but unusual gets a warning.
 func validate(icecream *demov1.Icecream) (admission.Warnings, error) {
 	var problems field.ErrorList
 	path := field.NewPath("spec", "flavour")
@@ -123,7 +124,7 @@ func validate(icecream *demov1.Icecream) (admission.Warnings, error) {
 		return nil, apierrors.NewInvalid(kind, icecream.Name, problems)
 	}
 
-	// The schema has seen to it that no flavour is there twice, so as many as there are is all of them.
+	// The schema ensures that no flavour occurs twice, so an icecream with as many flavours as the menu has all of them.
 	if len(icecream.Spec.Flavour) == len(flavours) {
 		return admission.Warnings{fmt.Sprintf("%s in one: will you taste any of them?", strings.Join(flavours, ", "))}, nil
 	}

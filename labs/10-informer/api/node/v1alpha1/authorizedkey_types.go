@@ -7,8 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // The types of conditions, and their reasons.
 const (
-	// Accepted says whether the key may stand in an authorized_keys file. It is about the object and not about a node: the controllers of all
-	// nodes come to the same answer.
+	// Accepted says whether the key is allowed in an authorized_keys file. It is about the object and not about a node: the controllers of
+	// all nodes come to the same result.
 	Accepted = "Accepted"
 
 	// ReasonValid is why a key is accepted.
@@ -24,7 +24,7 @@ type AuthorizedKeyData struct {
 	Key string `json:"key"`
 }
 
-// AuthorizedKeyStatus is what was found.
+// AuthorizedKeyStatus is the observed state of an AuthorizedKey.
 type AuthorizedKeyStatus struct {
 	// Conditions has one of the type Accepted.
 	// +listType=map

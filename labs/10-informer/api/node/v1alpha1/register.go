@@ -14,7 +14,7 @@ var (
 	// SchemeGroupVersion is the group and the version of all kinds here.
 	SchemeGroupVersion = schema.GroupVersion{Group: "node.chrishein.com", Version: "v1alpha1"}
 	schemeBuilder      = runtime.NewSchemeBuilder(addKnownTypes)
-	// AddToScheme tells a scheme which Go types the kinds have.
+	// AddToScheme registers the Go types of the kinds with a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
 )
 
