@@ -215,10 +215,10 @@ func (r refusals) rarer() bool { return r.longest >= leastWait && r.longest >= r
 // decided reports whether more attempts would change nothing. An operator that waits for a second at first needs some seconds to show that it
 // waits longer then, and on a busy machine each of the first two attempts may come late.
 func (r refusals) decided(began time.Time) bool {
-	switch {
-	case r.tries == 0:
+	switch r.tries {
+	case 0:
 		return time.Since(began) >= filePatience
-	case r.tries == 1:
+	case 1:
 		return r.took >= filePatience
 	}
 	return r.rarer() || r.took >= max(refuseFor, 4*r.shortest)
