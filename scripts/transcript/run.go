@@ -150,7 +150,10 @@ func (o *Options) environment(ctx context.Context, home string) ([]string, error
 		return nil, err
 	}
 	env := gobuild.Environment()
-	for _, name := range []string{"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY"} {
+	for _, name := range []string{
+		"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY",
+		"MAKEFLAGS", "MFLAGS", "MAKELEVEL", // or a page's make would print the folder that it enters, as if it were part of ours
+	} {
 		env = slices.DeleteFunc(env, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
 	}
 	return append(env, "HOME="+home, "TERM=dumb",

@@ -295,6 +295,21 @@ func TestAShellRunsOneCommandAfterTheOther(t *testing.T) {
 	}
 }
 
+// make verify-docs and make prove tell their commands that they are run by make.
+func TestAPagesMakeIsNotPartOfOurs(t *testing.T) {
+	t.Setenv("MAKELEVEL", "1")
+	t.Setenv("MAKEFLAGS", "w")
+	env, err := (&Options{Root: t.TempDir()}).environment(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range env {
+		if strings.HasPrefix(variable, "MAKE") {
+			t.Errorf("a page's commands have %s", variable)
+		}
+	}
+}
+
 func TestAPageCanStartASolution(t *testing.T) {
 	t.Parallel()
 	sh := start(t)
