@@ -152,10 +152,13 @@ func (o *Options) environment(ctx context.Context, home string) ([]string, error
 	env := gobuild.Environment()
 	for _, name := range []string{
 		"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY",
-		"MAKEFLAGS", "MFLAGS", "MAKELEVEL", // or a page's make would print the folder that it enters, as if it were part of ours
 	} {
 		env = slices.DeleteFunc(env, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
 	}
+	// With the variables of a make above it, a page's make prints the folder that it enters.
+	env = slices.DeleteFunc(env, func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=")
+	})
 	return append(env, "HOME="+home, "TERM=dumb",
 		"GOMODCACHE="+installed.ModuleCache, "GOCACHE="+installed.BuildCache, "GOPROXY="+installed.Proxy,
 		// The kubectl of the control plane comes first: another version may print something else.
