@@ -18,6 +18,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -38,42 +39,21 @@ type programSource struct {
 }
 
 func (s *Store) programSource(p Program) (programSource, error) {
-	folder := filepath.Join(s.Programs, p.Module)
-	digest := sha256.New()
-	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(folder, name)
-		if err != nil {
-			return err
-		}
+	files, err := digestOf(filepath.Join(s.Programs, p.Module), func(name string, entry fs.DirEntry) bool {
 		if entry.IsDir() {
-			if name != folder && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || !p.decides(relative)) {
-				return filepath.SkipDir
-			}
-			return nil
+			return !strings.HasPrefix(entry.Name(), ".") && entry.Name() != "testdata" && p.decides(name)
 		}
 		switch {
-		case strings.HasSuffix(name, "_test.go"), filepath.Dir(relative) == "." && len(p.Sources) > 0 && strings.HasSuffix(name, ".go"):
-			return nil
-		case strings.HasSuffix(name, ".go"), entry.Name() == "go.mod", entry.Name() == "go.sum":
-		default:
-			return nil
+		case strings.HasSuffix(name, "_test.go"), path.Dir(name) == "." && len(p.Sources) > 0 && strings.HasSuffix(name, ".go"):
+			return false
 		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(digest, filepath.ToSlash(relative), len(content))
-		digest.Write(content)
-		return nil
+		return strings.HasSuffix(name, ".go") || entry.Name() == "go.mod" || entry.Name() == "go.sum"
 	})
 	if err != nil {
 		return programSource{}, fmt.Errorf("reading the sources of a program: %w", err)
 	}
 	return programSource{
-		Program: p, Files: hex.EncodeToString(digest.Sum(nil)), Go: s.goVersion(), System: "linux/" + runtime.GOARCH,
+		Program: p, Files: files, Go: s.goVersion(), System: "linux/" + runtime.GOARCH,
 	}, nil
 }
 
@@ -264,24 +244,36 @@ func (s *Store) written(file File) string {
 	return filepath.Join(s.checkout(), filepath.FromSlash(file.From))
 }
 
-// digestOf is a digest of the names and contents of a file, or of all files in a folder. It is empty if there is neither.
-func digestOf(root string) (string, error) {
+// digestOf is a digest of the names and contents of a file, or of those files in a folder that count. In a folder that does not count, none does.
+// Names are slash-separated, from the root.
+func digestOf(root string, counts func(name string, entry fs.DirEntry) bool) (string, error) {
 	digest := sha256.New()
-	err := filepath.WalkDir(root, func(name string, found fs.DirEntry, err error) error {
-		if err != nil || found.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(name)
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(digest, strings.TrimPrefix(name, root), len(content))
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		switch {
+		case file != root && !counts(name, entry):
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		case entry.IsDir():
+			return nil
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(digest, name, len(content))
 		digest.Write(content)
 		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
 	return hex.EncodeToString(digest.Sum(nil)), err
 }
 

@@ -275,8 +275,8 @@ func (s *Store) layerKey(c *Catalogue, l Layer) (string, error) {
 			from.Modules[file.Module] = module.Path + "@" + version
 		}
 		if file.Command != "" {
-			written, err := digestOf(s.written(file))
-			if err != nil {
+			written, err := digestOf(s.written(file), func(string, fs.DirEntry) bool { return true })
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // Until the command has run, only the layer can't be made.
 				return "", err
 			}
 			from.Written[file.From] = written

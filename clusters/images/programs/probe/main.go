@@ -5,6 +5,7 @@
 // answers with its own name, so that one sees which Pod it was.
 //
 //	probe serve [ADDRESS]            answers each request with its host name and who asked. Default: :8080
+//	probe files FOLDER [ADDRESS]     serves the files of a folder. Default: :8080
 //	probe get [-n TIMES] [-t TIME] URL
 //	                                 prints the answers. Exit code 1 if one of the requests got none
 //	probe resolve [-t TIME] NAME     prints the addresses of a name. Exit code 1 if there are none
@@ -13,6 +14,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -27,7 +29,7 @@ import (
 	"time"
 )
 
-const usage = "usage: probe serve [ADDRESS] | probe get [-n TIMES] [-t TIME] URL | probe resolve [-t TIME] NAME"
+const usage = "usage: probe serve [ADDRESS] | probe files FOLDER [ADDRESS] | probe get [-n TIMES] [-t TIME] URL | probe resolve [-t TIME] NAME"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -57,10 +59,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	switch subject := flags.Arg(0); {
 	case args[0] == "serve":
-		if subject == "" {
-			subject = ":8080"
+		name, err := os.Hostname()
+		if err != nil {
+			return err
 		}
-		return serve(ctx, subject)
+		return serve(ctx, subject, introduction(name))
+	case args[0] == "files" && subject != "":
+		return serve(ctx, flags.Arg(1), files(os.DirFS(subject)))
 	case args[0] == "get" && subject != "":
 		return get(ctx, out, subject, *times, *patience)
 	case args[0] == "resolve" && subject != "":
@@ -69,13 +74,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.New(usage)
 }
 
-func serve(ctx context.Context, address string) error {
-	name, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Addr: address, ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s answers %s\n", name, r.RemoteAddr) })}
+// introduction answers each request with a name, and the address of the client.
+func introduction(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s answers %s\n", name, r.RemoteAddr) })
+}
+
+// serve serves at an address until the context ends. Default: :8080.
+func serve(ctx context.Context, address string, handler http.Handler) error {
+	server := &http.Server{Addr: cmp.Or(address, ":8080"), ReadHeaderTimeout: 5 * time.Second, Handler: handler}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()
 	select {
