@@ -21,16 +21,18 @@ import (
 // apart fails unless no selector of one cow matches Pods of the other.
 func (v visit) apart(a, b *cow) {
 	v.t.Helper()
-	for _, pair := range [][2]*cow{{a, b}, {b, a}} {
-		one, _ := v.herd.deployment(pair[0])
-		page, _ := v.herd.service(pair[0])
-		other, _ := v.herd.deployment(pair[1])
-		overlap, err := workload.Overlap(pair[0].Name, &page, &one, pair[1].Name, &other)
-		v.OK(v.t, "reading a selector", err)
-		if overlap != "" {
-			v.Fail(v.t, fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name), overlap)
-		}
+	expected, overlap, err := workload.Apart(v.herd.selecting(a), v.herd.selecting(b))
+	v.OK(v.t, "reading a selector", err)
+	if overlap != "" {
+		v.Fail(v.t, expected, overlap)
 	}
+}
+
+// selecting is the Service and the Deployment that there are for one of them.
+func (h *herd) selecting(of *cow) workload.Selecting {
+	service, _ := h.service(of)
+	deployment, _ := h.deployment(of)
+	return workload.Selecting{Owner: of.Name, Service: &service, Deployment: &deployment}
 }
 
 func twoLolcows() types.Feature {

@@ -22,16 +22,18 @@ import (
 // apart fails unless no selector of one WebApp matches Pods of the other.
 func (v visit) apart(a, b *app) {
 	v.t.Helper()
-	for _, pair := range [][2]*app{{a, b}, {b, a}} {
-		one, _ := v.town.deployment(pair[0])
-		service, _ := v.town.service(pair[0])
-		other, _ := v.town.deployment(pair[1])
-		overlap, err := workload.Overlap(pair[0].Name, &service, &one, pair[1].Name, &other)
-		v.OK(v.t, "reading a selector", err)
-		if overlap != "" {
-			v.Fail(v.t, fmt.Sprintf("no selector of %s matches Pods of %s", pair[0].Name, pair[1].Name), overlap)
-		}
+	expected, overlap, err := workload.Apart(v.town.selecting(a), v.town.selecting(b))
+	v.OK(v.t, "reading a selector", err)
+	if overlap != "" {
+		v.Fail(v.t, expected, overlap)
 	}
+}
+
+// selecting is the Service and the Deployment that there are for one of them.
+func (t *town) selecting(of *app) workload.Selecting {
+	service, _ := t.service(of)
+	deployment, _ := t.deployment(of)
+	return workload.Selecting{Owner: of.Name, Service: &service, Deployment: &deployment}
 }
 
 // longestName is how long the name of a Service may be.

@@ -49,15 +49,32 @@ func Forbidden(d *appsv1.Deployment) bool {
 	})
 }
 
-// Overlap says which selector of an owner's children matches the Pods of another one's Deployment; empty: none.
-func Overlap(owner string, service *corev1.Service, deployment *appsv1.Deployment, another string, other *appsv1.Deployment) (string, error) {
-	pods := labels.Set(other.Spec.Template.Labels)
-	if labels.SelectorFromSet(service.Spec.Selector).Matches(pods) {
-		return fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well", labels.Set(service.Spec.Selector), owner, another), nil
+// Selecting is the children of one owner that select Pods.
+type Selecting struct {
+	Owner      string
+	Service    *corev1.Service
+	Deployment *appsv1.Deployment
+}
+
+// Apart says which selector of the children of one owner matches Pods of another one's Deployment, whichever of them that is, and what was expected
+// instead. It is empty if none does.
+func Apart(a, b Selecting) (expected, overlap string, err error) {
+	if overlap, err = a.overlap(b); err == nil && overlap == "" {
+		a, b = b, a
+		overlap, err = a.overlap(b)
 	}
-	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
+	return fmt.Sprintf("no selector of %s matches Pods of %s", a.Owner, b.Owner), overlap, err
+}
+
+// overlap says which selector matches the Pods of another owner's Deployment; empty: none.
+func (c Selecting) overlap(other Selecting) (string, error) {
+	pods := labels.Set(other.Deployment.Spec.Template.Labels)
+	if visitors := labels.Set(c.Service.Spec.Selector); labels.SelectorFromSet(visitors).Matches(pods) {
+		return fmt.Sprintf("the Service's selector %s does: visitors of %s come to %s as well", visitors, c.Owner, other.Owner), nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(c.Deployment.Spec.Selector)
 	if err != nil {
-		return "", fmt.Errorf("reading the selector of the Deployment %s: %w", deployment.Name, err)
+		return "", fmt.Errorf("reading the selector of the Deployment %s: %w", c.Deployment.Name, err)
 	}
 	if selector.Matches(pods) {
 		return fmt.Sprintf("the Deployment's selector %s does", selector), nil
