@@ -143,21 +143,19 @@ func session(ctx context.Context, sh *shell, blocks []Block, out io.Writer) ([]E
 	return got, nil
 }
 
+// ours are variables that a reader has not set, or that environment sets itself.
+var ours = []string{"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY", "MFLAGS"}
+
 // environment is a reader's: an empty home, and none of our settings. What Go has downloaded and compiled is there.
 func (o *Options) environment(ctx context.Context, home string) ([]string, error) {
 	installed, err := gobuild.Installed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	env := gobuild.Environment()
-	for _, name := range []string{
-		"KUBECONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOFLAGS", "GOWORK", "GOPATH", "GOCACHE", "GOMODCACHE", "GOPROXY",
-	} {
-		env = slices.DeleteFunc(env, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
-	}
-	// With the variables of a make above it, a page's make prints the folder that it enters.
-	env = slices.DeleteFunc(env, func(variable string) bool {
-		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=")
+	env := slices.DeleteFunc(gobuild.Environment(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		// With the variables of a make above it, a page's make prints the folder that it enters.
+		return slices.Contains(ours, name) || strings.HasPrefix(name, "MAKE")
 	})
 	return append(env, "HOME="+home, "TERM=dumb",
 		"GOMODCACHE="+installed.ModuleCache, "GOCACHE="+installed.BuildCache, "GOPROXY="+installed.Proxy,

@@ -31,8 +31,8 @@ func newReaper() *reaper {
 	return r
 }
 
-// start starts a child. Its end is told once. No child is waited for meanwhile, so that its end is not missed. Of the process, only its
-// handle may be used (Signal, WithHandle): its number may be another's once it has ended.
+// start starts a child. The channel gets its status once, when it has ended. Until start returns, the reaper waits for no child, so that it misses
+// none. Use only the handle of the process (Signal, WithHandle): another process may have its number once it has ended.
 func (r *reaper) start(start func() (*os.Process, error)) (*os.Process, <-chan unix.WaitStatus, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -580,7 +580,7 @@ func limits() types.Feature {
 			atOnce(16, fill)
 			begun := visitors.begun()
 			if !refused.Load() {
-				v.Fail(v.t, fmt.Sprintf("a user who begins %d watches is told that these are too many (429)", watchLimit), fmt.Sprintf("%d were begun, and none was refused", begun))
+				v.Fail(v.t, fmt.Sprintf("the server refuses a user's watch with 429 when the user has begun %d", watchLimit), fmt.Sprintf("it has served %d and refused none", begun))
 			}
 			v.Measure("watches of one user until the first 429", float64(begun), "")
 			if a := enough.Load(); a != nil && begun < watchesOfOne {

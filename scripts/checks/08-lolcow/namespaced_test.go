@@ -172,7 +172,7 @@ func (v visit) givesARole() {
 	}
 }
 
-// otherImage is an image that the operator is told to use.
+// otherImage is the image in the operator's flag --image.
 const otherImage = "operator-labs/lolcow:v2"
 
 // namespaced lets the operator have its role in one namespace only.

@@ -62,7 +62,7 @@ func deletedChild() types.Feature {
 // Kubernetes' own controllers write that, and not the operator.
 func (v visit) forbidden(c *cow) {
 	v.t.Helper()
-	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" tells of the quota", podPatience, v.herd.Changed, func() (string, bool) {
+	v.EventuallyWithin(v.ctx, v.t, "the Deployment of "+c.Name+" reports the quota", podPatience, v.herd.Changed, func() (string, bool) {
 		deployment, wrong := v.herd.deployment(c)
 		return "it does not", wrong != "" || workload.Forbidden(&deployment)
 	})
@@ -139,7 +139,7 @@ func (v visit) editService(c *cow, change func(*corev1.Service)) *corev1.Service
 	return edited
 }
 
-// drift is a hand edit of a template, in the words of who tells of it.
+// drift is a hand edit of a template, and the words that describe it.
 type drift struct {
 	what   string
 	change func(pod *corev1.PodSpec, greeting string)

@@ -93,8 +93,8 @@ func (v visit) sidecars(c *cow, sidecars ...corev1.Container) {
 }
 
 // admit lets things go wrong with the Pods of the patients, if both are well by now and it has not done so: the checks that look at them
-// come later. What goes wrong is the sidecars', which another client has added. It comes late enough that no change of the Deployment tells
-// of it: one can't be pulled when the container before it has run for a while, the other one ends again and again.
+// come later. Another client adds the sidecars that fail: the image of one can't be pulled, and the other one ends again and again. They
+// fail so late that the Deployment does not change any more.
 func (v visit) admit() bool {
 	v.t.Helper()
 	p := v.herd.patients

@@ -31,7 +31,7 @@ func othersFields() frameworktypes.Feature {
 			}
 			a := v.planned()
 			edited := v.editDeployment(a, func(d *appsv1.Deployment) {
-				metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "somebody")
+				metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "web-team")
 				metav1.SetMetaDataLabel(&d.ObjectMeta, centre, "web")
 				metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, restarted, "today")
 				metav1.SetMetaDataLabel(&d.Spec.Template.ObjectMeta, centre, "web")
@@ -44,7 +44,7 @@ func othersFields() frameworktypes.Feature {
 				pod.Containers = append([]corev1.Container{sidecar("parasol")}, append(pod.Containers, sidecar("lantern"))...)
 			})
 			v.editService(a, func(s *corev1.Service) {
-				metav1.SetMetaDataAnnotation(&s.ObjectMeta, contact, "somebody")
+				metav1.SetMetaDataAnnotation(&s.ObjectMeta, contact, "web-team")
 				metav1.SetMetaDataLabel(&s.ObjectMeta, centre, "web")
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			})
@@ -111,10 +111,10 @@ func setMeanwhile(v visit) {
 	v.Pause(v.ctx, v.t, meanwhile)
 	lantern := corev1.Container{Name: "lantern", Image: "registry.example.com/lantern:v1"}
 	v.editDeployment(a, func(d *appsv1.Deployment) {
-		metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "somebody")
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, contact, "web-team")
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, lantern)
 	})
-	v.editService(a, func(s *corev1.Service) { metav1.SetMetaDataAnnotation(&s.ObjectMeta, contact, "somebody") })
+	v.editService(a, func(s *corev1.Service) { metav1.SetMetaDataAnnotation(&s.ObjectMeta, contact, "web-team") })
 	v.asSpecified(a)
 	v.OK(v.t, "disarming the faults", v.Faults.Disarm(v.ctx))
 	v.Settle(v.ctx, v.t)

@@ -342,7 +342,7 @@ func page() frameworktypes.Feature {
 // that, and an operator may tell of it in the status: then nothing more changes.
 func (v visit) forbidden(a *app) {
 	v.t.Helper()
-	v.eventually(podPatience, "the Deployment of "+a.Name+" tells of the quota", func() string {
+	v.eventually(podPatience, "the Deployment of "+a.Name+" reports the quota", func() string {
 		if deployment, wrong := v.town.deployment(a); wrong != "" || workload.Forbidden(&deployment) {
 			return ""
 		}

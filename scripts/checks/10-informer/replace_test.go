@@ -26,7 +26,7 @@ import (
 
 func mode() types.Feature {
 	return features.New("sshd reads the file, and only its owner writes it").
-		Assess("whoever made it", check.Assess(assess(func(v *visit) {
+		Assess("whichever program wrote it", check.Assess(assess(func(v *visit) {
 			v.addWritten("ada")
 			v.hasMode("the controller made the file", filePatience)
 			v.inFolder("changing the mode", func(folder *os.Root) error { return folder.Chmod(fileName, 0o600) })

@@ -44,7 +44,7 @@ func Newer(object, than metav1.Object) bool {
 // Unseen is what a check observes before the watch has told of what it did.
 const Unseen = "the watch has not told of it"
 
-// ServiceEdit is a hand edit of a Service, in the words of who tells of it. nodePort is one that is free.
+// ServiceEdit is a hand edit of a Service, and the words that describe it. nodePort is one that is free.
 type ServiceEdit struct {
 	What   string
 	Change func(service *corev1.ServiceSpec, nodePort int32)
