@@ -99,7 +99,7 @@ func (o *operator) routes(routes *http.ServeMux) {
 		}
 		return o.stopped(cmp.Or(how.Grace, stage.StopGrace))
 	})
-	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(false) })
+	route(routes, "POST "+protocol.KillOperator, func(*http.Request) (any, error) { return nil, o.stop(0) })
 	route(routes, "POST "+protocol.StartOperator, func(r *http.Request) (any, error) {
 		var how protocol.Start
 		if err := json.NewDecoder(r.Body).Decode(&how); err != nil && !errors.Is(err, io.EOF) {

@@ -168,22 +168,14 @@ func (o *operator) watch(p stage.Instance) {
 
 const endedByItself = "it ended by itself: "
 
-// stop ends the operator: gracefully, or as a power failure does.
-func (o *operator) stop(graceful bool) error {
-	if graceful {
-		return o.stopWithin(stage.StopGrace)
-	}
-	return o.stopWithin(0)
-}
-
-// stopWithin asks the operator to end, and kills it if it has not within grace. 0 kills it at once.
-func (o *operator) stopWithin(grace time.Duration) error {
+// stop asks the operator to end, and kills it if it has not within grace. 0 kills it at once.
+func (o *operator) stop(grace time.Duration) error {
 	o.transition.Lock()
 	defer o.transition.Unlock()
 	return o.end(grace)
 }
 
-// end is stopWithin for who holds the transition.
+// end is stop for who holds the transition.
 func (o *operator) end(grace time.Duration) error {
 	o.mutex.Lock()
 	p := o.instance
@@ -206,9 +198,9 @@ func (o *operator) end(grace time.Duration) error {
 	return nil
 }
 
-// stopped is stopWithin, and says how the operator has ended.
+// stopped is stop, and says how the operator has ended.
 func (o *operator) stopped(grace time.Duration) (protocol.Stopped, error) {
-	if err := o.stopWithin(grace); err != nil {
+	if err := o.stop(grace); err != nil {
 		return protocol.Stopped{}, err
 	}
 	o.mutex.Lock()
@@ -308,7 +300,7 @@ func (o *operator) lastWords() []string { return o.log.last(lastLines) }
 
 func (o *operator) close() {
 	o.injector.Disarm() // a crash that is under way would start it again
-	_ = o.stop(false)   // one that is left is removed with all that the run has made
+	_ = o.stop(0)       // one that is left is removed with all that the run has made
 	o.log.close()
 }
 

@@ -83,7 +83,7 @@ func TestOneOperatorAtATime(t *testing.T) {
 	o, all := newSlow(t, nil)
 	var group sync.WaitGroup
 	for range 20 {
-		for _, change := range []func() error{o.start, o.restart, func() error { return o.stop(true) }, func() error { return o.stop(false) }} {
+		for _, change := range []func() error{o.start, o.restart, func() error { return o.stop(stage.StopGrace) }, func() error { return o.stop(0) }} {
 			group.Go(func() {
 				if err := change(); err != nil {
 					t.Error(err)
@@ -109,7 +109,7 @@ func TestAnOperatorThatCannotBeEndedIsNotCalledDead(t *testing.T) {
 	if err := o.start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.stop(false); err == nil || err.Error() != "the operator could not be killed: no answer" {
+	if err := o.stop(0); err == nil || err.Error() != "the operator could not be killed: no answer" {
 		t.Errorf("the error is %v", err)
 	}
 	for _, entry := range o.injector.Log() {
@@ -144,7 +144,7 @@ func TestAnOperatorIsStartedWithOtherFlags(t *testing.T) {
 	}
 	for _, do := range []func() error{
 		func() error { return o.startAs(protocol.Start{Flags: []string{"--leader-elect=true"}}) }, o.restart,
-		func() error { return o.stop(true) }, o.start, o.restart,
+		func() error { return o.stop(stage.StopGrace) }, o.start, o.restart,
 	} {
 		if err := do(); err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ func (o *operator) upgrade(ctx context.Context) error {
 	if err := upgrader.Upgrade(ctx); err != nil {
 		return err
 	}
-	if err := o.stop(true); err != nil {
+	if err := o.stop(stage.StopGrace); err != nil {
 		return err
 	}
 	if err := o.start(); err != nil {
