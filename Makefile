@@ -50,7 +50,7 @@ help: ## Show this list
 doctor: ## Look whether this machine can grade all labs, and what helps if not: run it first, and paste it into a question (FORMAT=json)
 	@$(GO_IS_HERE)
 	@[ -e .cache/bin/doctor ] || echo "First this is compiled, which takes half a minute if Go has compiled nothing here." >&2
-	@$(GO) build -C scripts -trimpath -o ../.cache/bin/doctor ./doctor
+	@$(GO) build -C scripts -trimpath -o ../.cache/bin/doctor ./cmd/doctor
 	@.cache/bin/doctor $(if $(FORMAT),-format $(FORMAT)) $(FLAGS) || $(RUNS_HERE)
 
 labs: $(LAB) ## List the labs, with your scores
@@ -137,7 +137,7 @@ docs: $(SITE_MODULES) ## Build it in out/site: pages with search, which any file
 	@$(NODE_IS_HERE)
 	@$(GO_IS_HERE)
 	@echo "The pages of the recorded runs are written ..." >&2
-	@$(GO) run -C scripts -trimpath ./runs/pages ../docs/runs ../.cache/site/runs
+	@$(GO) run -C scripts -trimpath ./authoring/runs/pages ../docs/runs ../.cache/site/runs
 	@npm --prefix $(SITE) run --silent build
 
 docs-serve: docs ## Build it, and show it at http://localhost:4173 (PORT=); Ctrl-C ends that
@@ -158,7 +158,7 @@ test: $(LAB) ## The gate: is a change sound? Generated files, unit tests, each s
 
 fresh: ## Try README's first commands with empty caches and nothing but Go, make and git (WARM=1: the first, with your caches; PROGRAMS=FILE: with an archive)
 	@$(GO_IS_HERE)
-	@$(GO) build -C scripts -trimpath -o ../.cache/bin/fresh ./fresh
+	@$(GO) build -C scripts -trimpath -o ../.cache/bin/fresh ./cmd/fresh
 	@.cache/bin/fresh $(if $(WARM),--warm) $(if $(AIR_GAP),--air-gap) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(FLAGS)
 
 prove: $(LAB) ## The proof: every part whose inputs have changed since it was proven here (PART=kind,certify-02; WITHIN=60m); hours the first time
@@ -209,5 +209,5 @@ clean: ## Remove what was built, except images, which take long to build; your w
 $(LAB) $(INSTRUCTOR): $(SOURCES)
 	@$(GO_IS_HERE)
 	@[ -x .cache/bin/bootstrap ] || echo "First the bootstrap is compiled, which takes 10 s to a minute if Go has compiled nothing here." >&2
-	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./bootstrap
+	@$(GO) build -C scripts -trimpath -o ../.cache/bin/bootstrap ./cmd/bootstrap
 	@.cache/bin/bootstrap $(@F) $(MAKECMDGOALS) $(foreach name,ADDONS NODE CLUSTER,$(if $($(name)),'$(name)=$($(name))')) || $(RUNS_HERE)

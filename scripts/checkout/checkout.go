@@ -27,10 +27,9 @@ import (
 	"lva.io/operators/clusters/node"
 	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/clusters/progress"
-	"lva.io/operators/scripts/addons"
-	"lva.io/operators/scripts/clientgen"
-	"lva.io/operators/scripts/manifest"
-	"lva.io/operators/scripts/programs"
+	"lva.io/operators/scripts/checkout/addons"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/checkout/programs"
 )
 
 // Checkout is a checkout of this repository.
@@ -309,17 +308,16 @@ func (c *Checkout) ControllerGen(ctx context.Context) (string, error) {
 	return c.ensure(ctx, programs.ControllerGen(c.Root))
 }
 
-// Clients are the programs that make clients, listers and informers; they are built unless they are there.
-func (c *Checkout) Clients(ctx context.Context) (clientgen.Generator, error) {
-	var paths []string
+// ClientGenerators are the paths of client-gen, lister-gen and informer-gen, in this order. They are built unless they are there.
+func (c *Checkout) ClientGenerators(ctx context.Context) (paths []string, err error) {
 	for _, program := range programs.ClientGenerators(c.Root) {
 		path, err := c.ensure(ctx, program)
 		if err != nil {
-			return clientgen.Generator{}, err
+			return nil, err
 		}
 		paths = append(paths, path)
 	}
-	return clientgen.Generator{ClientGen: paths[0], ListerGen: paths[1], InformerGen: paths[2]}, nil
+	return paths, nil
 }
 
 // GolangCILint is the linter; it is built unless it is there.

@@ -37,7 +37,7 @@ export default defineConfig({
   outDir: path.join(root, 'out/site'),
   cacheDir: path.join(root, '.cache/site/vitepress'),
   rewrites: address,
-  // The pages of recorded runs come after the build. The tests of scripts/browser follow all links.
+  // The pages of recorded runs come after the build. The tests of scripts/proving/browser follow all links.
   ignoreDeadLinks: [/^\.\/\d\d-[a-z-]+\/(skeleton|mistake|solution)$/],
   head: [
     ['link', { rel: 'icon', href: 'data:image/svg+xml,<svg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 16 16%22><text y=%2213%22 font-size=%2214%22>🍦</text></svg>' }],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Operator Labs authors
 
-// What the commands of a page print, from docs/transcripts (scripts/transcript says how they are written). A reader without a playground
+// What the commands of a page print, from docs/transcripts (scripts/authoring/transcript says how they are written). A reader without a playground
 // sees it below each block, folded.
 import fs from 'node:fs'
 import path from 'node:path'

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/compare"
 	"lva.io/operators/scripts/checks/icecream"
 	"lva.io/operators/scripts/checks/places"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to

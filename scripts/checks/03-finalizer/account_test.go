@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/icecream"
-	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/checks/story"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 func (v visit) account(o order) story.Account {

@@ -11,12 +11,12 @@ import (
 
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/icecream"
 	"lva.io/operators/scripts/checks/places"
 	"lva.io/operators/scripts/checks/story"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 // movementID is about an attempt whose booking the freezer may still do after the operator has given it up: with another id, the

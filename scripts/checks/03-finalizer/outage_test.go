@@ -15,8 +15,8 @@ import (
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/compare"
 	"lva.io/operators/scripts/checks/story"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 // How long the freezer is down: until the operator has tried the same so often; or for so long since its first request was refused,

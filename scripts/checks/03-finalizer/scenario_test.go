@@ -6,8 +6,8 @@ package finalizer_test
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 // refusals let the requests fail that matter, one kind of them after the other: nothing else happens that would give another chance to

@@ -15,8 +15,8 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 const (

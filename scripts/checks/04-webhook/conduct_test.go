@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
 	"lva.io/operators/scripts/checks/order"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 func dryRun() types.Feature {

@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/admission"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/icecream"
 	"lva.io/operators/scripts/checks/order"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // sold are the flavours that there are.

@@ -24,7 +24,7 @@ import (
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
 	"lva.io/operators/scripts/checks/reach"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 var (

@@ -16,11 +16,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"lva.io/operators/scripts/acme"
 	"lva.io/operators/scripts/checks/byhand"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/deployed"
 	"lva.io/operators/scripts/checks/reach"
+	"lva.io/operators/scripts/services/acme"
 )
 
 const (

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/byhand"
 	"lva.io/operators/scripts/checks/deployed"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 const (

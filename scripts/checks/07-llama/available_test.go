@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/checks/protocol"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 // namespacePatience is for the namespace controller, which begins five seconds after a namespace was deleted, and tries again later

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/limited"
 )
 
 const (

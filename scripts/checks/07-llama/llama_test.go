@@ -21,7 +21,7 @@ import (
 
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/limited"
 )
 
 func TestLlama(t *testing.T) {

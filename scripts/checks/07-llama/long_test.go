@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/limited"
 )
 
 // A submission may answer without end. That fills no memory of the checks, and they say what is wrong with the answer.

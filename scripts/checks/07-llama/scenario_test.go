@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // scenarioRequests is how many writes the scenario sends when nothing goes wrong.

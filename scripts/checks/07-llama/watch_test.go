@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/limited"
 )
 
 // event is one of a watch.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/limited"
 )
 
 // A submission may answer without end. That fills no memory of the checks, and they say what is wrong with the answer.

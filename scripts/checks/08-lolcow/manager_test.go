@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/clusters/existing"
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/checks/workload"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 // madeName is the name, or its beginning, of the objects that the checks of the manager create. Their label lets them be found and removed.

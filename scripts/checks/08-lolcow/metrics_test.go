@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/checks/protocol"
 	"lva.io/operators/scripts/checks/reach"
 	"lva.io/operators/scripts/checks/workload"
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/limited"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 // freePort is the address of a port of this machine at which no process listens now.

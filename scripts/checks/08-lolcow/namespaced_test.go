@@ -27,10 +27,10 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/limited"
 )
 
 // namespacedFolder is what is applied to run the operator for one namespace.

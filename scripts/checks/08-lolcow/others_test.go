@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if it reset them, it would fight

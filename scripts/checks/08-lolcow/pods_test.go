@@ -23,9 +23,9 @@ import (
 
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/existing"
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // What another client has added to a Deployment.

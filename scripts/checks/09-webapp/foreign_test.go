@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // foreign is a Deployment or a Service of another owner that has the name of a WebApp, as it was before the WebApp was created.

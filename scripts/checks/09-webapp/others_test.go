@@ -17,7 +17,7 @@ import (
 	frameworktypes "sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // othersFields lets others set fields of the children of which the spec says nothing. They are not the operator's: if it reset them, it would fight

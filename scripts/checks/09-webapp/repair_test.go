@@ -22,7 +22,7 @@ import (
 
 	"lva.io/operators/scripts/checks/check"
 	"lva.io/operators/scripts/checks/workload"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // secondTry is how long an operator may take if its first create is refused: Kubernetes frees the node port of a Service that was deleted a

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // scenarioPatience is how long an operator may be silent in the scenario: it may just have been killed, or been told to come back later.

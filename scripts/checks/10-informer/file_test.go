@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 func added() types.Feature {

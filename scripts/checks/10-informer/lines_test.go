@@ -13,7 +13,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"lva.io/operators/scripts/limited"
+	"lva.io/operators/scripts/grading/limited"
 )
 
 // fileLimit is how large the file may be, in bytes: nearly twice the size of the largest one that a check writes.

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // accepted waits until the condition Accepted of an object has a status, for its present generation.

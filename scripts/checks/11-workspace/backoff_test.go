@@ -12,8 +12,8 @@ import (
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/cloud"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/cloud"
 )
 
 // An operator backs off if it makes a pause of so long, after so many attempts at most. Its pauses have an end if

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/cloud"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/cloud"
 )
 
 // boundary is a write of the operator in the life of a CloudInstance, and the side of it at which the operator is killed.

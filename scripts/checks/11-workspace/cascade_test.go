@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/cloud"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/cloud"
 )
 
 // cascade deletes a CloudInstance as kubectl does with --cascade.

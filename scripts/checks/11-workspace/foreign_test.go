@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lva.io/operators/scripts/cloud"
+	"lva.io/operators/scripts/services/cloud"
 )
 
 // foreignNamed writes instances of others into Workspaces while the operator is down, and deletes their CloudInstances. An operator may find its

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/cloud"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/cloud"
 )
 
 func launched() e2etypes.Feature {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/clusters/existing"
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // inOtherNamespace is about an object with the name of another one, in another namespace: each has an instance and a Workspace of its own.

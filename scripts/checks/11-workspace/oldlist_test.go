@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // How long an operator that was started again knows only what was before: until it was busy for oldNewsFor with an object that is gone, and

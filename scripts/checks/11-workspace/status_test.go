@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/cloud"
+	"lva.io/operators/scripts/services/cloud"
 )
 
 func statusNoInput() e2etypes.Feature {

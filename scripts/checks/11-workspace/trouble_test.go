@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	e2etypes "sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/cloud"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/services/cloud"
 )
 
 // ownedBy reports whether the garbage collector removes an object when the CloudInstance is gone.

@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // The kinds of the lab.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"lva.io/operators/clusters/existing"
-	"lva.io/operators/scripts/acme"
+	"lva.io/operators/scripts/services/acme"
 )
 
 // Where the order is in the cluster: what proves it needs, and what we need to find it again.

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/envconf"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
 )
 
 // How long checks wait. deadline is for a busy machine; patience ends the wait for an operator that does nothing any

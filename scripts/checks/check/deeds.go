@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // spoils matches what an operator did that keeps checks from their work: it changes kinds or what registers webhooks, or

@@ -12,8 +12,8 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // evidenceLines is how many requests a failed check shows.

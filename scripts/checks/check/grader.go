@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"lva.io/operators/clusters/socket"
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/operatorlog"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/operatorlog"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 // ErrNoOperator is returned to checks that ask for what only a lab with an operator has.

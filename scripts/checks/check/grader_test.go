@@ -21,10 +21,10 @@ import (
 	"testing"
 	"time"
 
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/manifest"
-	"lva.io/operators/scripts/operatorlog"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/operatorlog"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 // run is a run of a suite.

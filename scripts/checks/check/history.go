@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // history is what the operator and the checks have done in a run, by time.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 var epoch = time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
 )
 
 // How long the API server refuses: until an operator has tried the same so often, or for so long since it tried last, or for so long

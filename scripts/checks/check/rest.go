@@ -13,10 +13,10 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/operatorlog"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/operatorlog"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 const (

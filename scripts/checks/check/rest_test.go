@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/operatorlog"
+	"lva.io/operators/scripts/grading/operatorlog"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 func TestABusyOperatorIsEvidence(t *testing.T) {

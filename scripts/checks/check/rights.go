@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // RoleSuffices is a check: the operator is never refused a request by its role.

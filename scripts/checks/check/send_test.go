@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
 )
 
 // An operator may write a status, or log a line, of any length, and a figure may be none.

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
 )
 
 // asksForFiles tells what it is answered, as its evidence.

@@ -22,12 +22,12 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/envconf"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/cloud"
-	"lva.io/operators/scripts/freezer"
-	"lva.io/operators/scripts/manifest"
-	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/services/cloud"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 // userAgent is how the requests of checks are known in the audit log.

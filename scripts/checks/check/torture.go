@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 	"sigs.k8s.io/e2e-framework/pkg/types"
 
-	"lva.io/operators/scripts/audit"
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
 )
 
 // Scenario is the story of a lab, which must end well whatever goes wrong while it is played. It waits generously (see

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/checks/protocol"
-	"lva.io/operators/scripts/faults"
-	"lva.io/operators/scripts/report"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
 )
 
 // scenario is a suite whose scenario is tortured, or has a bad day.

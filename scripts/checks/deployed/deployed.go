@@ -32,7 +32,7 @@ import (
 	"lva.io/operators/clusters/await"
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/stage/install"
+	"lva.io/operators/scripts/grading/stage/install"
 )
 
 // Cluster is the cluster in which checks deploy a submission. What they make carries our label, by which it is found and removed when

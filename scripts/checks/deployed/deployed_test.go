@@ -24,8 +24,8 @@ import (
 
 	"lva.io/operators/clusters/existing"
 	"lva.io/operators/scripts/checks/check"
-	"lva.io/operators/scripts/stage/install"
-	"lva.io/operators/scripts/stage/stagetest"
+	"lva.io/operators/scripts/grading/stage/install"
+	"lva.io/operators/scripts/grading/stage/stagetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"lva.io/operators/scripts/checks/icecream"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 // Account is what the freezer has booked for one icecream, in the order in which it was booked.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"lva.io/operators/scripts/checks/icecream"
-	"lva.io/operators/scripts/freezer"
+	"lva.io/operators/scripts/services/freezer"
 )
 
 func TestAssign(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"lva.io/operators/scripts/audit"
 	"lva.io/operators/scripts/checks/check"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // Foreign is a Deployment or a Service that has the name of a child and does not belong to the operator, as it was before its namesake, the

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // A loop on a busy machine is as slow as an operator that waits, and is not taken for one.

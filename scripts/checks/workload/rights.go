@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 // May asks the API server whether a user is allowed a request.

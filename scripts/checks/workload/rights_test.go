@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"lva.io/operators/scripts/audit"
+	"lva.io/operators/scripts/grading/audit"
 )
 
 func TestMayNeed(t *testing.T) {

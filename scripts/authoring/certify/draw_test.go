@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certify
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/authoring/mutant"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/changes"
+	"lva.io/operators/scripts/checkout/command"
+)
+
+// everyLab is what certify takes when no lab is named.
+func everyLab(t *testing.T) []Options {
+	t.Helper()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var labs []Options
+	for i := range here.Labs.Labs {
+		labs = append(labs, Options{Checkout: here, Lab: &here.Labs.Labs[i]})
+	}
+	return labs
+}
+
+// Whatever is drawn, skeleton and solution are graded. A seed draws so many mutants of each lab, always the same ones,
+// and another seed draws others.
+func TestASeedDrawsMutants(t *testing.T) {
+	t.Parallel()
+	labs := everyLab(t)
+	drawn := func(seed string) (names []string) {
+		t.Helper()
+		chosen, err := (&Draw{Seed: seed, Mutants: 2}).choose(t.Context(), labs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range labs {
+			options := labs[i]
+			options.choice = chosen[i]
+			all, err := options.candidates()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var of []string
+			for _, c := range options.drawn(all) {
+				of = append(of, c.name)
+			}
+			if len(of) != 4 || of[0] != skeletonName || of[1] != solutionName {
+				t.Errorf("of %s these are graded: %v, want skeleton, solution and two mutants", options.Lab.Name, of)
+			}
+			names = append(names, of...)
+		}
+		return names
+	}
+	first := drawn("a")
+	if again := drawn("a"); !slices.Equal(first, again) {
+		t.Errorf("one seed drew %v, and then %v", first, again)
+	}
+	if other := drawn("b"); slices.Equal(first, other) {
+		t.Errorf("two seeds drew the same: %v", first)
+	}
+}
+
+// A clone of this repository is changed in one place after the other, and what is graded because of it is looked at.
+func TestWhatAChangeHasGraded(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := command.NewRunner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := runner.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, test := range []struct {
+		name string
+		// files get a line at their end, and a list of mutants another misconception of the first.
+		files []string
+		// changed are the labs of which more is drawn, and others how many mutants and designs of lab 02 are new or different.
+		changed string
+		others  int
+	}{
+		{"nothing", nil, "", 0},
+		{"documentation", []string{"docs/lectures/02-reconcile.md", "docs/README.md"}, "", 0},
+		{"a solution", []string{"solutions/02-reconciler/cmd/main.go"}, "02-reconciler", 0},
+		{"the checks of a lab", []string{"scripts/checks/11-workspace/launch_test.go"}, "11-workspace", 0},
+		{"what all checks import", []string{"scripts/checks/check/check.go"}, "", 0},
+		{"what two labs share", []string{"scripts/checks/workload/page.go"}, "08-lolcow 09-webapp", 0},
+		{"a design of lab 02", []string{"scripts/authoring/certify/testdata/designs/few-calls.txtar"}, "", 1},
+		{"three solutions", []string{
+			"solutions/02-reconciler/cmd/main.go", "solutions/03-finalizer/cmd/main.go", "solutions/04-webhook/cmd/main.go",
+		}, "02-reconciler 03-finalizer 04-webhook", 0},
+		{"a mutant", []string{"solutions/02-reconciler/mutants.yaml"}, "", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			root := filepath.Join(t.TempDir(), "clone")
+			if _, err := runner.Run(t.Context(), here.Root, nil, "git", "clone", "-q", "--shared", here.Root, root); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range test.files {
+				file := filepath.Join(root, filepath.FromSlash(name))
+				content, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				changed := string(content) + "\n// changed\n"
+				if filepath.Base(name) == mutant.File {
+					changed = strings.Replace(string(content), "misconception: ", "misconception: Really, ", 1)
+				}
+				if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			draw := &Draw{Seed: "a", Mutants: 2, Changed: 5, Most: 1}
+			if draw.Since, err = changes.Since(t.Context(), runner, root, "HEAD"); err != nil {
+				t.Fatal(err)
+			}
+			clone := *here
+			clone.Root = root
+			labs := everyLab(t)
+			for i := range labs {
+				labs[i].Checkout = &clone
+			}
+			chosen, err := draw.choose(t.Context(), labs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var changed []string
+			for i, c := range chosen {
+				graded := 0
+				for _, yes := range c.graded {
+					if yes {
+						graded++
+					}
+				}
+				if graded-c.changed == draw.Changed {
+					changed = append(changed, labs[i].Lab.Name)
+				} else if graded-c.changed != draw.Mutants {
+					t.Errorf("%d mutants of %s are drawn", graded-c.changed, labs[i].Lab.Name)
+				}
+				if labs[i].Lab.Name == "02-reconciler" && c.changed != test.others {
+					t.Errorf("%d mutants and designs of lab 02 are new or different, want %d", c.changed, test.others)
+				}
+			}
+			if got := strings.Join(changed, " "); got != test.changed {
+				t.Errorf("more is drawn of %q, want %q", got, test.changed)
+			}
+		})
+	}
+}
+
+// The solution is graded as often as soak says, the others once.
+func TestSoakIsForTheSolution(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		options Options
+		name    string
+		want    int
+	}{
+		{Options{}, solutionName, 1},
+		{Options{Soak: 5}, solutionName, 5},
+		{Options{Soak: 5}, "skeleton", 1},
+		{Options{Soak: 5, Repeat: 2}, "skeleton", 2},
+		{Options{Soak: 2, Repeat: 7}, solutionName, 7},
+	} {
+		if got := test.options.times(candidate{name: test.name}); got != test.want {
+			t.Errorf("%+v grades the %s %d times, want %d", test.options, test.name, got, test.want)
+		}
+	}
+}

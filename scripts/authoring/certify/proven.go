@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package certify
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/node/manifests"
+	"lva.io/operators/clusters/node/targets"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+)
+
+// proven knows which submissions were graded as they must be on this machine, by all that decides it: what they are, what must come of
+// them, the checks, the harness, the control plane, controller-gen and the Go that compiles them. Where Pods run, the node's programs,
+// the installer of add-ons and the images decide as well.
+type proven struct {
+	// dir is the folder of a lab, as its grader is now.
+	dir string
+}
+
+// unusedTime is how long what a grader has proven is kept after its last use. Other checkouts have other graders, and what one has
+// proven is no waste of another.
+const unusedTime = 14 * 24 * time.Hour
+
+// graders are what grades a lab: code, the files of programs, and images.
+type graders struct {
+	harness  string
+	programs []string
+	images   []images.Built
+}
+
+// addNode adds what the lab's clusters consist of where Pods run: the programs of the node, the installer of the lab's add-ons, and the
+// images that checkout.Prepare makes. complete is false if one of them is not there, as where there can be no node.
+func (g *graders) addNode(here *checkout.Checkout, lab *manifest.Lab) (complete bool, err error) {
+	for _, program := range targets.Node(here.Root) {
+		g.programs = append(g.programs, program.Output)
+	}
+	if len(lab.Addons) > 0 {
+		g.programs = append(g.programs, here.Installer().Program)
+	}
+	for _, program := range g.programs {
+		if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+	}
+	catalogue, err := images.Load()
+	if err != nil {
+		return false, err
+	}
+	wanted := catalogue.Set("course")
+	for _, addon := range lab.Addons {
+		wanted = append(wanted, catalogue.Set(addon)...)
+	}
+	running, err := manifests.Images()
+	if err != nil {
+		return false, err
+	}
+	for _, reference := range running {
+		image, err := catalogue.Image(reference)
+		if err != nil {
+			return false, err
+		}
+		wanted = append(wanted, image)
+	}
+	g.images, err = images.StoreOf(here.Root).Find(wanted)
+	return len(g.images) == len(wanted), err
+}
+
+// digest stands for the graders of a lab.
+func (g *graders) digest(lab *manifest.Lab) (string, error) {
+	says, err := json.Marshal(lab)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %s\n%s\n", runtime.Version(), says, g.harness)
+	for _, image := range g.images {
+		fmt.Fprintln(sum, image.Reference, image.ID)
+	}
+	for _, program := range g.programs {
+		digest, err := gobuild.Digest(program)
+		if err != nil {
+			return "", fmt.Errorf("reading what grades: %w", err)
+		}
+		fmt.Fprintln(sum, digest)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// newProven opens what is known, in a folder, of a lab that is graded by these.
+func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
+	digest, err := by.digest(lab)
+	if err != nil {
+		return nil, err
+	}
+	all := filepath.Join(folder, lab.Name)
+	dir := filepath.Join(all, digest)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("keeping what is proven: %w", err)
+	}
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err != nil { // the folder is in use, however old it is
+		return nil, fmt.Errorf("keeping what is proven: %w", err)
+	}
+	others, err := os.ReadDir(all)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is proven: %w", err)
+	}
+	for _, other := range others {
+		info, err := other.Info()
+		if err != nil || now.Sub(info.ModTime()) < unusedTime {
+			continue // another command may just have removed it
+		}
+		if err := os.RemoveAll(filepath.Join(all, other.Name())); err != nil {
+			return nil, fmt.Errorf("removing what another grader has proven: %w", err)
+		}
+	}
+	return &proven{dir: dir}, nil
+}
+
+// file stands for a candidate as it is laid out in a folder, and for what must come of it.
+func (p *proven) file(c candidate, dir string) (string, error) {
+	content, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", c.name, err)
+	}
+	must := fmt.Sprintf("%+v %t %q %t %t %t %t", c.expectation, c.torture, c.falls, c.ungraded, c.base, c.design != "", c.misconception != "")
+	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
+}
+
+// has reports whether it is proven.
+func (p *proven) has(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// keep notes that it is.
+func (p *proven) keep(file string) error {
+	if err := renameio.WriteFile(file, nil, 0o644); err != nil {
+		return fmt.Errorf("keeping what is proven: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package mutant reads the wrong solutions of a lab: each is the solution with a small edit, a named misconception, and
+// the checks that must find it. It grades none of them.
+package mutant
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/grading/report"
+)
+
+// File is the name of the list in a solution's folder.
+const File = "mutants.yaml"
+
+// List is what a lab's graders are certified against, besides the solution.
+type List struct {
+	Skeleton Expectation `json:"skeleton"`
+	Mutants  []Mutant    `json:"mutants"`
+}
+
+// Expectation says which checks fail: exactly these, each with a regular expression that matches what it observed.
+// Checks that are skipped because of them are not listed.
+type Expectation struct {
+	Fails map[string]string `json:"fails"`
+	// Explained is the one of them that a student is shown first. It is left out where only one fails.
+	Explained string `json:"explained,omitempty"`
+	// Outcome is for what can't be graded: the run ends with this outcome of a report, and no check is said to fail. The skeleton of a lab
+	// that begins nearly empty may be not-started; a mutant may be crashed: it ends by itself. Empty: it is graded.
+	Outcome string `json:"outcome,omitempty"`
+}
+
+// Mutant is a wrong solution.
+type Mutant struct {
+	// Name is in kebab-case, Misconception one sentence: what somebody who wrote this believes.
+	Name          string `json:"name"`
+	Misconception string `json:"misconception"`
+	Edits         []Edit `json:"edits"`
+	Expectation
+	// Torture is a regular expression that matches what was observed when the mutant fell to the torture. Such a mutant is
+	// graded with full marks: only a sweep over all crashes and bad days finds it.
+	Torture string `json:"torture,omitempty"`
+	// Untestable says in a sentence why no test of the code can find the mutant, where that is so although it changes code:
+	// `lab tests` does not count it. Empty: a test can.
+	Untestable string `json:"untestable,omitempty"`
+}
+
+// Edit replaces a text that occurs exactly once in a file of the solution.
+type Edit struct {
+	File    string `json:"file"`
+	Find    string `json:"find"`
+	Replace string `json:"replace"`
+}
+
+// Load reads the list in a solution's folder.
+func Load(solution string) (*List, error) {
+	file := filepath.Join(solution, File)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the mutants: %w", err)
+	}
+	list := &List{}
+	if err := yaml.UnmarshalStrict(content, list); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	if err := errors.Join(list.problems()...); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return list, nil
+}
+
+func (l *List) problems() []error {
+	var problems []error
+	switch {
+	case l.Skeleton.Outcome == "":
+		problems = append(problems, l.Skeleton.check("the skeleton"))
+	case len(l.Skeleton.Fails) > 0:
+		problems = append(problems, errors.New("the skeleton is not graded, so that it fails no checks: leave out one of fails and outcome"))
+	}
+	seen := map[string]bool{}
+	for _, m := range l.Mutants {
+		if seen[m.Name] {
+			problems = append(problems, fmt.Errorf("the mutant %s is there twice", m.Name))
+		}
+		seen[m.Name] = true
+		if m.Misconception == "" {
+			problems = append(problems, fmt.Errorf("the mutant %s has no misconception: say in one sentence what a student gets wrong", m.Name))
+		}
+		if len(m.Edits) == 0 {
+			problems = append(problems, fmt.Errorf("the mutant %s has no edits: then it is the solution", m.Name))
+		}
+		problems = append(problems, m.check())
+	}
+	return problems
+}
+
+// crashed is the outcome of a run whose operator ends by itself.
+const crashed = "crashed"
+
+func (m *Mutant) check() error {
+	who := "the mutant " + m.Name
+	if m.Outcome != "" {
+		if m.Outcome != crashed || len(m.Fails) > 0 || m.Torture != "" {
+			return fmt.Errorf("%s has an outcome: a mutant is graded, or it is crashed and has neither fails nor torture", who)
+		}
+		return nil
+	}
+	if m.Torture == "" {
+		return m.Expectation.check(who)
+	}
+	if len(m.Fails) > 0 {
+		return fmt.Errorf("%s fails checks, so it need not be tortured: leave out one of fails and torture", who)
+	}
+	if _, err := regexp.Compile(m.Torture); err != nil {
+		return fmt.Errorf("%s: the expression for the torture: %w", who, err)
+	}
+	return nil
+}
+
+func (e Expectation) check(who string) error {
+	if len(e.Fails) == 0 {
+		return fmt.Errorf("%s fails no check: then it proves nothing", who)
+	}
+	var problems []error
+	for id, pattern := range e.Fails {
+		if _, err := regexp.Compile(pattern); err != nil {
+			problems = append(problems, fmt.Errorf("%s: the expression for %s: %w", who, id, err))
+		}
+	}
+	switch _, fails := e.Fails[e.Explained]; {
+	case e.Explained != "" && !fails:
+		problems = append(problems, fmt.Errorf("%s: %s is explained, and does not fail: name a check that does", who, e.Explained))
+	case e.Explained == "" && len(e.Fails) > 1:
+		problems = append(problems, fmt.Errorf("%s fails %d checks: say with explained which of them a student is shown first", who, len(e.Fails)))
+	}
+	return errors.Join(problems...)
+}
+
+// Deviations say how a report differs from what is expected: the checks that must fail fail, and no others, for their reasons, and the right
+// one is explained first. They are empty where it does not differ.
+func (e Expectation) Deviations(result *report.Report) []string {
+	var all []string
+	if e.Outcome != "" {
+		if string(result.Outcome) != e.Outcome {
+			all = append(all, fmt.Sprintf("the outcome is %s, and must be %s", result.Outcome, e.Outcome))
+		}
+		return all
+	}
+	if result.Outcome != report.Graded {
+		all = append(all, fmt.Sprintf("the outcome is %s: %s", result.Outcome, result.Reason))
+		for _, d := range result.Diagnostics {
+			all = append(all, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+		}
+		return append(all, result.OperatorLog...)
+	}
+	if len(e.Fails) == 0 && !result.Complete() {
+		all = append(all, fmt.Sprintf("it has %s (seed %d)", result.Summary(), result.Seed))
+	}
+	for _, check := range result.Checks {
+		pattern, must := e.Fails[check.ID]
+		switch {
+		case must && check.Status == report.Failed:
+			if !regexp.MustCompile(pattern).MatchString(check.Observed) {
+				all = append(all, fmt.Sprintf("%s fails for another reason than %q:\n%s", check.ID, pattern, explain(check)))
+			}
+		case must:
+			all = append(all, fmt.Sprintf("%s must fail and was %s %s", check.ID, check.Status, check.Reason))
+		case check.Status == report.Failed:
+			all = append(all, fmt.Sprintf("%s must not fail:\n%s", check.ID, explain(check)))
+		}
+	}
+	if explained := result.Explained(); explained != nil && e.Explained != "" && explained.ID != e.Explained {
+		all = append(all, fmt.Sprintf("%s is explained first, and must be %s", explained.ID, e.Explained))
+	}
+	return all
+}
+
+func explain(check report.Check) string {
+	return "  expected: " + check.Expected + "\n  observed: " + check.Observed + "\n  evidence: " + strings.Join(check.Evidence, "\n            ")
+}
+
+// Apply edits the copy of the solution in a folder.
+func (m *Mutant) Apply(dir string) error {
+	for i, edit := range m.Edits {
+		file := filepath.Join(dir, filepath.FromSlash(edit.File))
+		before, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
+		}
+		after, err := edit.Apply(before)
+		if err != nil {
+			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
+		}
+		if err := os.WriteFile(file, after, 0o644); err != nil {
+			return fmt.Errorf("the mutant %s, edit %d: %w", m.Name, i+1, err)
+		}
+	}
+	return nil
+}
+
+// Apply edits the content of the edit's file. A text that is not there exactly once is an error: then the solution has
+// changed, and the mutant must, too.
+func (e Edit) Apply(content []byte) ([]byte, error) {
+	if n := bytes.Count(content, []byte(e.Find)); e.Find == "" || n != 1 {
+		return nil, fmt.Errorf("its text to find is in %s %d times and must be there once; has the solution changed?", e.File, n)
+	}
+	return bytes.Replace(content, []byte(e.Find), []byte(e.Replace), 1), nil
+}

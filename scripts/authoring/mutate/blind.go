@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package mutate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/authoring/mutant"
+)
+
+// The operators of a blind set, whose changes people chose.
+const (
+	Mistake Operator = "mistake" // a wrong solution
+	Design  Operator = "design"  // a right one that differs from ours
+)
+
+// BlindSet is what an author wrote who has seen the task and the lecture of a lab, and not its checks.
+type BlindSet struct {
+	// Name is that of the set's file, without its folder and ending.
+	Name string `json:"-"`
+	// Written is the day, as 2006-01-02.
+	Written string  `json:"written"`
+	Mutants []Blind `json:"mutants"`
+	Designs []Blind `json:"designs"`
+}
+
+// Blind is a solution of a blind set.
+type Blind struct {
+	// Name is in kebab-case and occurs once in the set.
+	Name string `json:"name"`
+	// Mistake, Breaks and Shows are of a mutant: what its author believes, which sentence of the task it breaks, and how a user notices.
+	Mistake string `json:"mistake,omitempty"`
+	Breaks  string `json:"breaks,omitempty"`
+	Shows   string `json:"shows,omitempty"`
+	// Why says of a design in which way it differs, and why it is right.
+	Why   string        `json:"why,omitempty"`
+	Edits []mutant.Edit `json:"edits"`
+	// Verdict is added by those who look at a mutant with full marks, or at a design without: Equivalent, if the author was wrong about
+	// it, or Gap. Reason gives the verdict's reason in a sentence.
+	Verdict Verdict `json:"verdict,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+}
+
+// ReadBlind reads a blind set for the solution in a folder.
+func ReadBlind(file, solution string) (*BlindSet, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading a blind set: %w", err)
+	}
+	set := &BlindSet{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
+	if err := yaml.UnmarshalStrict(content, set); err != nil {
+		return nil, fmt.Errorf("reading the blind set %s: %w", file, err)
+	}
+	var problems []error
+	seen := map[string]bool{}
+	for _, one := range set.all() {
+		if seen[one.Name] {
+			problems = append(problems, fmt.Errorf("%s is there twice", one.Name))
+		}
+		seen[one.Name] = true
+		problems = append(problems, one.check(solution))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return set, nil
+}
+
+// all are the set's mutants and designs.
+func (s *BlindSet) all() []Blind { return slices.Concat(s.Mutants, s.Designs) }
+
+func (b *Blind) check(solution string) error {
+	switch {
+	case b.Name == "" || b.Mistake == "" && b.Why == "":
+		return fmt.Errorf("an entry lacks a name, or both mistake and why (%q)", b.Name)
+	case len(b.Edits) == 0:
+		return fmt.Errorf("%s has no edits: then it is the solution", b.Name)
+	case (b.Verdict == "") != (b.Reason == ""):
+		return fmt.Errorf("%s has one of verdict and reason: add the other one", b.Name)
+	case b.Verdict != "" && b.Verdict != Equivalent && b.Verdict != Gap:
+		return fmt.Errorf("%s has the verdict %q: write %s or %s", b.Name, b.Verdict, Equivalent, Gap)
+	}
+	for _, edit := range b.Edits {
+		content, err := os.ReadFile(filepath.Join(solution, filepath.FromSlash(edit.File)))
+		if err == nil {
+			_, err = edit.Apply(content)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
+
+// Of makes mutants of the set's solutions: of its mutants first, then of its designs.
+func (s *BlindSet) Of(solution string) (all []Mutant) {
+	add := func(list []Blind, operator Operator) {
+		for _, one := range list {
+			said := one.Mistake
+			if operator == Design {
+				said = one.Why
+			}
+			all = append(all, Mutant{
+				ID: one.Name, Solution: filepath.Base(solution), File: one.Edits[0].File, Operator: operator, After: said,
+				edits: one.Edits,
+			})
+		}
+	}
+	add(s.Mutants, Mistake)
+	add(s.Designs, Design)
+	return all
+}
+
+// Known are the set's solutions that have a verdict, by name.
+func (s *BlindSet) Known() map[string]Survivor {
+	known := map[string]Survivor{}
+	for _, one := range s.all() {
+		if one.Verdict != "" {
+			known[one.Name] = Survivor{ID: one.Name, Verdict: one.Verdict, Reason: one.Reason}
+		}
+	}
+	return known
+}
+
+// BlindFigures say what became of a blind set.
+type BlindFigures struct {
+	Set     string `json:"set"`
+	Written string `json:"written"`
+	// Mutants are counted as the automatic ones are.
+	Mutants Figures `json:"mutants"`
+	// Designs is how many right designs there are, and Right how many of them have full marks. Equivalent ones, which were wrong
+	// after all, are left out.
+	Designs int `json:"designs"`
+	Right   int `json:"right"`
+}
+
+// Figures counts what became of the set, by its ledger.
+func (s *BlindSet) Figures(l *Ledger) BlindFigures {
+	figures := BlindFigures{Set: s.Name, Written: s.Written}
+	var mutants []Trial
+	for i := range l.mutants {
+		m := &l.mutants[i]
+		trial, tried := l.trials[m.ID]
+		switch {
+		case m.Operator != Design && tried:
+			mutants = append(mutants, trial)
+		case m.Operator != Design:
+			mutants = append(mutants, Trial{ID: m.ID, Fate: Undecided})
+		case trial.Fate == Fate(Equivalent):
+		default:
+			figures.Designs++
+			if trial.Fate == Survived {
+				figures.Right++
+			}
+		}
+	}
+	figures.Mutants = Count(mutants)
+	return figures
+}
+
+// String says it in a line.
+func (f BlindFigures) String() string {
+	return fmt.Sprintf("%s; %d of %d right designs have full marks", f.Mutants, f.Right, f.Designs)
+}

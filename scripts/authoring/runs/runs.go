@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/authoring/mutant"
+	"lva.io/operators/scripts/authoring/skeleton"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// Folder is where the recordings are, seen from the root of the repository. In it are the List of mistakes, a folder for each lab with a
+// report for each of Names, and the Index.
+const (
+	Folder = "docs/runs"
+	List   = "mistakes.yaml"
+	Index  = "README.md"
+)
+
+// The recordings of a lab.
+const (
+	Skeleton = "skeleton"
+	Mistake  = "mistake"
+	Solution = "solution"
+)
+
+// Names are the recordings of each lab, in the order in which they are shown.
+var Names = []string{Skeleton, Mistake, Solution}
+
+// maxTimeline is how many moments of a run are kept: its page is as fast as any, and the repository stays small.
+const maxTimeline = 600
+
+// Run is a recording.
+type Run struct {
+	Lab  *manifest.Lab
+	Name string // one of Names
+	// Mutant is the mutant that was graded; nil for the others.
+	Mutant *mutant.Mutant
+	// Expected is how it has to be graded.
+	Expected mutant.Expectation
+}
+
+// File is where the recording is, seen from the root of the repository.
+func (r *Run) File() string { return path.Join(Folder, r.Lab.Name, r.Name+".json") }
+
+// Shown is one sentence about what was graded.
+func (r *Run) Shown() string {
+	switch r.Name {
+	case Skeleton:
+		return "the lab as you get it"
+	case Solution:
+		return "the solution"
+	}
+	return strings.TrimSuffix(r.Mutant.Misconception, ".")
+}
+
+// Of are the recordings that a lab must have. mistakes.yaml names its mistake.
+func Of(root string, lab *manifest.Lab) ([]Run, error) {
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(Folder), List))
+	if err != nil {
+		return nil, fmt.Errorf("reading which mistakes are recorded: %w", err)
+	}
+	mistakes := map[string]string{}
+	if err := yaml.UnmarshalStrict(data, &mistakes); err != nil {
+		return nil, fmt.Errorf("reading %s/%s: %w", Folder, List, err)
+	}
+	list, err := mutant.Load(filepath.Join(root, "solutions", lab.Name))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(list.Mutants, func(m mutant.Mutant) bool { return m.Name == mistakes[lab.Name] })
+	if i < 0 {
+		return nil, fmt.Errorf("%s/%s names the mistake %q for %s, which is no mutant of its solution: name one of solutions/%s/%s",
+			Folder, List, mistakes[lab.Name], lab.Name, lab.Name, mutant.File)
+	}
+	return []Run{
+		{Lab: lab, Name: Skeleton, Expected: list.Skeleton},
+		{Lab: lab, Name: Mistake, Mutant: &list.Mutants[i], Expected: list.Mutants[i].Expectation},
+		{Lab: lab, Name: Solution},
+	}, nil
+}
+
+// LayOut puts what is graded into a folder, which must be empty or missing.
+func (r *Run) LayOut(ctx context.Context, here *checkout.Checkout, controllerGen, dir string) error {
+	generator := skeleton.Generator{Root: here.Root, ControllerGen: controllerGen}
+	if r.Name == Skeleton {
+		return generator.Generate(ctx, r.Lab.Name, dir)
+	}
+	if err := os.CopyFS(dir, os.DirFS(here.SolutionDir(r.Lab))); err != nil {
+		return fmt.Errorf("copying the solution of %s: %w", r.Lab.Name, err)
+	}
+	if r.Mutant == nil {
+		return nil
+	}
+	return errors.Join(r.Mutant.Apply(dir), generator.Manifests(ctx, dir))
+}
+
+// Keep writes a report as the recording, without what belongs to the machine that recorded it. It fails if the grade is not the expected one.
+func (r *Run) Keep(root string, graded *report.Report) error {
+	kept := *graded
+	kept.Submission.Dir = path.Join("labs", r.Lab.Name)
+	if r.Name == Solution {
+		kept.Submission.Dir = path.Join("solutions", r.Lab.Name)
+	}
+	kept.Notices = nil
+	kept.Timeline = slices.Clone(kept.Timeline)
+	kept.Sanitize()
+	kept.Timeline = kept.Timeline[:min(maxTimeline, len(kept.Timeline))]
+	if wrong := r.deviations(&kept); len(wrong) > 0 {
+		return fmt.Errorf("%s of %s was not graded as %s/%s says: %s", r.Name, r.Lab.Name, r.Lab.Name, mutant.File, strings.Join(wrong, "; "))
+	}
+	data, err := kept.JSON()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(root, filepath.FromSlash(r.File()))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("making the folder of a recording: %w", err)
+	}
+	return report.WriteFile(file, data)
+}
+
+// Recorded reads the recording.
+func (r *Run) Recorded(root string) (*report.Report, error) {
+	return report.Read(filepath.Join(root, filepath.FromSlash(r.File())))
+}
+
+// Problems say how a recording is not what the lab is now: it is missing, it has other checks, or other checks failed.
+func (r *Run) Problems(root string) []string {
+	recorded, err := r.Recorded(root)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return r.deviations(recorded)
+}
+
+// deviations say how a report differs from what is expected, and from the checks that the lab has now.
+func (r *Run) deviations(graded *report.Report) []string {
+	judged := *graded
+	// No mutant says how a submission's own tests fare.
+	judged.Checks = slices.DeleteFunc(slices.Clone(graded.Checks), func(c report.Check) bool { return c.ID == manifest.OwnTestsID })
+	wrong := r.Expected.Deviations(&judged)
+	var have, want, preconditions []string // a report lists preconditions only if they failed
+	for _, check := range judged.Checks {
+		have = append(have, check.ID)
+	}
+	for _, check := range r.Lab.Checks {
+		if want = append(want, check.ID); check.Precondition() {
+			preconditions = append(preconditions, check.ID)
+		}
+	}
+	if missing := difference(difference(want, have), preconditions); len(missing) > 0 {
+		wrong = append(wrong, "it has no check "+strings.Join(missing, ", "))
+	}
+	if surplus := difference(have, want); len(surplus) > 0 {
+		wrong = append(wrong, "the lab has no check "+strings.Join(surplus, ", "))
+	}
+	return wrong
+}
+
+// difference are the elements of a that b does not have.
+func difference(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return slices.Contains(b, id) })
+}

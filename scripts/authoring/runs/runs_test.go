@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package runs_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/scripts/authoring/runs"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// all are the runs that the labs of this repository must have.
+func all(t *testing.T) (here *checkout.Checkout, each []runs.Run) {
+	t.Helper()
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range here.Labs.Labs {
+		of, err := runs.Of(here.Root, &here.Labs.Labs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		each = append(each, of...)
+	}
+	return here, each
+}
+
+func TestEachLabHasItsRuns(t *testing.T) {
+	here, each := all(t)
+	if len(each) != len(runs.Names)*len(here.Labs.Labs) {
+		t.Errorf("%d labs have %d runs", len(here.Labs.Labs), len(each))
+	}
+	for _, run := range each {
+		if problems := run.Problems(here.Root); len(problems) > 0 {
+			t.Errorf("%s: %s", run.File(), strings.Join(problems, "; "))
+		}
+	}
+}
+
+// A recording that is not what the lab is now is found, and a run that was graded otherwise is not kept.
+func TestAStaleRecordingIsFound(t *testing.T) {
+	here, each := all(t)
+	i := slices.IndexFunc(each, func(r runs.Run) bool { return r.Lab.Number == 2 && r.Name == runs.Mistake })
+	run := each[i]
+	for _, test := range []struct {
+		name, problem string
+		change        func(*report.Report)
+	}{
+		{"as it is", "", func(*report.Report) {}},
+		{"another check failed", "must not fail", func(r *report.Report) { r.Checks[0].Status = report.Failed }},
+		{"nothing failed", "must fail and was passed", func(r *report.Report) {
+			for i := range r.Checks {
+				r.Checks[i].Status = report.Passed
+			}
+		}},
+		{"another reason", "fails for another reason than", func(r *report.Report) {
+			for i := range r.Checks {
+				r.Checks[i].Observed = "the moon is full"
+			}
+		}},
+		{"a check less", "it has no check", func(r *report.Report) { r.Checks = r.Checks[1:] }},
+		{"a check more", "the lab has no check", func(r *report.Report) { r.Checks = append(r.Checks, report.Check{ID: "obsolete"}) }},
+		{"no grade", "the outcome is timed-out", func(r *report.Report) { r.Outcome = report.TimedOut }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			graded, err := run.Recorded(here.Root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.change(graded)
+			root := t.TempDir()
+			err = run.Keep(root, graded)
+			_, missing := os.Stat(filepath.Join(root, filepath.FromSlash(run.File())))
+			if test.problem == "" {
+				if err != nil || missing != nil {
+					t.Errorf("it is not kept: %v, %v", err, missing)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.problem) || !errors.Is(missing, os.ErrNotExist) {
+				t.Errorf("the error is %v, want %q, and no file", err, test.problem)
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package skeleton
+
+import (
+	"bytes"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"lva.io/operators/scripts/grading/limited"
+)
+
+// fileLimit is the largest file, in bytes, that is compared with what the lab began with.
+const fileLimit = 1 << 20
+
+// NotStarted returns the numbers of the steps of a lab that a submission has not started: all their places are as the lab has them. A place that
+// the submission does not have, as where it has another layout, is begun.
+func NotStarted(root, lab, submission string) ([]int, error) {
+	files, err := readFolder(filepath.Join(root, "solutions", lab))
+	if err != nil {
+		return nil, err
+	}
+	sources, regions, err := parseAll(lab, files)
+	if err != nil {
+		return nil, err
+	}
+	notStarted := map[int]bool{}
+	for _, r := range regions {
+		if r.Step == 0 {
+			continue
+		}
+		content, err := limited.ReadFile(submission, r.File, fileLimit)
+		same := err == nil && sources[r.File].untouched(r, bytes.ReplaceAll(content, []byte(labsPath), []byte(solutionsPath)))
+		so, known := notStarted[r.Step]
+		notStarted[r.Step] = same && (so || !known)
+	}
+	maps.DeleteFunc(notStarted, func(_ int, so bool) bool { return !so })
+	return slices.Sorted(maps.Keys(notStarted)), nil
+}

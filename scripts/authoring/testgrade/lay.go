@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package testgrade
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// testedPackage is a package that has tests.
+type testedPackage struct {
+	// folder is where it is, and runs where its tests run, slash-separated from the module's root. They differ where the
+	// submission has it elsewhere than the solution: its tests lead to config/ from there.
+	folder, runs string
+}
+
+// layout says which package of the submission is which of the solution, by their folders.
+type layout struct {
+	from, to *submission.Submission
+	folders  map[string]string
+	// theirs and ours are the names of their packages, by their folders.
+	theirs, ours map[string]string
+	// whole are the folders of packages that tests import and the solution does not have.
+	whole []string
+}
+
+// lay puts the tests of a submission over the solution in a folder, whose own tests go. Both are copies of ours, of which all files are
+// regular. The notices say what could not be laid.
+func lay(from, to *submission.Submission) (tested []testedPackage, notices []string, err error) {
+	l := &layout{from: from, to: to, folders: map[string]string{}, theirs: packageNames(from), ours: packageNames(to)}
+	for folder, name := range l.theirs {
+		if match := counterpart(folder, name, l.ours); match != "" {
+			l.folders[folder] = match
+		}
+	}
+	if err := removeTests(to); err != nil {
+		return nil, nil, err
+	}
+	for _, folder := range slices.Sorted(maps.Keys(from.Packages())) {
+		tests := testFiles(from.Packages()[folder])
+		if len(tests) == 0 {
+			continue
+		}
+		match, ok := l.folders[folder]
+		if !ok {
+			notices = append(notices, fmt.Sprintf("%s has no counterpart in our solution, which has %s: its tests (%d files) were left out",
+				folder, strings.Join(slices.Sorted(maps.Keys(l.ours)), ", "), len(tests)))
+			continue
+		}
+		for _, test := range tests {
+			if err := l.put(test, path.Join(match, path.Base(test)), l.ours[match]); err != nil {
+				return nil, nil, err
+			}
+		}
+		if err := copyTree(filepath.Join(from.Dir, filepath.FromSlash(folder), "testdata"), filepath.Join(to.Dir, filepath.FromSlash(folder), "testdata")); err != nil {
+			return nil, nil, err
+		}
+		if err := os.MkdirAll(filepath.Join(to.Dir, filepath.FromSlash(folder)), 0o700); err != nil {
+			return nil, nil, err
+		}
+		tested = append(tested, testedPackage{folder: match, runs: folder})
+	}
+	if len(tested) == 0 {
+		return nil, notices, errNoTests
+	}
+	for i := 0; i < len(l.whole); i++ { // which grows meanwhile
+		for _, file := range from.Packages()[l.whole[i]] {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			if err := l.put(file, file, ""); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return tested, notices, mergeModules(from, to)
+}
+
+var errNoTests = errors.New("there are no tests of the lab's packages: write them into files that end with _test.go, beside the code that they test")
+
+// holdBack takes a version out of the definitions of a copy, as grading does: an extension of the lab adds it, and tests of the lab itself
+// start an API server that nobody tells how to convert.
+func holdBack(s *submission.Submission, version string) error {
+	files, err := filepath.Glob(filepath.Join(s.Dir, "config", "crd", "bases", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading a definition: %w", err)
+		}
+		var definition unstructured.Unstructured
+		if err := yaml.Unmarshal(content, &definition.Object); err != nil {
+			return fmt.Errorf("reading %s: %w", filepath.Base(file), err)
+		}
+		reduced, held := submission.WithoutVersion(&definition, version)
+		if !held {
+			continue
+		}
+		if content, err = yaml.Marshal(reduced.Object); err != nil {
+			return fmt.Errorf("writing %s: %w", filepath.Base(file), err)
+		}
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			return fmt.Errorf("writing a definition: %w", err)
+		}
+	}
+	return nil
+}
+
+// packageNames are the names of the packages that are no programs, by their folders.
+func packageNames(s *submission.Submission) map[string]string {
+	names := map[string]string{}
+	for folder, files := range s.Packages() {
+		for _, file := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(s.Dir, filepath.FromSlash(file)), nil, parser.PackageClauseOnly)
+			if err != nil {
+				continue // the compiler says it better
+			}
+			name := strings.TrimSuffix(parsed.Name.Name, "_test")
+			if name != "main" {
+				names[folder] = name
+			}
+		}
+	}
+	return names
+}
+
+// counterpart is the solution's package that is meant by one of a submission: the one in the same folder, or the only one with such a
+// name. Older kubebuilders wrote controllers/ for internal/controller/, and apis/ for api/. Empty: there is none.
+func counterpart(folder, name string, ours map[string]string) string {
+	if _, same := ours[folder]; same {
+		return folder
+	}
+	plain := func(text string) string { return strings.TrimSuffix(strings.ToLower(text), "s") }
+	var candidates []string
+	for other, otherName := range ours {
+		if plain(name) != plain(otherName) {
+			continue
+		}
+		// Packages named v1 are those of types and those of webhooks.
+		if strings.Contains(folder, "webhook") == strings.Contains(other, "webhook") {
+			candidates = append(candidates, other)
+		}
+	}
+	if len(candidates) != 1 {
+		return ""
+	}
+	return candidates[0]
+}
+
+func testFiles(files []string) (tests []string) {
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			tests = append(tests, file)
+		}
+	}
+	slices.Sort(tests)
+	return tests
+}
+
+// removeTests removes the tests of a module.
+func removeTests(s *submission.Submission) error {
+	for _, files := range s.Packages() {
+		for _, test := range testFiles(files) {
+			if err := os.Remove(filepath.Join(s.Dir, filepath.FromSlash(test))); err != nil {
+				return fmt.Errorf("removing the solution's own tests: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// put writes a file of the submission into the solution: as one of that package, if it is named, and with imports that lead to the
+// solution's packages.
+func (l *layout) put(file, as, packageName string) error {
+	content, err := os.ReadFile(filepath.Join(l.from.Dir, filepath.FromSlash(file)))
+	if err != nil {
+		return fmt.Errorf("reading a test: %w", err)
+	}
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, content, parser.ImportsOnly)
+	if err == nil { // otherwise the compiler says what is wrong
+		content = l.rewrite(set, parsed, content, packageName)
+	}
+	target := filepath.Join(l.to.Dir, filepath.FromSlash(as))
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+		return fmt.Errorf("laying a test over the solution: %w", err)
+	}
+	if err := os.WriteFile(target, content, 0o600); err != nil {
+		return fmt.Errorf("laying a test over the solution: %w", err)
+	}
+	return nil
+}
+
+func (l *layout) rewrite(set *token.FileSet, file *ast.File, content []byte, packageName string) []byte {
+	offset := func(p token.Pos) int { return set.Position(p).Offset }
+	type edit struct {
+		from, to int
+		text     string
+	}
+	var edits []edit
+	if was := file.Name.Name; packageName != "" && strings.TrimSuffix(was, "_test") != packageName {
+		name := packageName
+		if strings.HasSuffix(was, "_test") {
+			name += "_test"
+		}
+		edits = append(edits, edit{offset(file.Name.Pos()), offset(file.Name.End()), name})
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue
+		}
+		folder, own := strings.CutPrefix(imported, l.from.Module+"/")
+		if !own {
+			continue
+		}
+		match, ok := l.folders[folder]
+		if !ok {
+			match = folder
+			if _, there := l.from.Packages()[folder]; there && !slices.Contains(l.whole, folder) {
+				l.whole = append(l.whole, folder)
+			}
+		}
+		text := strconv.Quote(l.to.Module + "/" + match)
+		if ok && spec.Name == nil && l.ours[match] != l.theirs[folder] {
+			text = l.theirs[folder] + " " + text
+		}
+		edits = append(edits, edit{offset(spec.Path.Pos()), offset(spec.Path.End()), text})
+	}
+	for _, e := range slices.Backward(edits) {
+		content = slices.Concat(content[:e.from], []byte(e.text), content[e.to:])
+	}
+	return content
+}
+
+// mergeModules adds to the solution's go.mod what the submission's names besides, as Ginkgo: the tests may import it. Versions that the
+// solution names stay.
+func mergeModules(from, to *submission.Submission) error {
+	theirs, err := readModule(from.Dir)
+	if err != nil {
+		return err
+	}
+	ours, err := readModule(to.Dir)
+	if err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for _, required := range ours.Require {
+		named[required.Mod.Path] = true
+	}
+	added := false
+	for _, required := range theirs.Require {
+		if !named[required.Mod.Path] {
+			ours.AddNewRequire(required.Mod.Path, required.Mod.Version, true)
+			added = true
+		}
+	}
+	if !added {
+		return nil
+	}
+	content, err := ours.Format()
+	if err != nil {
+		return fmt.Errorf("writing go.mod: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(to.Dir, "go.mod"), content, 0o600); err != nil {
+		return fmt.Errorf("writing go.mod: %w", err)
+	}
+	return mergeSums(from.Dir, to.Dir)
+}
+
+func readModule(dir string) (*modfile.File, error) {
+	file := filepath.Join(dir, "go.mod")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading go.mod: %w", err)
+	}
+	return modfile.ParseLax(file, content, nil)
+}
+
+// mergeSums adds the lines of one go.sum to another.
+func mergeSums(from, to string) error {
+	theirs, err := os.ReadFile(filepath.Join(from, "go.sum"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading go.sum: %w", err)
+	}
+	file := filepath.Join(to, "go.sum")
+	ours, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reading go.sum: %w", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(ours))+"\n"+strings.TrimSpace(string(theirs)), "\n")
+	slices.Sort(lines)
+	if err := os.WriteFile(file, []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o600); err != nil {
+		return fmt.Errorf("writing go.sum: %w", err)
+	}
+	return nil
+}
+
+// copyTree copies a folder of ours into another, where it replaces files. One that is not there is none. A student's test data may have names
+// that are not UTF-8, which package io/fs refuses, and os.CopyFS with it.
+func copyTree(from, to string) error {
+	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) || from == to {
+		return nil
+	}
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o600)
+	})
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", filepath.Base(from), err)
+	}
+	return nil
+}

@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package testgrade
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/dirhash"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/authoring/mutant"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/limited"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+const (
+	// DefaultWithin is how long all mutants may take together.
+	DefaultWithin = 15 * time.Minute
+	// DefaultParallel is how many mutants are tried at once.
+	DefaultParallel = 2
+	// rightLimit is how long the tests of one package may run on a right operator.
+	rightLimit = 5 * time.Minute
+	// On a mutant they may take several times as long as on the solution, since some tests wait for what does not come. Who waits longer has
+	// found the mutant.
+	slower, atLeast = 4, 40 * time.Second
+)
+
+// Options say whose tests are graded.
+type Options struct {
+	Lab *manifest.Lab
+	// Dir is the folder of the submission, and Main the package of its program there; empty: it is looked for.
+	Dir, Main string
+	// Solution is the folder of the lab's solution.
+	Solution string
+	// Assets is the folder with etcd, kube-apiserver and kubectl.
+	Assets string
+	// Walled says that test programs are shut in, each with a network of its own, as far as this machine can. Default: they may do what the user may.
+	Walled bool
+	// Strict says that no test program is started without these walls.
+	Strict bool
+	// Only are the names of mutants that there are to be, for tests of this package. Default: all.
+	Only []string
+	// Within is how long the mutants may take together. Those that have not begun by then are not tried. Default: DefaultWithin.
+	Within time.Duration
+	// Parallel is how many are tried at once. Default: DefaultParallel.
+	Parallel int
+	// Decide ends the run as soon as it is certain whether enough mutants are found: those that are left are not tried. Default: all are.
+	Decide bool
+	// Known is the report of an earlier run, or nil. How the tests went on the solution and on the mutants is taken from it, and how they
+	// went on the submission's operator as well, unless something has changed that decides it.
+	Known *report.Tests
+	// OnlyKnown has nothing run: what Known does not say is Unfinished.
+	OnlyKnown bool
+	// Say is told what is done: a mutant that is about to be tried, and how many of how many are done. Default: nobody is told.
+	Say func(what string, done, total int)
+}
+
+// grading is a run.
+type grading struct {
+	Options
+	scope  *process.Scope
+	report *report.Tests
+	// base is our solution with the submission's tests.
+	base   *submission.Submission
+	tested []testedPackage
+	// reach are the folders of the packages that each test program is made of, by the folder of the tested package.
+	reach map[string][]string
+	// took is how long the tests of each package took on the solution.
+	took map[string]time.Duration
+}
+
+// Blank is a report of a run that has not ended.
+func Blank(o *Options) *report.Tests {
+	return &report.Tests{
+		Schema: report.TestsSchema, Lab: o.Lab.Name, Title: o.Lab.Title, Dir: o.Dir, Started: time.Now(), Want: o.Lab.Tests.Percentage(),
+		Outcome: report.Unfinished, Reason: "the run has not ended: it still goes on, or it was killed",
+	}
+}
+
+// Run grades tests. The report says what came of it, whatever that is.
+func Run(ctx context.Context, options Options) *report.Tests {
+	options.Within, options.Parallel = cmp.Or(options.Within, DefaultWithin), cmp.Or(options.Parallel, DefaultParallel)
+	if options.Say == nil {
+		options.Say = func(string, int, int) {}
+	}
+	g := &grading{Options: options, report: Blank(&options), took: map[string]time.Duration{}}
+	err := g.run(ctx)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	problem, isProblem := errors.AsType[*submission.Problem](err)
+	switch {
+	case err == nil:
+		g.report.Outcome, g.report.Reason = report.Graded, ""
+	case ctx.Err() != nil:
+		g.report.Outcome, g.report.Reason = report.Interrupted, "the run was interrupted: run it again"
+	case isProblem:
+		g.report.Outcome, g.report.Reason, g.report.Diagnostics = report.NotBuilt, problem.Reason, problem.Diagnostics
+	case errors.Is(err, errLate):
+		g.report.Outcome, g.report.Reason = report.TimedOut, fmt.Sprintf("not all mutants were tried within %s: give `lab tests` more time with --within, or make the tests faster", g.Within)
+	case errors.Is(err, errUnknown):
+		g.report.Outcome, g.report.Reason = report.Unfinished, err.Error()
+	case errors.Is(err, errNoTests):
+		g.report.Outcome, g.report.Reason = report.NotBuilt, err.Error()
+	default:
+		g.report.Outcome, g.report.Reason = report.Error, err.Error()
+	}
+	if g.report.Count(report.MutantFound)+g.report.Count(report.MutantMissed) == 0 && err != nil {
+		g.report.Mutants = nil // none was tried
+	}
+	g.report.Seconds = time.Since(g.report.Started).Seconds()
+	return g.report
+}
+
+var errLate = errors.New("the time is up")
+
+// run is the recipe.
+func (g *grading) run(ctx context.Context) (err error) {
+	theirs, err := submission.Open(g.Dir, g.Main)
+	if err != nil {
+		return &submission.Problem{Reason: err.Error()}
+	}
+	if g.scope, err = process.NewScope(process.Options{}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.scope.Close()) }()
+	own, err := g.copied(theirs, "own", g.Main)
+	if err != nil {
+		return err
+	}
+	solution, err := submission.Open(g.Solution, "")
+	if err != nil {
+		return err
+	}
+	mutants, err := g.mutants(solution)
+	if err != nil {
+		return err
+	}
+	if g.base, err = g.copied(solution, "solution", ""); err != nil {
+		return err
+	}
+	if g.tested, g.report.Notices, err = lay(own, g.base); err != nil {
+		return err
+	}
+	if g.Lab.Extension != nil {
+		if err := holdBack(g.base, g.Lab.Extension.Version); err != nil {
+			return err
+		}
+	}
+	if err := g.note(own); err != nil {
+		return err
+	}
+	ownKnown, err := g.takeKnown()
+	if err != nil {
+		return err
+	}
+	if g.OnlyKnown && (!g.report.Known || !ownKnown) {
+		return errUnknown
+	}
+	if !g.report.Known {
+		if err := g.onOurs(ctx); err != nil {
+			return err
+		}
+	}
+	if !ownKnown {
+		if err := g.onOwn(ctx, own); err != nil {
+			return err
+		}
+	}
+	if g.report.Known {
+		return nil
+	}
+	if g.reach, err = g.reached(ctx); err != nil {
+		return err
+	}
+	return g.tryAll(ctx, mutants)
+}
+
+var errUnknown = errors.New("your tests, or what they test, have changed since they were graded")
+
+// note notes what decides the verdict: the solution with the submission's tests, its mutants among it, and the submission.
+func (g *grading) note(own *submission.Submission) (err error) {
+	if g.report.Digest, err = dirhash.HashDir(g.base.Dir, "", dirhash.Hash1); err != nil {
+		return fmt.Errorf("reading the tests: %w", err)
+	}
+	if g.report.OwnDigest, err = dirhash.HashDir(own.Dir, "", dirhash.Hash1); err != nil {
+		return fmt.Errorf("reading the submission: %w", err)
+	}
+	return nil
+}
+
+// takeKnown takes from an earlier report what is still true, and reports whether that is so of the submission's operator. An earlier run
+// that came to no verdict on the mutants says nothing, unless the tests failed on the solution.
+func (g *grading) takeKnown() (own bool, err error) {
+	known := g.Known
+	if known == nil || known.Digest != g.report.Digest || known.Want != g.report.Want || len(g.Only) > 0 {
+		return false, nil
+	}
+	if known.Outcome == report.NotBuilt && known.Ours != nil && !known.Ours.Passed {
+		g.report.Known, g.report.Ours = true, known.Ours
+		return false, &submission.Problem{Reason: known.Reason}
+	}
+	if known.Outcome != report.Graded {
+		return false, nil
+	}
+	g.report.Known, g.report.Notices, g.report.Ours, g.report.Mutants = true, known.Notices, known.Ours, known.Mutants
+	if known.OwnDigest != g.report.OwnDigest {
+		return false, nil
+	}
+	g.report.Own = known.Own
+	return true, nil
+}
+
+// copied is a copy of a module in the scope.
+func (g *grading) copied(s *submission.Submission, name, main string) (*submission.Submission, error) {
+	to := filepath.Join(g.scope.Dir, name)
+	if err := s.Copy(to); err != nil {
+		_, wrong := errors.AsType[*submission.FileError](err)
+		if _, tooMuch := errors.AsType[*limited.TooMuchError](err); wrong || tooMuch {
+			return nil, &submission.Problem{Reason: err.Error()}
+		}
+		return nil, err
+	}
+	return submission.Open(to, main)
+}
+
+// mutants reads the list, and finds out which a test can see.
+func (g *grading) mutants(solution *submission.Submission) (changes []change, err error) {
+	list, err := mutant.Load(g.Solution)
+	if err != nil {
+		return nil, err
+	}
+	programs := []string{path.Clean(solution.Main)}
+	for i := range list.Mutants {
+		m := &list.Mutants[i]
+		c, err := changeOf(m, g.Solution, programs)
+		if err != nil {
+			return nil, err
+		}
+		if len(g.Only) > 0 && !slices.Contains(g.Only, m.Name) {
+			continue
+		}
+		tested := report.TestedMutant{Number: i + 1, Name: m.Name, Misconception: m.Misconception, Fate: report.MutantUntried}
+		if c.unseen != "" {
+			tested.Fate, tested.By = report.MutantUnseen, c.unseen
+		}
+		g.report.Mutants, changes = append(g.report.Mutants, tested), append(changes, c)
+	}
+	for _, name := range g.Only {
+		if !slices.ContainsFunc(list.Mutants, func(m mutant.Mutant) bool { return m.Name == name }) {
+			return nil, fmt.Errorf("there is no mutant %s in %s", name, filepath.Join(filepath.Base(g.Solution), mutant.File))
+		}
+	}
+	return changes, nil
+}
+
+// onOurs runs the tests on our operator. There they must pass, since what fails there fails on every mutant.
+func (g *grading) onOurs(ctx context.Context) error {
+	g.Say("your tests on our operator", 0, 0)
+	trial := g.newTrial()
+	programs, err := g.compile(ctx, g.base, g.tested, trial, true)
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		return &submission.Problem{
+			Reason: "your tests do not compile with our operator: they can use the types of the API, and what the lab's files declared before you " +
+				"began (" + problem.Reason + ")",
+			Diagnostics: problem.Diagnostics,
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := trial.lay(g.base.Dir); err != nil {
+		return err
+	}
+	if err := removeSources(trial.module()); err != nil {
+		return err
+	}
+	ours, err := g.runAll(ctx, trial.module(), g.tested, programs, func(folder string, took time.Duration) { g.took[folder] = took })
+	if err := errors.Join(err, os.RemoveAll(string(trial))); err != nil {
+		return err
+	}
+	g.report.Ours = ours
+	switch {
+	case !ours.Passed:
+		return &submission.Problem{Reason: fmt.Sprintf("your tests fail on our operator, which is right (%s), so they would fail on each mutant: "+
+			"they ask for more than the task does, or depend on chance", strings.Join(ours.Failed, ", "))}
+	case ours.Tests == ours.Skipped:
+		return &submission.Problem{Reason: fmt.Sprintf("no test was run, and %d skip themselves: remove the lines with t.Skip", ours.Skipped)}
+	}
+	if ours.Skipped > 0 {
+		g.report.Notices = append(g.report.Notices, fmt.Sprintf("%d of %d tests skip themselves, and find nothing", ours.Skipped, ours.Tests))
+	}
+	return nil
+}
+
+// trial is a folder with a copy of our solution in which tests run, and with the programs of these tests. A test must not find out whether the
+// solution was changed there: neither the names tell it, nor the flags, nor what earlier tests have left, nor sources.
+type trial string
+
+func (g *grading) newTrial() trial { return trial(filepath.Join(g.scope.Dir, rand.Text())) }
+
+func (t trial) module() string { return filepath.Join(string(t), "module") }
+
+func (t trial) lay(from string) error { return copyTree(from, t.module()) }
+
+// compile compiles the tests of packages of a module into a folder; edit is as in Workshop.CompileTests.
+func (g *grading) compile(ctx context.Context, module *submission.Submission, packages []testedPackage, to trial, edit bool) (programs []string, err error) {
+	if err := os.MkdirAll(string(to), 0o700); err != nil {
+		return nil, err
+	}
+	for i, p := range packages {
+		program := filepath.Join(string(to), strconv.Itoa(i)+".test")
+		if err := g.workshop(module).CompileTests(ctx, p.folder, program, edit); err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
+	}
+	return programs, nil
+}
+
+// onOwn runs the tests on the student's operator.
+func (g *grading) onOwn(ctx context.Context, own *submission.Submission) (err error) {
+	g.Say("your tests on your operator", 0, 0)
+	var packages []testedPackage
+	for _, t := range g.tested {
+		packages = append(packages, testedPackage{folder: t.runs, runs: t.runs})
+	}
+	trial := g.newTrial()
+	programs, err := g.compile(ctx, own, packages, trial, false)
+	if err != nil {
+		return err
+	}
+	g.report.Own, err = g.runAll(ctx, own.Dir, packages, programs, func(string, time.Duration) {})
+	return errors.Join(err, os.RemoveAll(string(trial)))
+}
+
+// runAll runs the tests of packages in a module, each to its end. A right operator has no tests that fail for want of an API server: that is
+// tried again.
+func (g *grading) runAll(
+	ctx context.Context, module string, packages []testedPackage, programs []string, took func(folder string, took time.Duration),
+) (*report.TestRun, error) {
+	all := &report.TestRun{Passed: true}
+	for i, p := range packages {
+		var v verdict
+		for attempt := range 2 {
+			var err error
+			v, err = g.runWalled(ctx, program{path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(p.runs)), limit: rightLimit})
+			if err != nil {
+				return nil, err
+			}
+			if !v.hindered || attempt > 0 {
+				break
+			}
+		}
+		took(p.folder, time.Duration(v.Seconds*float64(time.Second)))
+		all.Passed = all.Passed && v.Passed
+		all.Tests, all.Skipped, all.Seconds = all.Tests+v.Tests, all.Skipped+v.Skipped, all.Seconds+v.Seconds
+		if !v.Passed {
+			all.Failed = append(all.Failed, v.Failed...)
+			if len(v.Failed) == 0 {
+				all.Failed = append(all.Failed, v.by)
+			}
+			all.Output = append(all.Output, v.Output...)
+		}
+	}
+	return all, nil
+}
+
+func (g *grading) workshop(module *submission.Submission) *submission.Workshop {
+	return &submission.Workshop{Submission: module, Scope: g.scope}
+}
+
+// reached finds out which packages of the module each test program is made of.
+func (g *grading) reached(ctx context.Context) (map[string][]string, error) {
+	reach := map[string][]string{}
+	for _, t := range g.tested {
+		imported, err := g.workshop(g.base).TestDependencies(ctx, t.folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range imported {
+			if folder, own := strings.CutPrefix(name, g.base.Module+"/"); own {
+				reach[t.folder] = append(reach[t.folder], folder)
+			}
+		}
+	}
+	return reach, nil
+}
+
+// tryAll tries the mutants, several at once.
+func (g *grading) tryAll(ctx context.Context, changes []change) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	until := time.Now().Add(g.Within)
+	var todo []int
+	for i, m := range g.report.Mutants {
+		if m.Fate == report.MutantUntried {
+			todo = append(todo, i)
+		}
+	}
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	var problems []error
+	done, late := 0, false
+	slots := make(chan struct{}, g.Parallel)
+	for _, i := range todo {
+		slots <- struct{}{}
+		mutex.Lock()
+		failed := len(problems) > 0
+		decided := g.Decide && g.decided(len(todo))
+		mutex.Unlock()
+		if ctx.Err() != nil || failed || decided {
+			<-slots
+			break
+		}
+		m := &g.report.Mutants[i]
+		if time.Now().After(until) {
+			late, m.By = true, "the time was up"
+			<-slots
+			continue
+		}
+		mutex.Lock()
+		g.Say("mutants", done, len(todo))
+		mutex.Unlock()
+		group.Go(func() {
+			defer func() { <-slots }()
+			started := time.Now()
+			fate, by, err := g.try(ctx, m.Number, changes[i])
+			mutex.Lock()
+			defer mutex.Unlock()
+			done++
+			g.Say("mutants", done, len(todo))
+			if err != nil {
+				problems = append(problems, err)
+				return
+			}
+			m.Fate, m.By, m.Seconds = fate, by, time.Since(started).Seconds()
+		})
+	}
+	group.Wait()
+	if err := errors.Join(problems...); err != nil || !late {
+		return err
+	}
+	return errLate
+}
+
+// decided reports whether it is certain if enough of so many mutants are found, whatever becomes of those that have not ended.
+func (g *grading) decided(of int) bool {
+	found, missed := g.report.Count(report.MutantFound), g.report.Count(report.MutantMissed)
+	return 100*found >= g.report.Want*of || 100*(of-missed) < g.report.Want*of
+}
+
+// try runs the tests that reach a mutant on it, those that were fastest on the solution first, until one fails.
+func (g *grading) try(ctx context.Context, number int, c change) (fate report.MutantFate, by string, err error) {
+	var tests []testedPackage
+	for _, t := range g.tested {
+		if slices.ContainsFunc(c.folders, func(folder string) bool { return slices.Contains(g.reach[t.folder], folder) }) {
+			tests = append(tests, t)
+		}
+	}
+	if len(tests) == 0 {
+		return report.MutantMissed, "no test runs the code that it changes", nil
+	}
+	slices.SortStableFunc(tests, func(a, b testedPackage) int { return cmp.Compare(g.took[a.folder], g.took[b.folder]) })
+	trial := g.newTrial()
+	defer func() { err = errors.Join(err, os.RemoveAll(string(trial))) }()
+	module := trial.module()
+	if err := trial.lay(g.base.Dir); err != nil {
+		return "", "", err
+	}
+	if err := (&mutant.Mutant{Name: strconv.Itoa(number), Edits: c.edits}).Apply(module); err != nil {
+		return "", "", err
+	}
+	programs, err := g.compile(ctx, &submission.Submission{Dir: module}, tests, trial, false)
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		return report.MutantUntried, strings.ReplaceAll("the tests do not compile with it: "+problem.Error(), "\n", "; "), nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if err := removeSources(module); err != nil {
+		return "", "", err
+	}
+	for i, t := range tests {
+		p := program{
+			path: programs[i], module: module, dir: filepath.Join(module, filepath.FromSlash(t.runs)),
+			limit: min(rightLimit, max(atLeast, slower*g.took[t.folder])), toFirst: true,
+		}
+		v, err := g.runWalled(ctx, p)
+		if err == nil && v.hindered {
+			v, err = g.runWalled(ctx, p)
+		}
+		switch {
+		case err != nil:
+			return "", "", err
+		case !v.Passed && v.hindered:
+			return report.MutantUntried, "no API server started, twice", nil
+		case !v.Passed:
+			return report.MutantFound, v.by, nil
+		}
+	}
+	return report.MutantMissed, "", nil
+}
+
+// Hide removes from a report what would tell what a test should look for: the names of mutants that were missed, unless missed says that
+// they were before.
+func Hide(t *report.Tests, told func(name string) bool) {
+	for i := range t.Mutants {
+		m := &t.Mutants[i]
+		if m.Fate != report.MutantFound && !told(m.Name) {
+			m.Name, m.Misconception = "", ""
+		}
+	}
+}
+
+// Plan adds the check of the student's own tests to the report of a run that has not ended, in a lab in which they are worth points.
+func Plan(r *report.Report, lab *manifest.Lab) {
+	if listed := lab.OwnTests(); listed != nil {
+		r.Checks, r.MaxScore = append(r.Checks, report.Check{
+			ID: listed.ID, Title: listed.Title, MaxPoints: listed.Points, Lecture: listed.Lecture, Status: report.Skipped, Reason: "skipped: the run ended before it",
+		}), r.MaxScore+listed.Points
+	}
+}
+
+// Add decides that check in the report of a run that has ended: it gives all points, or none. Where the run was not graded, or nothing is
+// known of the tests, it is skipped. What the machine did is the outcome of the run, and no verdict on tests. Without points for tests it
+// does nothing.
+func Add(r *report.Report, t *report.Tests, lab *manifest.Lab) {
+	planned := len(r.Checks)
+	Plan(r, lab)
+	if len(r.Checks) == planned {
+		return
+	}
+	check := &r.Checks[planned]
+	if r.Outcome != report.Graded {
+		return
+	}
+	check.Seconds = t.Seconds
+	switch {
+	case t.Outcome == report.Error || t.Outcome == report.Interrupted:
+		r.Outcome, r.Reason = t.Outcome, t.Reason
+	case t.Outcome == report.Unfinished:
+		check.Reason = "skipped: " + t.Reason
+	case t.FullMarks():
+		check.Status, check.Points, check.Reason = report.Passed, check.MaxPoints, ""
+	default:
+		check.Status, check.Reason = report.Failed, ""
+		check.Expected = fmt.Sprintf("your tests pass on your operator and on ours, and fail on %d %% of our wrong solutions", t.Want)
+		found, missed := t.Count(report.MutantFound), t.Count(report.MutantMissed)
+		check.Observed = fmt.Sprintf("they fail on %d of %d (%d %%)", found, found+missed, t.Share())
+		if n := t.Count(report.MutantUntried); n > 0 {
+			check.Observed += fmt.Sprintf("; %d more were not tried", n)
+		}
+		switch {
+		case t.Outcome != report.Graded:
+			check.Observed = t.Reason
+			if t.Ours != nil {
+				check.Evidence = t.Ours.Output
+			}
+		case !t.Own.Passed:
+			check.Observed = "on your own operator " + t.Own.Summary()
+			check.Evidence = t.Own.Output
+		}
+		for _, d := range t.Diagnostics {
+			check.Evidence = append(check.Evidence, strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+		}
+		if t.Outcome == report.Graded && t.Own.Passed {
+			for _, m := range t.Mutants {
+				if m.Fate == report.MutantMissed {
+					check.Evidence = append(check.Evidence, "missed: "+m.Text())
+				}
+			}
+		}
+	}
+	r.Score += check.Points
+}
+
+// Digest tells the tests of a submission from other tests, for whoever remembers which were missed by which.
+func Digest(dir, main string) (string, error) {
+	opened, err := submission.Open(dir, main)
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.New()
+	for _, folder := range slices.Sorted(maps.Keys(opened.Packages())) {
+		for _, name := range testFiles(opened.Packages()[folder]) {
+			content, err := opened.ReadFile(name)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(digest, "%s %d\n%s", name, len(content), content)
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil)), nil
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/checkout/command"
+)
+
+// sharedCache makes tools compile with the flags of our builds, so that they find what is compiled already.
+var sharedCache = "GOFLAGS=-mod=readonly " + strings.Join(gobuild.Flags, " ")
+
+var lint = Check{
+	Name:     "lint",
+	Sentence: "golangci-lint finds nothing in any module",
+	Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
+		var findings []Finding
+		err := r.eachModuleWithCode(ctx, func(m module) error {
+			packages, some := r.linted(m)
+			if !some {
+				return nil
+			}
+			err := r.golangci(ctx, m, append([]string{"run", "--allow-parallel-runners", "--color=never"}, packages...)...)
+			output, failed := command.Output(err)
+			if failed {
+				findings = append(findings, Finding{Where: m.dir, Message: "golangci-lint found", Detail: output})
+				return nil
+			}
+			return err
+		})
+		return findings, err
+	},
+	Fix: func(ctx context.Context, r *Repository) ([]string, error) {
+		names, err := r.files(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return r.changing(names, func() error {
+			return r.eachModuleWithCode(ctx, func(m module) error {
+				if isLab(m.dir) {
+					return nil
+				}
+				err := r.golangci(ctx, m, "run", "--allow-parallel-runners", "--color=never", "--fix")
+				// What it can't fix is for `make verify` to show.
+				if _, failed := command.Output(err); failed {
+					return nil
+				}
+				return err
+			})
+		})
+	},
+}
+
+// linted are the packages of a module that are linted; none of them stands for all. some is false if there are none.
+func (r *Repository) linted(m module) (packages []string, some bool) {
+	if r.since == nil || r.since.Any(func(name string) bool {
+		return name == ".golangci.yml" || name == "scripts/checkout/tools/go.mod" || name == m.dir+"/go.mod"
+	}) {
+		return nil, true
+	}
+	for _, folder := range r.since.Packages(m.dir) {
+		packages = append(packages, "."+strings.TrimPrefix(folder, m.dir))
+	}
+	return packages, len(packages) > 0
+}
+
+func (r *Repository) golangci(ctx context.Context, m module, args ...string) error {
+	if r.golangciLint == "" {
+		return errors.New("golangci-lint is not built: that is a mistake of the program that runs this check")
+	}
+	_, err := r.Runner.Run(ctx, r.path(m.dir), []string{sharedCache}, r.golangciLint, args...)
+	return err
+}
+
+// eachModuleWithCode goes through the modules that have Go packages, but for those that are large programs of others.
+func (r *Repository) eachModuleWithCode(ctx context.Context, do func(module) error) error {
+	modules, err := r.modules()
+	if err != nil {
+		return err
+	}
+	for i, m := range modules {
+		r.Progress("modules", i, len(modules))
+		if isProgram(m) {
+			continue
+		}
+		names, err := r.below(ctx, m.dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if path.Ext(name) == ".go" && !isTestdata(name) {
+				if err := do(m); err != nil {
+					return fmt.Errorf("%s: %w", m.dir, err)
+				}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// otherSystems check types for machines that CI does not have, of our code as of all that it imports. A compiler for another system would
+// take ten times as long to say the same.
+var otherSystems = []Check{
+	typesFor("macos", "macOS on arm64", "GOOS=darwin", "GOARCH=arm64"),
+	typesFor("linux-arm64", "Linux on arm64", "GOOS=linux", "GOARCH=arm64"),
+}
+
+// typesFor is the check of types for a system, which system names for people.
+func typesFor(name, system string, environment ...string) Check {
+	return Check{
+		Name: name, Sentence: "the types of the control plane and of all commands are right for " + system,
+		Find: func(ctx context.Context, r *Repository) ([]Finding, error) {
+			var findings []Finding
+			err := r.eachModuleWithCode(ctx, func(m module) error {
+				// A student compiles a lab on the machine that it is for. What students do with it must not fail them.
+				if isLab(m.dir) || strings.HasPrefix(m.dir, "solutions/") {
+					return nil
+				}
+				wrong, err := typeErrors(ctx, r.path(m.dir), environment...)
+				if len(wrong) > 0 {
+					findings = append(findings, Finding{
+						Where: m.dir, Message: fmt.Sprintf("does not compile for %s (%s)", system, strings.Join(environment, " ")), Detail: strings.Join(wrong, "\n"),
+					})
+				}
+				return err
+			})
+			return findings, err
+		},
+	}
+}
+
+// typeErrors are what a compiler for another system would say of a module's packages, and of all that they import.
+func typeErrors(ctx context.Context, dir string, system ...string) (wrong []string, err error) {
+	loaded, err := packages.Load(&packages.Config{
+		Context: ctx, Dir: dir, Env: append(gobuild.Environment(), system...), BuildFlags: gobuild.Flags,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes |
+			packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+		ParseFile: func(files *token.FileSet, name string, content []byte) (*ast.File, error) {
+			return parser.ParseFile(files, name, content, parser.SkipObjectResolution) // without comments, which take memory
+		},
+	}, "./...")
+	if err != nil {
+		return nil, fmt.Errorf("loading the packages of %s: %w", dir, err)
+	}
+	packages.Visit(loaded, nil, func(pkg *packages.Package) {
+		for _, problem := range pkg.Errors {
+			wrong = append(wrong, problem.Error())
+		}
+	})
+	return wrong, nil
+}

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lva.io/operators/scripts/grading/report"
+)
+
+// File is where the list lives, and SchemaFile what describes it: slash-separated, from the repository's root.
+const (
+	File       = "labs/labs.yaml"
+	SchemaFile = "labs/labs.schema.json"
+)
+
+// Manifest is the list of all labs.
+type Manifest struct {
+	// Labs in the order in which they are done.
+	Labs []Lab `json:"labs"`
+}
+
+// Lab is one lab: what the student builds, and the checks that decide how far they got.
+type Lab struct {
+	// Number is what a student types, as 2 in `make lab-2`.
+	Number int `json:"number"`
+	// Name is the folder below labs/, solutions/ and scripts/checks/, as 02-reconciler.
+	Name string `json:"name"`
+	// Title is the lab's name for people, on one line.
+	Title string `json:"title"`
+	// Summary says in one sentence what the student builds.
+	Summary string `json:"summary"`
+	// StartsFrom is the name of the lab whose solution this one begins with; empty where it begins from nothing.
+	StartsFrom string `json:"startsFrom,omitempty"`
+	// Lecture is the lecture's file, slash-separated, from the repository's root.
+	Lecture string `json:"lecture"`
+	// Teaches completes the sentence "after the lecture and the lab, you will know …".
+	Teaches string `json:"teaches"`
+	// Operator is false where only the API is graded: the program is then built but not run.
+	Operator bool `json:"operator"`
+	// Stage is where the operator runs on the embedded cluster, unless a command says otherwise: Process (the default) or Pod.
+	// In a lab whose stage is Deployed it runs nowhere else, and there may be none (Operator is false): what is deployed is then
+	// any program.
+	Stage Stage `json:"stage,omitempty"`
+	// Services are what runs beside the cluster for the operator to talk to. There are freezer and cloud.
+	Services []string `json:"services,omitempty"`
+	// Addons are what a run's cluster has besides Kubernetes, usable before the submission is installed: names of package known of
+	// clusters/addons. They need a node.
+	Addons []string `json:"addons,omitempty"`
+	// Node is true where the operator is a process and Pods of the objects that it makes must run: the embedded cluster then has a node, and
+	// the nodes of a kind cluster have the course's images. A lab whose Stage is not Process has a node anyway.
+	Node bool `json:"node,omitempty"`
+	// Webhooks is true where the lab is about the submission's admission webhooks: they are registered. In other labs they
+	// are not, so that what a submission does beyond the lab can't get in its way.
+	Webhooks bool `json:"webhooks,omitempty"`
+	// Aggregated is true where the operator is an aggregated API server: it is registered by its APIService.
+	Aggregated bool `json:"aggregated,omitempty"`
+	// TimeLimit is for all checks of a run together.
+	TimeLimit metav1.Duration `json:"timeLimit"`
+	// Groups are the API groups of the kinds that the student builds.
+	Groups []string `json:"groups"`
+	// Tests is what is asked of the student's own tests, which `lab tests` grades by mutants. Nil: they are not graded.
+	Tests *OwnTests `json:"tests,omitempty"`
+	// Extension is what the lab offers beyond its 100 points. Nil: nothing.
+	Extension *Extension `json:"extension,omitempty"`
+	// Preconditions are checks of an earlier lab that must pass before anything of this one is tried. Nil: there are none.
+	Preconditions *Preconditions `json:"preconditions,omitempty"`
+	// Checks in the order in which they run. Their points, without the extension's, and those of Tests sum to 100. Load puts the
+	// preconditions first.
+	Checks []Check `json:"checks"`
+
+	// Part is the part to which Limit, UpTo or WithoutNode has limited the lab; empty: it is the whole lab. It is not in the file.
+	Part string `json:"-"`
+	// Undecided are the checks that WithoutNode has left out.
+	Undecided []Check `json:"-"`
+}
+
+// Stage is where an operator runs.
+type Stage string
+
+// The stages.
+const (
+	// Process is a process of this machine. A lab that names it is never graded as a Pod, whatever the flags and the cluster: one that names
+	// no stage is where neither asks for a Pod.
+	Process Stage = "process"
+	// Pod is a Pod of the cluster, which needs a node.
+	Pod Stage = "pod"
+	// Deployed is a Pod of the cluster, too, but the checks deploy it: they get its image and its manifests, and decide what is
+	// applied when. No faults are injected, and nobody but the checks starts or stops it.
+	Deployed Stage = "deployed"
+)
+
+// Pods reports whether a stage needs a cluster with a node.
+func (s Stage) Pods() bool { return s == Pod || s == Deployed }
+
+// OwnTests is what is asked of the student's own tests.
+type OwnTests struct {
+	// Find is the percentage of the lab's mutants that they must find, 1 to 100. Default: 80.
+	Find int `json:"find,omitempty"`
+	// Points are given for that, of the lab's 100. Default: none, and they are graded by `lab tests` only.
+	Points int `json:"points,omitempty"`
+}
+
+// Extension is a second version of the lab's kinds, which a submission may have. Its checks come last and have points of their own.
+type Extension struct {
+	// Version is the version that the extension adds, as v1beta1. It is held back until a check of the extension upgrades the cluster.
+	Version string `json:"version"`
+}
+
+// defaultFind is the percentage of mutants that tests must find unless the lab says otherwise.
+const defaultFind = 80
+
+// Percentage is that of the lab's mutants which the tests must find.
+func (t *OwnTests) Percentage() int {
+	if t == nil || t.Find == 0 {
+		return defaultFind
+	}
+	return t.Find
+}
+
+// OwnTestsID is the id of the check of the student's own tests, in a lab in which they are worth points.
+const OwnTestsID = "own-tests"
+
+// OwnTests is the check of the student's own tests; nil in a lab in which they are worth no points. It is none of Checks: no code of the
+// lab's checks can decide it. The lab's lecture explains it under the heading "Your own tests".
+func (l *Lab) OwnTests() *Check {
+	if l.Tests == nil || l.Tests.Points == 0 {
+		return nil
+	}
+	return &Check{
+		ID: OwnTestsID, Title: fmt.Sprintf("Your own tests pass on your operator and on ours, and find %d %% of our wrong solutions", l.Tests.Percentage()),
+		Points: l.Tests.Points, Lecture: l.Lecture + "#your-own-tests",
+		Hints: []string{
+			fmt.Sprintf("`make tests-%d` runs your tests on our operator and on all wrong solutions, and lists which were found and by which test.", l.Number),
+			"Go through the table of the task page: which of its lines does no test of yours ask for? Break it in your operator, and see whether a test fails.",
+			fmt.Sprintf("What is wrong with a solution is told after two versions of your tests have missed it: write a test more, run `make tests-%d` again, "+
+				"and look at those that have a name now. docs/guides/testing-operators.md says how to find more.", l.Number),
+		},
+	}
+}
+
+// NeedsNode reports whether a run of the lab needs a cluster in which Pods run, if its operator runs at this stage.
+func (l *Lab) NeedsNode(at Stage) bool { return l.Node || at.Pods() }
+
+// Preconditions are named by the lab whose checks they are.
+type Preconditions struct {
+	Lab    string   `json:"lab"`
+	Checks []string `json:"checks"`
+}
+
+// Check is one thing that a submission must hold.
+type Check struct {
+	// ID is unique within the lab, in kebab-case.
+	ID string `json:"id"`
+	// Title is the sentence for the student; it is true when the check passes.
+	Title string `json:"title"`
+	// Part names the part of the lab to which the check belongs, in a lab that is built in parts; empty in others, and for what is only asked
+	// of the whole.
+	Part string `json:"part,omitempty"`
+	// Step is the lab's step, from 1, that is done last before the check can pass; 0 in a lab without numbered steps.
+	Step int `json:"step,omitempty"`
+	// Extension is true of a check of the lab's extension.
+	Extension bool `json:"extension,omitempty"`
+	// Node is true of a check that looks at what Pods do. The other checks of a lab whose operator is a process look at objects only.
+	Node bool `json:"node,omitempty"`
+	// Points of the lab's 100, or of its extension's; 0 for a precondition.
+	Points int `json:"points"`
+	// Needs are ids of earlier checks of the same lab, without which this one is skipped.
+	Needs []string `json:"needs,omitempty"`
+	// Causes are ids of checks of the same lab that name the cause when this check fails and they fail too; the likeliest comes
+	// first. They run also when what they need has failed, and are then skipped unless they find something.
+	Causes []string `json:"causes,omitempty"`
+	// Lecture is the heading that explains this check: file#anchor, from the repository's root.
+	Lecture string `json:"lecture"`
+	// Hints say more and more; there are at least two.
+	Hints []string `json:"hints"`
+}
+
+// Precondition is true of a check of an earlier lab: it has no points, runs before the operator is started, and all others
+// need it.
+func (c Check) Precondition() bool { return c.Points == 0 }
+
+// Lab finds a lab as people name it: "2", "02", "02-reconciler" or "reconciler".
+func (m *Manifest) Lab(ref string) (*Lab, error) {
+	number, err := strconv.Atoi(ref)
+	isNumber := err == nil
+	for i := range m.Labs {
+		lab := &m.Labs[i]
+		if ref == lab.Name || ref == lab.ShortName() || (isNumber && number == lab.Number) {
+			return lab, nil
+		}
+	}
+	known := make([]string, len(m.Labs))
+	for i, lab := range m.Labs {
+		known[i] = fmt.Sprintf("%d (%s)", lab.Number, lab.Name)
+	}
+	return nil, fmt.Errorf("there is no lab %q; the labs are %s", ref, english.WordSeries(known, "and"))
+}
+
+// Named finds labs by their numbers or names, each once; no names: all labs.
+func (m *Manifest) Named(refs []string) (labs []*Lab, err error) {
+	for _, ref := range refs {
+		lab, err := m.Lab(ref)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(labs, lab) {
+			labs = append(labs, lab)
+		}
+	}
+	for i := range m.Labs {
+		if len(refs) == 0 {
+			labs = append(labs, &m.Labs[i])
+		}
+	}
+	return labs, nil
+}
+
+// ShortName is the name without its number: reconciler for 02-reconciler.
+func (l *Lab) ShortName() string {
+	_, short, _ := strings.Cut(l.Name, "-")
+	return short
+}
+
+// Check finds a check of the lab by its id.
+func (l *Lab) Check(id string) (*Check, error) {
+	for i := range l.Checks {
+		if l.Checks[i].ID == id {
+			return &l.Checks[i], nil
+		}
+	}
+	known := make([]string, len(l.Checks))
+	for i, check := range l.Checks {
+		known[i] = check.ID
+	}
+	return nil, fmt.Errorf("lab %s has no check %q; its checks are %s", l.Name, id, english.WordSeries(known, "and"))
+}
+
+// Parts are the names of the lab's parts in their order; none if it is not built in parts.
+func (l *Lab) Parts() (names []string) {
+	for _, check := range l.Own() {
+		if check.Part != "" && !slices.Contains(names, check.Part) {
+			names = append(names, check.Part)
+		}
+	}
+	return names
+}
+
+// Limit is the lab with the checks of one part, as if what comes before that part were done: checks of other parts block none of it.
+func (l *Lab) Limit(part string) (*Lab, error) {
+	switch parts := l.Parts(); {
+	case len(parts) == 0:
+		return nil, fmt.Errorf("lab %s is not built in parts", l.Name)
+	case !slices.Contains(parts, part):
+		return nil, fmt.Errorf("lab %s has no part %q; its parts are %s", l.Name, part, english.WordSeries(parts, "and"))
+	}
+	limited := l.limitedTo(func(check Check) bool { return check.Part == part })
+	limited.Part, limited.Title = part, l.Title+", part "+part
+	return limited, nil
+}
+
+// UpTo is the lab with the checks of its steps from the first one to this one.
+func (l *Lab) UpTo(step int) (*Lab, error) {
+	switch last := l.Steps(); {
+	case last == 0:
+		return nil, fmt.Errorf("the checks of lab %s do not belong to numbered steps", l.Name)
+	case step < 1 || step > last:
+		return nil, fmt.Errorf("lab %s has no step %d: it has the steps 1 to %d", l.Name, step, last)
+	}
+	limited := l.limitedTo(func(check Check) bool { return check.Step > 0 && check.Step <= step })
+	limited.Part, limited.Title = fmt.Sprint(step), fmt.Sprintf("%s, steps 1 to %d", l.Title, step)
+	return limited, nil
+}
+
+// WithoutNode is the lab with the checks that a cluster without a node can decide.
+func (l *Lab) WithoutNode() (*Lab, error) {
+	needs := func(check Check) bool { return check.Node }
+	switch {
+	case !l.NeedsNode(l.Stage):
+		return nil, fmt.Errorf("lab %s needs no node: leave out --without-node", l.Name)
+	case !slices.ContainsFunc(l.Checks, needs):
+		return nil, fmt.Errorf("no check of lab %s can be decided without a node: leave out --without-node", l.Name)
+	}
+	limited := l.limitedTo(func(check Check) bool { return !check.Node })
+	limited.Part, limited.Title, limited.Node = "without a node", l.Title+", without a node", false
+	limited.Undecided = slices.DeleteFunc(slices.Clone(l.Checks), func(check Check) bool { return !check.Node })
+	return limited, nil
+}
+
+// Steps is the number of the last step to which a check of the lab belongs; 0: there are no steps.
+func (l *Lab) Steps() (last int) {
+	for _, check := range l.Checks {
+		last = max(last, check.Step)
+	}
+	return last
+}
+
+// limitedTo is the lab with some checks, and its preconditions.
+func (l *Lab) limitedTo(of func(Check) bool) *Lab {
+	limited := *l
+	limited.Checks = nil
+	other := func(id string) bool {
+		check, err := l.Check(id)
+		return err != nil || !of(*check)
+	}
+	for _, check := range l.Checks {
+		if !of(check) && !check.Precondition() {
+			continue
+		}
+		check.Needs = slices.DeleteFunc(slices.Clone(check.Needs), other)
+		check.Causes = slices.DeleteFunc(slices.Clone(check.Causes), other)
+		limited.Checks = append(limited.Checks, check)
+	}
+	return &limited
+}
+
+// AddonsOf are the add-ons of labs, each once, sorted.
+func AddonsOf(labs ...*Lab) []string {
+	var names []string
+	for _, lab := range labs {
+		names = append(names, lab.Addons...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Own are the checks of the lab without its preconditions.
+func (l *Lab) Own() []Check {
+	return slices.DeleteFunc(slices.Clone(l.Checks), Check.Precondition)
+}
+
+// FullScore is how many points the lab has: those of all checks, and those of the student's own tests.
+func (l *Lab) FullScore() int {
+	sum := l.MaxScore()
+	if own := l.OwnTests(); own != nil {
+		sum += own.Points
+	}
+	return sum
+}
+
+// MaxScore is the sum of the points of all checks but the extension's.
+func (l *Lab) MaxScore() int {
+	sum := 0
+	for _, check := range l.Checks {
+		if !check.Extension {
+			sum += check.Points
+		}
+	}
+	return sum
+}
+
+// Blocked says why a check must be skipped, given how those before it ended; empty means that it can run. A check that it
+// needs and that has no status yet blocks it too, so that a check left out never counts as passed.
+func (l *Lab) Blocked(id string, statuses map[string]report.Status) string {
+	check, err := l.Check(id)
+	if err != nil {
+		return "skipped: " + err.Error()
+	}
+	for _, need := range slices.Concat(l.before(id), check.Needs) {
+		switch statuses[need] {
+		case report.Passed:
+		case report.Failed:
+			return fmt.Sprintf("skipped: it needs %s, which failed", need)
+		case report.Skipped:
+			return fmt.Sprintf("skipped: it needs %s, which was skipped", need)
+		default:
+			return fmt.Sprintf("skipped: it needs %s, which has not run", need)
+		}
+	}
+	return ""
+}
+
+// before are the preconditions of a check.
+func (l *Lab) before(id string) (ids []string) {
+	for _, check := range l.Checks {
+		if check.ID == id || !check.Precondition() {
+			break
+		}
+		ids = append(ids, check.ID)
+	}
+	return ids
+}
+
+// MayExplain says whether a check that is blocked has to run all the same: it may name the cause of one that failed.
+func (l *Lab) MayExplain(id string, statuses map[string]report.Status) bool {
+	return slices.ContainsFunc(l.Checks, func(check Check) bool {
+		return statuses[check.ID] == report.Failed && slices.Contains(check.Causes, id)
+	})
+}
+
+// StartingWith returns the checks of the lab with one of them first, after the preconditions and the checks that it needs. The others keep
+// the order of the list. An ID that the lab does not have changes nothing, and neither does a check of the extension: what it changes, such
+// as the versions of a kind, is not what the other checks expect.
+func (l *Lab) StartingWith(id string) []Check {
+	if check, err := l.Check(id); err == nil && check.Extension {
+		return l.Checks
+	}
+	first := map[string]bool{id: true}
+	for _, check := range slices.Backward(l.Checks) {
+		switch {
+		case check.Precondition():
+			first[check.ID] = true
+		case first[check.ID]:
+			for _, need := range check.Needs {
+				first[need] = true
+			}
+		}
+	}
+	var before, after []Check
+	for _, check := range l.Checks {
+		if first[check.ID] {
+			before = append(before, check)
+		} else {
+			after = append(after, check)
+		}
+	}
+	return slices.Concat(before, after)
+}
+
+// Dependents are the ids of all checks that are skipped when this one fails, also those that need it only through others,
+// in the order of the list.
+func (l *Lab) Dependents(id string) []string {
+	var dependents []string
+	for _, check := range l.Checks {
+		// One pass is enough: a check needs only earlier ones.
+		if slices.ContainsFunc(slices.Concat(l.before(check.ID), check.Needs), func(need string) bool { return need == id || slices.Contains(dependents, need) }) {
+			dependents = append(dependents, check.ID)
+		}
+	}
+	return dependents
+}

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package archive
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/sync/errgroup"
+
+	"lva.io/operators/clusters/gobuild"
+	named "lva.io/operators/scripts/checkout/programs/reference"
+)
+
+// place is a checkout with one program, and caches of the go command that have what a layer brings.
+type place struct {
+	root      string
+	target    gobuild.Target
+	installed gobuild.Installation
+}
+
+const greeting = "package main\n\nfunc main() { println(\"hello\") }\n"
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	p := placeIn(t.TempDir())
+	if err := p.lay(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func placeIn(root string) place {
+	return place{
+		root:      root,
+		target:    gobuild.Target{Package: ".", Module: filepath.Join(root, "module"), Output: filepath.Join(root, ".cache", "bin", "greeting")},
+		installed: gobuild.Installation{Version: "go1.26.8", ModuleCache: filepath.Join(root, "modules"), BuildCache: filepath.Join(root, "builds")},
+	}
+}
+
+// lay writes the sources.
+func (p place) lay() error {
+	return errors.Join(
+		os.MkdirAll(p.target.Module, 0o755),
+		os.WriteFile(filepath.Join(p.target.Module, "go.mod"), []byte("module example.test/greeting\n\ngo 1.26\n"), 0o644),
+		os.WriteFile(filepath.Join(p.target.Module, "main.go"), []byte(greeting), 0o644),
+	)
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	download = "cache/download/example.test/flavour/@v/"
+	action   = "aa00000000000000000000000000000000000000000000000000000000000000"
+	compiled = "a compiled package"
+)
+
+func entry(time string) string {
+	return fmt.Sprintf("v1 %s %x %20d %20s\n", action, sha256.Sum256([]byte(compiled)), len(compiled), time)
+}
+
+func output() string {
+	name := fmt.Sprintf("%x", sha256.Sum256([]byte(compiled)))
+	return name[:2] + "/" + name + "-d"
+}
+
+// built is the program of all places, with its stamp: building it once takes a second or two.
+var built = sync.OnceValues(func() (files map[string][]byte, err error) {
+	root, err := os.MkdirTemp("", "archive-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
+	p := placeIn(root)
+	if err := errors.Join(p.lay(), p.target.Ensure(context.Background(), nil)); err != nil {
+		return nil, err
+	}
+	files = map[string][]byte{}
+	for _, suffix := range []string{"", ".stamp"} {
+		if files[suffix], err = os.ReadFile(p.target.Output + suffix); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+})
+
+// build puts the program into its place.
+func (p place) build(t *testing.T) {
+	t.Helper()
+	files, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for suffix, content := range files {
+		write(t, p.target.Output+suffix, string(content))
+	}
+	if !p.target.Fresh() {
+		t.Fatal("the program is not fresh")
+	}
+}
+
+// save builds the program of a place, fills its caches, and saves all of that. time is that of an entry of the build cache.
+func (p place) save(t *testing.T, time string) (named.Reference, *Manifest) {
+	t.Helper()
+	p.build(t)
+	var module bytes.Buffer
+	archive := zip.NewWriter(&module)
+	file, err := archive.Create("example.test/flavour@v1.0.0/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(file, "module example.test/flavour\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"v1.0.0.zip": module.String(), "v1.0.0.ziphash": "h1:anything", "v1.0.0.mod": "module example.test/flavour\n", "v1.0.0.lock": "", "list": "v1.0.0\n",
+	} {
+		write(t, filepath.Join(p.installed.ModuleCache, download, name), content)
+	}
+	write(t, filepath.Join(p.installed.BuildCache, action[:2], action+"-a"), entry(time))
+	write(t, filepath.Join(p.installed.BuildCache, output()), compiled)
+	write(t, filepath.Join(p.installed.BuildCache, "README"), "not an entry")
+	name := filepath.Join(p.root, "archive.tar")
+	contents := []Content{
+		{Name: "first", Programs: []gobuild.Target{p.target}, ModuleCache: p.installed.ModuleCache, BuildCache: p.installed.BuildCache},
+		{Name: "second", Programs: []gobuild.Target{p.target}},
+	}
+	manifest, sum, err := Save(t.Context(), p.root, name, contents, p.installed, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return named.Reference{Source: name, SHA256: sum}, manifest
+}
+
+// arrive installs the first layer of an archive.
+func (p place) arrive(ctx context.Context, reference named.Reference, pace Pace) error {
+	opened, err := Open(ctx, reference, pace)
+	if err != nil {
+		return err
+	}
+	wanted := opened.Wanted(p.root, []gobuild.Target{p.target}, p.installed)
+	if len(wanted) == 0 {
+		return errors.New("nothing fits")
+	}
+	return opened.Install(ctx, p.root, wanted[0], []gobuild.Target{p.target}, p.installed, func(int64, int64) {})
+}
+
+// wantArrived reports an error unless everything arrived, and nothing else is there.
+func (p place) wantArrived(t *testing.T) {
+	t.Helper()
+	if !p.target.Fresh() {
+		t.Error("the program is not fresh")
+	}
+	if said, err := exec.CommandContext(t.Context(), p.target.Output).CombinedOutput(); err != nil || string(said) != "hello\n" {
+		t.Errorf("the program says %q, %v", said, err)
+	}
+	archive := filepath.Join(p.installed.ModuleCache, download, "v1.0.0.zip")
+	want, err := dirhash.HashZip(archive, dirhash.Hash1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hash, err := os.ReadFile(archive + "hash"); err != nil || string(hash) != want {
+		t.Errorf("the module has the hash %q, want %q: %v", hash, want, err)
+	}
+	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, output())); err != nil || string(content) != compiled {
+		t.Errorf("the build cache has %q: %v", content, err)
+	}
+	if content, err := os.ReadFile(filepath.Join(p.installed.BuildCache, action[:2], action+"-a")); err != nil || string(content) != entry("1") {
+		t.Errorf("the build cache has the entry %q: %v", content, err)
+	}
+	left, err := filepath.Glob(filepath.Join(p.root, ".cache", "arriving", "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestAProgramArrivesFromAFile(t *testing.T) {
+	t.Parallel()
+	reference, manifest := newPlace(t).save(t, "1234")
+	if manifest.System != (gobuild.Target{}).System() || manifest.Layers[0].Programs["bin/greeting"].Go != "go1.26.8" {
+		t.Errorf("the manifest is %+v", manifest)
+	}
+	there := newPlace(t)
+	if err := there.arrive(t.Context(), reference, DefaultPace); err != nil {
+		t.Fatal(err)
+	}
+	there.wantArrived(t)
+}
+
+func TestTheSameContentsAreTheSameArchive(t *testing.T) {
+	t.Parallel()
+	one, _ := newPlace(t).save(t, "1234")
+	two, _ := newPlace(t).save(t, "5678")
+	if one.SHA256 != two.SHA256 {
+		t.Errorf("the manifests have the SHA-256 %s and %s", one.SHA256, two.SHA256)
+	}
+	first, err := os.ReadFile(one.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.ReadFile(two.Source)
+	if err != nil || !bytes.Equal(first, second) {
+		t.Errorf("the archives differ: %v", err)
+	}
+}
+
+func TestWhatWasMadeFromOtherThingsIsNotUsed(t *testing.T) {
+	t.Parallel()
+	reference, _ := newPlace(t).save(t, "1234")
+	for name, change := range map[string]func(*place){
+		"other sources": func(p *place) { write(t, filepath.Join(p.target.Module, "main.go"), greeting+"\n// Changed.\n") },
+		"another file":  func(p *place) { write(t, filepath.Join(p.target.Module, "more.go"), "package main\n") },
+		"another go.mod": func(p *place) {
+			write(t, filepath.Join(p.target.Module, "go.mod"), "module example.test/greeting\n\ngo 1.25\n")
+		},
+		"another Go":             func(p *place) { p.installed.Version = "go1.26.9" },
+		"other flags":            func(p *place) { p.target.Tags = []string{"chocolate"} },
+		"another processor":      func(p *place) { p.target.Arch = "riscv64" },
+		"a program not in it":    func(p *place) { p.target.Output += "s" },
+		"a folder outside of it": func(p *place) { p.target.Output = filepath.Join(t.TempDir(), "greeting") },
+	} {
+		there := newPlace(t)
+		change(&there)
+		if err := there.arrive(t.Context(), reference, DefaultPace); err == nil || err.Error() != "nothing fits" {
+			t.Errorf("with %s: %v", name, err)
+		}
+		if there.target.Fresh() {
+			t.Errorf("with %s the program is fresh", name)
+		}
+	}
+}
+
+// A server of an archive may do anything.
+func TestAnArchiveComesFromAServer(t *testing.T) {
+	t.Parallel()
+	reference, manifest := newPlace(t).save(t, "1234")
+	content, err := os.ReadFile(reference.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}
+	broken := bytes.Clone(content)
+	broken[len(content)/3] ^= 1
+	// some sends no more than a part of what it was asked for, and breaks off.
+	some := func(w http.ResponseWriter, r *http.Request) {
+		recorded := httptest.NewRecorder()
+		whole(recorded, r)
+		maps.Copy(w.Header(), recorded.Header())
+		w.WriteHeader(recorded.Code)
+		_, _ = w.Write(recorded.Body.Bytes()[:min(recorded.Body.Len(), len(content)/5)])
+	}
+	pace := Pace{Within: time.Minute, Attempts: 3, Wait: time.Millisecond}
+	for _, test := range []struct {
+		name   string
+		serve  func(request int) http.HandlerFunc
+		pace   Pace
+		reason string // why it does not arrive; empty: it does
+	}{
+		{"serves files", func(int) http.HandlerFunc { return whole }, pace, ""},
+		{"breaks off", func(int) http.HandlerFunc { return some }, pace, ""},
+		{"knows no ranges", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }
+		}, pace, ""},
+		{"knows no length", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				for part := range slices.Chunk(content, 1<<16) {
+					_, _ = w.Write(part)
+					w.(http.Flusher).Flush()
+				}
+			}
+		}, pace, ""},
+		{"says that it has more than it has", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(content)+1<<20))
+				_, _ = w.Write(content)
+			}
+		}, pace, ""},
+		{"says that it has less than it has", func(request int) http.HandlerFunc {
+			if request > 2 {
+				return whole
+			}
+			return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content[:len(content)/2]) }
+		}, pace, ""},
+		{"is busy at first", func(request int) http.HandlerFunc {
+			if request > 2 {
+				return whole
+			}
+			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+		}, pace, ""},
+		{"redirects", func(request int) http.HandlerFunc {
+			if request%2 == 0 {
+				return whole
+			}
+			return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }
+		}, pace, ""},
+		{"redirects for ever", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }
+		}, pace, "stopped after 10 redirects"},
+		{"is always busy", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }
+		}, pace, "the server says 429 Too Many Requests"},
+		{"does not have it", func(int) http.HandlerFunc { return http.NotFound }, pace, "the server says 404 Not Found"},
+		{"has a page instead", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "<html>"+strings.Repeat("Please log in. ", 100))
+			}
+		}, pace, "no archive that `lab programs save` wrote"},
+		{"has another archive", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				other := bytes.Replace(content, []byte("linux"), []byte("LINUX"), 1)
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(other))
+			}
+		}, pace, "its manifest has the SHA-256"},
+		{"has a broken one", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(broken))
+			}
+		}, pace, "it does not have the SHA-256 that the manifest names"},
+		{"has lost the end", func(int) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content[:len(content)/3]))
+			}
+		}, pace, "the server says 416"},
+		{"sends another part", func(request int) http.HandlerFunc {
+			if request == 1 {
+				return whole
+			}
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Range", "bytes 0-9/10")
+				w.WriteHeader(http.StatusPartialContent)
+			}
+		}, pace, `and sends "bytes 0-9/10"`},
+		{"is too slow", func(request int) http.HandlerFunc {
+			if request == 1 {
+				return whole
+			}
+			return func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusPartialContent)
+				<-r.Context().Done()
+			}
+		}, Pace{Within: 300 * time.Millisecond, Bytes: 1 << 10, Attempts: 3}, "and compiling is faster"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				test.serve(int(requests.Add(1)))(w, r)
+			}))
+			defer server.Close()
+			there := newPlace(t)
+			err := there.arrive(t.Context(), named.Reference{Source: server.URL + "/programs.tar", SHA256: reference.SHA256}, test.pace)
+			switch {
+			case test.reason == "" && err != nil:
+				t.Fatalf("after %d requests: %v", requests.Load(), err)
+			case test.reason == "":
+				there.wantArrived(t)
+			case err == nil || !strings.Contains(err.Error(), test.reason):
+				t.Errorf("the error is %v, want %q", err, test.reason)
+			case there.target.Fresh():
+				t.Error("the program is fresh")
+			}
+		})
+	}
+	if manifest.Layers[0].Size < 100<<10 {
+		t.Errorf("the layer has %d bytes, which is too few to break off", manifest.Layers[0].Size)
+	}
+}
+
+// A run that was killed leaves a part of a layer.
+func TestADownloadIsContinued(t *testing.T) {
+	t.Parallel()
+	reference, manifest := newPlace(t).save(t, "1234")
+	there := newPlace(t)
+	content, err := os.ReadFile(reference.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := Open(t.Context(), reference, DefaultPace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, layer := opened.offset("first"), manifest.Layers[0]
+	const half = 50_000
+	write(t, filepath.Join(there.root, ".cache", "arriving", layer.SHA256+".tar.zst"), string(content[begin:begin+half]))
+	var ranges []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ranges = append(ranges, r.Header.Get("Range"))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}))
+	defer server.Close()
+	if err := there.arrive(t.Context(), named.Reference{Source: server.URL, SHA256: reference.SHA256}, DefaultPace); err != nil {
+		t.Fatal(err)
+	}
+	there.wantArrived(t)
+	if want := fmt.Sprintf("bytes=%d-", begin+half); len(ranges) != 2 || ranges[1] != want {
+		t.Errorf("it asked for the ranges %q, want %q", ranges, want)
+	}
+}
+
+// make in two terminals installs a layer once, and neither command fails.
+func TestTwoInstallALayerAtOnce(t *testing.T) {
+	t.Parallel()
+	reference, _ := newPlace(t).save(t, "1234")
+	var ranges atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") != "" {
+			ranges.Add(1)
+		}
+		http.ServeFile(w, r, reference.Source)
+	}))
+	defer server.Close()
+	there := newPlace(t)
+	opened, err := Open(t.Context(), named.Reference{Source: server.URL, SHA256: reference.SHA256}, DefaultPace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both errgroup.Group
+	for range 2 {
+		both.Go(func() error {
+			return opened.Install(t.Context(), there.root, opened.Layers[0], []gobuild.Target{there.target}, there.installed, func(int64, int64) {})
+		})
+	}
+	if err := both.Wait(); err != nil {
+		t.Error(err)
+	}
+	there.wantArrived(t)
+	if ranges.Load() != 1 {
+		t.Errorf("the layer was fetched %d times", ranges.Load())
+	}
+}
+
+// layerOf writes an archive whose layer has these files, and whose origins are those of another one.
+func layerOf(t *testing.T, manifest *Manifest, headers []tar.Header, contents []string) named.Reference {
+	t.Helper()
+	dir := t.TempDir()
+	var layer bytes.Buffer
+	compressed, err := zstd.NewWriter(&layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := tar.NewWriter(compressed)
+	for i, header := range headers {
+		header.Size, header.Mode = int64(len(contents[i])), 0o644
+		if err := entries.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(entries, contents[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := entries.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "first"), layer.String())
+	sum := sha256.Sum256(layer.Bytes())
+	made := Manifest{Format: format, Go: manifest.Go, System: manifest.System, Layers: []Layer{{
+		Name: "first", Size: int64(layer.Len()), SHA256: hex.EncodeToString(sum[:]), Unpacked: 1 << 20, Programs: manifest.Layers[0].Programs,
+	}}}
+	text, err := json.Marshal(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := join(filepath.Join(dir, "archive"), text, made.Layers, dir); err != nil {
+		t.Fatal(err)
+	}
+	return named.Reference{Source: filepath.Join(dir, "archive")}
+}
+
+func TestALayerCanTakeNothingElse(t *testing.T) {
+	t.Parallel()
+	_, manifest := newPlace(t).save(t, "1234")
+	const program = "programs/bin/greeting"
+	for _, test := range []struct {
+		name    string
+		header  tar.Header
+		content string
+		reason  string
+	}{
+		{"another program", tar.Header{Name: program}, "#!/bin/sh\necho hacked\n", gobuild.ErrOther.Error()},
+		{"a file outside", tar.Header{Name: "../../../escaped"}, "x", "path escapes"},
+		{"an absolute one", tar.Header{Name: "/escaped"}, "x", "path escapes"},
+		{"a link", tar.Header{Name: "programs/link", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, "", "no file"},
+		{"too much", tar.Header{Name: "programs/large"}, strings.Repeat("x", 2<<20), "more than 1 MB"},
+		{"no program", tar.Header{Name: "programs/other"}, "x", "no such file"},
+	} {
+		there := newPlace(t)
+		err := there.arrive(t.Context(), layerOf(t, manifest, []tar.Header{test.header}, []string{test.content}), DefaultPace)
+		if err == nil || !strings.Contains(err.Error(), test.reason) {
+			t.Errorf("with %s: %v, want %q", test.name, err, test.reason)
+		}
+		if there.target.Fresh() {
+			t.Errorf("with %s the program is fresh", test.name)
+		}
+		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(there.root), "escaped")); len(found) > 0 {
+			t.Errorf("with %s there is %v", test.name, found)
+		}
+	}
+	files, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"modules/../../escaped", "modules/example.test/a/@v/v1.0.0.sh", "builds/aa/README", "builds/aa/" + action + "-d", "builds/bb/" + action + "-a"} {
+		there := newPlace(t)
+		reference := layerOf(t, manifest, []tar.Header{{Name: program}, {Name: name}}, []string{string(files[""]), "x"})
+		opened, err := Open(t.Context(), reference, DefaultPace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened.Layers[0].Unpacked = 64 << 20
+		if err := opened.Install(t.Context(), there.root, opened.Layers[0], []gobuild.Target{there.target}, there.installed, func(int64, int64) {}); err == nil {
+			t.Errorf("a layer with %s is installed", name)
+		}
+	}
+}
+
+func TestWhatIsNoArchive(t *testing.T) {
+	t.Parallel()
+	reference, _ := newPlace(t).save(t, "1234")
+	content, err := os.ReadFile(reference.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		"nothing": {}, "a text": []byte("hello"), "half of a header": content[:300], "half of a manifest": content[:700],
+		"zeros": make([]byte, 2048), "another format": bytes.Replace(content, []byte(format), []byte("operator-labs-programs-9"), 1),
+	} {
+		file := filepath.Join(t.TempDir(), "archive")
+		write(t, file, string(content))
+		if opened, err := Open(t.Context(), named.Reference{Source: file}, DefaultPace); err == nil {
+			t.Errorf("%s is an archive of %d layers", name, len(opened.Layers))
+		}
+	}
+	if _, err := Open(t.Context(), named.Reference{Source: filepath.Join(t.TempDir(), "missing")}, DefaultPace); err == nil {
+		t.Error("a missing file is an archive")
+	}
+}

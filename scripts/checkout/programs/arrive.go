@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+
+	"lva.io/operators/clusters/addons/known"
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout/programs/reference"
+)
+
+// Layer are programs that arrive together.
+type Layer struct {
+	Name     string
+	Programs []Program
+	// First says that the layer also has what a student's first build downloads and compiles.
+	First bool
+}
+
+// firstLabs is the number of labs whose checks are in the first layer: those without Pods.
+const firstLabs = 4
+
+// Layers are those of an archive of the checkout at root: first what the first labs need, then the rest.
+func Layers(root string) ([]Layer, error) {
+	kubernetes, err := multicall.New(root)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := labs(root, "")
+	if err != nil {
+		return nil, err
+	}
+	node, err := Node(root)
+	if err != nil {
+		return nil, err
+	}
+	addons, err := withAddons(root, known.Names())
+	if err != nil {
+		return nil, err
+	}
+	first := slices.Concat([]Program{Lab(root), ControlPlane(kubernetes), ControllerGen(root)}, NodeInit(root))
+	var later []Program
+	for _, lab := range listed {
+		if lab.Number <= firstLabs {
+			first = append(first, Checks(root, lab.Name))
+		} else {
+			later = append(later, Checks(root, lab.Name))
+		}
+	}
+	// The node's first process is in the first layer.
+	node = slices.DeleteFunc(node, func(p Program) bool {
+		return slices.ContainsFunc(first, func(other Program) bool { return other.Output == p.Output })
+	})
+	layers := []Layer{{"first", first, true}, {"later", later, false}, {"node", node, false}, {"addons", addons, false}}
+	return slices.DeleteFunc(layers, func(l Layer) bool { return len(l.Programs) == 0 }), nil
+}
+
+// arrive installs programs of the archive that the checkout names, as far as it has some that are stale and fit. Whatever prevents that is
+// said on out, and no error: everything is built then. What does it is a program of its own, since an HTTP client would double the time in which
+// the bootstrap is compiled.
+func arrive(ctx context.Context, root string, out *os.File, stale []Program) {
+	_, named, err := reference.Locked(root, runtime.GOOS+"/"+runtime.GOARCH)
+	if err == nil && !named {
+		return
+	}
+	if err == nil {
+		err = runArrive(ctx, root, out, stale)
+	}
+	// What the program said, it need not be repeated.
+	if _, said := errors.AsType[*exec.ExitError](err); err != nil && !said && ctx.Err() == nil {
+		fmt.Fprintf(out, "No programs that are ready can be used: %v. They are compiled.\n", err)
+	}
+}
+
+func runArrive(ctx context.Context, root string, out *os.File, stale []Program) (err error) {
+	installer := Arrive(root)
+	if !installer.Fresh() {
+		if err := build(ctx, out, installer); err != nil {
+			return err
+		}
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	var files []string
+	for _, program := range stale {
+		files = append(files, program.Output)
+	}
+	p, err := scope.Start(process.Spec{Path: installer.Output, Args: files, Dir: root, Stdout: out, Stderr: out})
+	if err != nil {
+		return err
+	}
+	return p.Wait(ctx)
+}
+
+// All are the programs of all layers.
+func All(layers []Layer) (all []Program) {
+	for _, layer := range layers {
+		all = append(all, layer.Programs...)
+	}
+	return all
+}
+
+// Targets are how programs are built.
+func Targets(programs []Program) (targets []gobuild.Target) {
+	for _, program := range programs {
+		targets = append(targets, program.Target)
+	}
+	return targets
+}

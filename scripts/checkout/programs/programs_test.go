@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package programs
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/checkout/manifest"
+)
+
+const root = "../../.."
+
+func TestAllProgramsCanBeBuiltForArm64(t *testing.T) {
+	if os.Getenv("OPERATOR_LABS_ARM64") != "required" {
+		t.Skip("it compiles all programs for arm64: make prove PART=arm64")
+	}
+	here, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := For(here, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range append(all, Lab(here), Cluster(here)) {
+		target := program.Target
+		name, err := filepath.Rel(filepath.Join(here, ".cache"), target.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Arch, target.Output = "arm64", filepath.Join(here, ".cache", "arm64", name)
+		if err := target.Ensure(t.Context(), nil); err != nil {
+			t.Errorf("%s: %v", program.What, err)
+		}
+	}
+}
+
+func TestWhatAGoalOfMakeNeeds(t *testing.T) {
+	t.Parallel()
+	labs, err := filepath.Glob(filepath.Join(root, "labs", "[0-9][0-9]-*"))
+	if err != nil || len(labs) < 4 {
+		t.Fatalf("there are the labs %v: %v", labs, err)
+	}
+	all := "Kubernetes 1.36.3, controller-gen"
+	for _, lab := range labs {
+		all += ", the checks of lab " + filepath.Base(lab)
+	}
+	const node = "the node's first process, the node's agent, the maker of images, CoreDNS, the provisioner of volumes, the shell of volumes"
+	const installer, certManager, others = "the installer of add-ons", "cert-manager", "the Ingress controller, Pebble"
+	const addons = certManager + ", " + others + ", " + installer
+	all += ", " + node + ", " + addons // which some labs have
+	for _, test := range []struct{ goal, want string }{
+		{"lab-1", "Kubernetes 1.36.3, controller-gen, the checks of lab 01-icecream"},
+		{"solution-2", "Kubernetes 1.36.3, controller-gen, the checks of lab 02-reconciler"},
+		{"watch-03", "Kubernetes 1.36.3, controller-gen, the checks of lab 03-finalizer"},
+		{"lab-5", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + node + ", " + certManager + ", " + installer},
+		{"lab-5 CLUSTER=kind", "Kubernetes 1.36.3, controller-gen, the checks of lab 05-cert-manager, " + certManager + ", " + installer},
+		{"solution-6", "Kubernetes 1.36.3, controller-gen, the checks of lab 06-acme, " + node + ", " + addons},
+		{"lab-99", ""}, // the lab command says that there is none
+		{"run-2", "Kubernetes 1.36.3, controller-gen"},
+		{"up", "Kubernetes 1.36.3, " + node},
+		{"up NODE=0", "Kubernetes 1.36.3"},
+		{"up ADDONS=cert-manager", "Kubernetes 1.36.3, " + node + ", " + certManager + ", " + installer},
+		{"up ADDONS=pebble,cert-manager,ingress,nothing", "Kubernetes 1.36.3, " + node + ", " + addons},
+		{"zombie", "Kubernetes 1.36.3"},
+		{"experiment-state", "Kubernetes 1.36.3"},
+		{"bench", "Kubernetes 1.36.3, " + node},
+		{"conformance", "Kubernetes 1.36.3, " + node + ", Kubernetes' conformance suite"},
+		{"unit", "Kubernetes 1.36.3, controller-gen, " + node + ", " + addons + ", gotestsum"},
+		{"certify", all},
+		{"test", all + ", gotestsum"},
+		{"verify", "controller-gen, golangci-lint"},
+		{"read-1", ""},
+		{"labs", ""},
+		{".cache/bin/lab", ""},
+	} {
+		goal, variable, _ := strings.Cut(test.goal, " ")
+		name, value, _ := strings.Cut(variable, "=")
+		needed, err := For(root, goal, map[string]string{name: value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, program := range needed {
+			names = append(names, program.What)
+		}
+		want := test.want
+		if runtime.GOOS != "linux" { // where there is no node
+			for _, linux := range []string{node, certManager, others, installer} {
+				want = strings.Replace(want, ", "+linux, "", 1)
+			}
+		}
+		if got := strings.Join(names, ", "); got != want {
+			t.Errorf("make %s needs %q, want %q", test.goal, got, want)
+		}
+	}
+}
+
+// The bootstrap reads less of labs.yaml than others do, and must read the same.
+func TestLabsNeedWhatTheManifestSays(t *testing.T) {
+	t.Parallel()
+	want, err := manifest.Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := labs(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want.Labs) {
+		t.Fatalf("%d labs are found, and there are %d", len(got), len(want.Labs))
+	}
+	for i, l := range want.Labs {
+		if read := (lab{l.Number, l.Name, string(l.Stage), l.Addons, l.Node}); !reflect.DeepEqual(got[i], read) {
+			t.Errorf("lab %d is %+v, want %+v", l.Number, got[i], read)
+		}
+	}
+}
+
+// program is one of a file in a module of its own, with figures of a large one.
+func program(t *testing.T, name string) Program {
+	t.Helper()
+	dir := t.TempDir()
+	for file, content := range map[string]string{"go.mod": "module example.test/" + name + "\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Program{
+		gobuild.Target{Package: ".", Module: dir, Output: filepath.Join(dir, "out", name)},
+		progress.Work{What: "the " + name, Packages: 100, Compile: time.Minute},
+	}
+}
+
+func TestOnlyWhatIsStaleIsPlanned(t *testing.T) {
+	t.Parallel()
+	one, two, three := program(t, "one"), program(t, "two"), program(t, "three")
+	ensure := func(all ...Program) string {
+		t.Helper()
+		log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		if err := Ensure(t.Context(), t.TempDir(), log, all...); err != nil {
+			t.Fatal(err)
+		}
+		said, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(said)
+	}
+	if said := ensure(two); !strings.HasPrefix(said, "Building once: the two. This takes about 60 s ") || !strings.Contains(said, "\nbuild the two: done in ") {
+		t.Errorf("it says %q", said)
+	}
+	if said := ensure(one, two, three); !strings.HasPrefix(said, "Building once: the one, the three. This takes about 2 min ") ||
+		!strings.Contains(said, "\n1 of 2: build the one: done in ") || !strings.Contains(said, "\n2 of 2: build the three: done in ") {
+		t.Errorf("it says %q", said)
+	}
+	if said := ensure(one, two, three); said != "" {
+		t.Errorf("when all are there it says %q", said)
+	}
+}
+
+// The checks of a lab import packages of two modules of this project, and a change of any of them counts.
+func TestTheChecksAreBuiltAgainWhenWhatTheyImportChanges(t *testing.T) {
+	t.Parallel()
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := Checks(absolute, "04-webhook")
+	checks.Output = filepath.Join(t.TempDir(), "checks")
+	if err := checks.Ensure(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	stamp, err := os.ReadFile(checks.Output + ".stamp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{`"checks/04-webhook"`, `"checks/admission"`, `"../clusters/existing"`, `"../clusters/certificates"`, `"manifest"`} {
+		if !strings.Contains(string(stamp), `"Folder": `+folder) {
+			t.Errorf("a change of %s goes unnoticed:\n%s", folder, stamp)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package grader grades the submissions of a class as `lab grade` does, on control planes that are kept from one run to
+// the next. It decides neither what is graded when (package course) nor what a grade is worth (package course/rules).
+package grader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/authoring/certify"
+	"lva.io/operators/scripts/authoring/skeleton"
+	"lva.io/operators/scripts/authoring/testgrade"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/classes/course"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage/own"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// Options say how labs are graded.
+type Options struct {
+	// Labs are the labs: of each, Checkout, Lab, ControllerGen, Checks, Harness and WithNode are read, as package
+	// certify does.
+	Labs []certify.Options
+	// Assets returns the folder with etcd, kube-apiserver and kubectl. It is called if a lab gives points for the
+	// student's own tests.
+	Assets func(ctx context.Context) (string, error)
+	// Sandbox is SandboxRequired or SandboxOff.
+	Sandbox grade.Sandbox
+}
+
+// Grader is a course.Grader.
+type Grader struct {
+	Options
+	scope *process.Scope
+	walls []string
+	labs  map[string]*lab
+	// bare lends clusters without a node. Labs share it, so that no more clusters run than there are slots.
+	bare *own.Pool
+
+	mutex sync.Mutex
+	// unfetched says of folders of submissions why their modules could not be downloaded.
+	unfetched map[string]error
+}
+
+type lab struct {
+	certify.Options
+	pool *own.Pool
+	// running is how many runs have a cluster of the pool.
+	running int
+	// assets is the folder for the student's own tests; empty: they are not graded.
+	assets string
+}
+
+// New makes a grader, which is for the caller to close. Everything that grading needs has been built.
+func New(ctx context.Context, options Options) (_ *Grader, err error) {
+	g := &Grader{Options: options, labs: map[string]*lab{}, unfetched: map[string]error{}}
+	if g.scope, err = process.NewScope(process.Options{}); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	if g.Sandbox != grade.SandboxOff {
+		g.walls, err = grade.TrySandbox(ctx, g.scope)
+		if err != nil && (g.Sandbox == grade.SandboxRequired || !errors.As(err, new(*grade.MissingWallsError))) {
+			return nil, err
+		}
+	}
+	for _, of := range options.Labs {
+		made := &lab{Options: of}
+		switch withNode := of.Lab.NeedsNode(of.Lab.Stage); {
+		case !withNode && g.bare != nil:
+			made.pool = g.bare
+		default:
+			if made.pool, err = made.NewPool(); err != nil {
+				return nil, err
+			}
+			if !withNode {
+				g.bare = made.pool
+			}
+		}
+		g.labs[of.Lab.Name] = made
+		if of.Lab.OwnTests() != nil {
+			if made.assets, err = options.Assets(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return g, nil
+}
+
+// Close stops the control planes.
+func (g *Grader) Close() (err error) {
+	for _, of := range g.labs {
+		err = errors.Join(err, of.pool.Close())
+	}
+	return errors.Join(err, g.scope.Close())
+}
+
+// lend lends a cluster to a run of a lab, until it is returned. Clusters that nothing but other labs can use, and that
+// no run has, are stopped: labs come one after the other.
+func (g *Grader) lend(of *lab) (lease *own.Lease, giveBack func()) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	of.running++
+	busy := map[*own.Pool]bool{}
+	for _, other := range g.labs {
+		busy[other.pool] = busy[other.pool] || other.running > 0
+	}
+	for pool, used := range busy {
+		if !used {
+			_ = pool.Close() // what could not be removed is removed by a later run
+		}
+	}
+	lease = of.pool.Lease()
+	return lease, func() {
+		lease.Return()
+		g.mutex.Lock()
+		defer g.mutex.Unlock()
+		of.running--
+	}
+}
+
+// Walls are those of the sandbox, in words.
+func (g *Grader) Walls() string {
+	if g.Sandbox == grade.SandboxOff {
+		return "none: submissions ran as the user who graded"
+	}
+	if len(g.walls) == 0 {
+		return "none, since this machine can build no walls: submissions ran as the user who graded"
+	}
+	return strings.Join(g.walls, ", ")
+}
+
+// Describe is a lab as package course wants to know it.
+func (g *Grader) Describe(name string) (course.Lab, error) {
+	of := g.labs[name]
+	id, err := of.Grader()
+	if err != nil {
+		return course.Lab{}, err
+	}
+	return course.Lab{
+		Name: of.Lab.Name, Title: of.Lab.Title, Number: of.Lab.Number, Max: of.Lab.FullScore(), Grader: id, Deployed: of.Lab.Stage == manifest.Deployed,
+		Within: within(of.Lab),
+	}, nil
+}
+
+// within is how long a run of a lab may take. Its own limits end a run much earlier, unless they do not work.
+func within(of *manifest.Lab) time.Duration {
+	limit := of.TimeLimit.Duration + buildsAtMost
+	if of.OwnTests() != nil {
+		limit += testsAtMost
+	}
+	return limit
+}
+
+// What a run does before its checks takes minutes at most, and so do own tests, apart from their mutants.
+const (
+	buildsAtMost = 30 * time.Minute
+	testsAtMost  = testgrade.DefaultWithin + 15*time.Minute
+)
+
+// Blank is the report of a submission that was not graded.
+func (g *Grader) Blank(job course.Job) *report.Report {
+	of := g.labs[job.Lab]
+	r := grade.Blank(grade.Options{Lab: of.Lab, Dir: job.Dir}, time.Now())
+	testgrade.Plan(r, of.Lab)
+	return r
+}
+
+// Fetch downloads the modules that a submission needs, from module proxies alone.
+func (g *Grader) Fetch(ctx context.Context, job course.Job) {
+	err := g.fetch(ctx, job)
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if g.unfetched[job.Dir] = err; err == nil {
+		delete(g.unfetched, job.Dir)
+	}
+}
+
+func (g *Grader) fetch(ctx context.Context, job course.Job) (err error) {
+	if submission.MissingModules(job.Dir) == 0 {
+		return nil
+	}
+	of := g.labs[job.Lab].Lab
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	workshop := submission.Workshop{
+		Submission: &submission.Submission{Dir: job.Dir}, Scope: scope, Tests: of.OwnTests() != nil, ProxyOnly: true, System: system(of),
+	}
+	return workshop.Fetch(ctx, func(int, int) {})
+}
+
+// system is what a submission is built for; empty: this machine's system.
+func system(of *manifest.Lab) string {
+	if of.Stage.Pods() {
+		return "linux"
+	}
+	return ""
+}
+
+// whyUnfetched is the report of a submission whose modules could not be downloaded; nil: they were.
+func (g *Grader) whyUnfetched(job course.Job) *report.Report {
+	g.mutex.Lock()
+	err := g.unfetched[job.Dir]
+	g.mutex.Unlock()
+	if err == nil {
+		return nil
+	}
+	r := g.Blank(job)
+	r.Outcome, r.Reason = report.Error, err.Error()
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		r.Outcome, r.Reason, r.Diagnostics = report.NotBuilt, problem.Reason, problem.Diagnostics
+	}
+	return r
+}
+
+// Grade grades a submission. Its first try takes a control plane that others had before it. If that comes to nothing,
+// the next one gets a control plane of its own.
+func (g *Grader) Grade(ctx context.Context, job course.Job, try int, view course.View) *report.Report {
+	of := g.labs[job.Lab]
+	if try > 1 && g.whyUnfetched(job) != nil {
+		g.Fetch(ctx, job)
+	}
+	if r := g.whyUnfetched(job); r != nil {
+		return r
+	}
+	options := of.Run(job.Dir)
+	if try == 1 {
+		lease, giveBack := g.lend(of)
+		defer giveBack()
+		options.Start = lease.Start
+	}
+	options.Seed, options.View = job.Seed, view
+	options.Generated = filepath.Join(g.scope.Dir, "generated")
+	options.Sandbox = g.Sandbox
+	log, err := os.CreateTemp(g.scope.Dir, "operator-*.log")
+	if err == nil {
+		options.OperatorLog, err = log.Name(), log.Close()
+		defer os.Remove(options.OperatorLog)
+	}
+	if err == nil && of.Lab.Steps() > 0 {
+		options.NotStarted, err = skeleton.NotStarted(of.Root, of.Lab.Name, job.Dir)
+	}
+	if err != nil {
+		r := g.Blank(job)
+		r.Outcome, r.Reason = report.Error, fmt.Sprintf("the grader itself failed: %v", err)
+		return r
+	}
+	result := grade.Run(ctx, options)
+	g.gradeTests(ctx, of, job, result, view)
+	return result
+}
+
+const ownTestsStep = "grade your tests"
+
+// gradeTests grades the student's own tests in a lab in which they are worth points, as `lab grade` does.
+func (g *Grader) gradeTests(ctx context.Context, of *lab, job course.Job, result *report.Report, view course.View) {
+	if of.Lab.OwnTests() == nil || result.Outcome != report.Graded {
+		testgrade.Add(result, nil, of.Lab)
+		return
+	}
+	began := time.Now()
+	view.StepStarted(ownTestsStep)
+	tests := testgrade.Run(ctx, testgrade.Options{
+		Lab: of.Lab, Dir: job.Dir, Solution: of.SolutionDir(of.Lab), Assets: of.assets, Parallel: 1, Decide: true,
+		Walled: g.Sandbox != grade.SandboxOff, Strict: g.Sandbox == grade.SandboxRequired,
+	})
+	testgrade.Hide(tests, func(string) bool { return false })
+	view.StepDone(ownTestsStep, time.Since(began), "")
+	testgrade.Add(result, tests, of.Lab)
+	view.CheckDone(result.Checks[len(result.Checks)-1])
+}

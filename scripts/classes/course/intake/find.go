@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package intake
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+
+	"lva.io/operators/scripts/grading/limited"
+)
+
+// Find finds the folder of the Go module that belongs to a lab, below a folder that a student handed in: the module itself, a folder with
+// it, or a repository with many. The course is all of its labs. A module is a lab's if its folder or its module path is named for it, as
+// labs/02-reconciler or lab-2. If there is none, it is the only one whose name says nothing and which owns accepts (nil: any), or the only
+// one at all. If several fit, the error names them; modules below folders named solutions and out count only if there are no others. If none
+// fits, it is a *MissingError.
+func Find(dir string, lab Lab, course []Lab, owns func(lab Lab, dir string) bool) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("looking for the module of lab %d: %w", lab.Number, err)
+	}
+	if owns == nil {
+		owns = func(Lab, string) bool { return true }
+	}
+	return search{
+		lab: lab, course: course, owns: owns, hint: filepath.Base(absolute), only: true, limit: DefaultLimits().Entries,
+	}.find(absolute)
+}
+
+// MissingError says that no module of a lab is there.
+type MissingError struct {
+	Lab Lab
+	// Others are the modules that are there, slash-separated, with what they are named for.
+	Others []string
+}
+
+func (e *MissingError) Error() string {
+	if len(e.Others) == 0 {
+		return "there is no go.mod in it: hand in the folder of the lab, with its go.mod"
+	}
+	others := e.Others
+	if len(others) > 3 {
+		others = append(slices.Clone(others[:3]), fmt.Sprintf("%d more", len(others)-3))
+	}
+	return fmt.Sprintf("none of its Go modules is that of lab %d (%s): hand in the folder of the lab, named %s. There are %s",
+		e.Lab.Number, e.Lab.Name, e.Lab.Name, strings.Join(others, ", "))
+}
+
+// SeveralError says that several modules can be a lab's.
+type SeveralError struct {
+	Lab Lab
+	// Modules are their folders, slash-separated.
+	Modules []string
+}
+
+func (e *SeveralError) Error() string {
+	return fmt.Sprintf("%d Go modules in it can be that of lab %d (%s): leave only one of them, or name its folder %s",
+		len(e.Modules), e.Lab.Number, strings.Join(e.Modules, ", "), e.Lab.Name)
+}
+
+// search is for the module of a lab.
+type search struct {
+	lab    Lab
+	course []Lab
+	owns   func(Lab, string) bool
+	// hint is the name of what is searched, which may say which lab it is.
+	hint string
+	// only says that all was handed in for this lab: then the only module is the one, whatever owns says.
+	only bool
+	// limit is how many files and folders are looked at.
+	limit int
+}
+
+// module is a Go module that was found.
+type module struct {
+	// folder is slash-separated, from where the search began; "." for that itself.
+	folder string
+	// path is the module path; empty if go.mod has none.
+	path string
+}
+
+// Kinds of modules, by their names: of the lab that is wanted, of another one, or not known.
+const (
+	unnamed = iota
+	named
+	other
+)
+
+func (s search) find(dir string) (string, error) {
+	modules, _, err := look(dir, s.limit)
+	if err != nil {
+		return "", err
+	}
+	var of [3][]module
+	var all []string
+	for _, m := range modules {
+		kind, reason := s.kind(m)
+		of[kind] = append(of[kind], m)
+		all = append(all, m.folder+reason)
+	}
+	fit := first(of[named])
+	if len(fit) == 0 {
+		alone := first(of[unnamed])
+		for _, m := range alone {
+			if s.owns(s.lab, filepath.Join(dir, filepath.FromSlash(m.folder))) {
+				fit = append(fit, m)
+			}
+		}
+		if len(fit) == 0 && len(alone) == 1 && s.only && len(of[other]) == 0 {
+			fit = alone
+		}
+	}
+	switch len(fit) {
+	case 0:
+		return "", &MissingError{s.lab, all}
+	case 1:
+		return filepath.Join(dir, filepath.FromSlash(fit[0].folder)), nil
+	}
+	several := &SeveralError{Lab: s.lab}
+	for _, m := range fit {
+		several.Modules = append(several.Modules, m.folder)
+	}
+	return "", several
+}
+
+// first are the modules that count: none within another one of them, and those below folders for copies only if there are no others.
+func first(modules []module) (fit []module) {
+	var copies []module
+	for _, m := range modules {
+		if slices.ContainsFunc(modules, func(outer module) bool {
+			return outer.folder != m.folder && (outer.folder == "." || strings.HasPrefix(m.folder, outer.folder+"/"))
+		}) {
+			continue // as tools with a go.mod of its own
+		}
+		if isCopy(m) {
+			copies = append(copies, m)
+		} else {
+			fit = append(fit, m)
+		}
+	}
+	if len(fit) == 0 {
+		return copies
+	}
+	return fit
+}
+
+// isCopy reports whether a module is in the folder of the course's solutions, or among what `lab reset` has kept.
+func isCopy(m module) bool {
+	folders := strings.Split(path.Dir(m.folder), "/")
+	return slices.Contains(folders, "solutions") || slices.Contains(folders, "out")
+}
+
+// kind decides by names whose module it is. The folder that is nearest to the module decides, then the module path, then the name of the
+// whole.
+func (s search) kind(m module) (kind int, reason string) {
+	for _, by := range []struct {
+		names   []string
+		numbers bool
+		form    string
+	}{
+		{strings.Split(m.folder, "/"), true, ""},
+		{strings.Split(m.path, "/"), false, " (module " + m.path + ")"},
+		{[]string{s.hint}, false, fmt.Sprintf(" (in %s)", s.hint)},
+	} {
+		for _, name := range slices.Backward(by.names) {
+			number := numberOf(name, by.numbers, s.course)
+			switch {
+			case number < 0:
+			case number == s.lab.Number:
+				return named, by.form
+			default:
+				return other, fmt.Sprintf("%s of lab %d", by.form, number)
+			}
+		}
+	}
+	return unnamed, ""
+}
+
+var (
+	labNumber  = regexp.MustCompile(`(?i)(?:^|[^a-z])lab[-_ ]?0*(\d{1,2})(?:[^0-9]|$)`)
+	pureNumber = regexp.MustCompile(`^0*(\d{1,2})$`)
+)
+
+// numberOf is the number of the lab for which something is named; -1 if its name says nothing. A name that is only a number counts where
+// numbers are names of labs.
+func numberOf(name string, numbers bool, course []Lab) int {
+	for _, lab := range course {
+		if strings.EqualFold(name, lab.Name) {
+			return lab.Number
+		}
+	}
+	forms := []*regexp.Regexp{labNumber}
+	if numbers {
+		forms = append(forms, pureNumber)
+	}
+	for _, form := range forms {
+		if match := form.FindStringSubmatch(name); match != nil {
+			number, _ := strconv.Atoi(match[1]) // one or two digits
+			return number
+		}
+	}
+	// The lab's folder with something before or behind it, as GitHub's ZIP of a branch has it.
+	for _, lab := range course {
+		if strings.Contains(strings.ToLower(name), strings.ToLower(lab.Name)) {
+			return lab.Number
+		}
+	}
+	return -1
+}
+
+// maxDepth is how deep modules are looked for, in folders: a repository in a folder of a ZIP in a folder has labs/02-reconciler in the
+// fourth.
+const maxDepth = 8
+
+// moduleLimit is how large a go.mod may be, in bytes.
+const moduleLimit = 1 << 20
+
+// look finds the Go modules and the archives below a folder, slash-separated and sorted. No links are followed.
+func look(dir string, limit int) (modules []module, archives []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the submission: %w", err)
+	}
+	defer root.Close()
+	count := 0
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && name != "." {
+			return fs.SkipDir // nothing in it can be graded
+		}
+		if err != nil {
+			return fmt.Errorf("looking for Go modules: %w", err)
+		}
+		if count++; count > limit {
+			return problemf("there are more than %d files and folders in it: hand in the folder of the lab, and nothing else", limit)
+		}
+		base := path.Base(name)
+		switch {
+		case name == ".":
+		case entry.IsDir() && (skipped(base) || strings.Count(name, "/") >= maxDepth):
+			return fs.SkipDir
+		case entry.Type().IsRegular() && base == "go.mod":
+			content, err := limited.ReadFile(dir, name, moduleLimit)
+			if err != nil {
+				return err
+			}
+			modules = append(modules, module{folder: path.Dir(name), path: modfile.ModulePath(content)})
+		case entry.Type().IsRegular() && archiveSuffix(base) != "" && !isJunk(base) && strings.Count(name, "/") < 2:
+			archives = append(archives, name)
+		}
+		return nil
+	})
+	return modules, archives, err
+}
+
+// skipped are folders in which no module is looked for.
+func skipped(name string) bool {
+	return isJunk(name) || strings.HasPrefix(name, ".") || slices.Contains([]string{"vendor", "testdata"}, name)
+}
+
+// junk is what programs leave beside a student's work: nothing of it is unpacked, and it is no submission.
+var junk = []string{".git", ".hg", ".svn", "node_modules", "__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"}
+
+func isJunk(name string) bool { return slices.Contains(junk, name) || strings.HasPrefix(name, "._") }
+
+// Limits of a search for API groups.
+const (
+	groupFiles = 2000
+	groupBytes = 1 << 20
+)
+
+// HasGroup reports whether a file of a Go module names one of some API groups, as its types or its CRDs do. It looks at Go and YAML files
+// of at most 1 MB each, and at the first 2000 of them.
+func HasGroup(dir string, groups ...string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	quoted := make([]string, len(groups))
+	for i, group := range groups {
+		quoted[i] = regexp.QuoteMeta(group)
+	}
+	wanted, err := regexp.Compile(`(^|[^-\w.])(` + strings.Join(quoted, "|") + `)($|[^-\w.])`)
+	if err != nil || len(groups) == 0 {
+		return false
+	}
+	files, found := 0, false
+	// What can't be read names no group.
+	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		extension := path.Ext(name)
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // it is skipped
+		case entry.IsDir() && name != "." && skipped(path.Base(name)):
+			return fs.SkipDir
+		case !entry.Type().IsRegular() || extension != ".go" && extension != ".yaml" && extension != ".yml":
+			return nil
+		}
+		if files++; files > groupFiles {
+			return fs.SkipAll
+		}
+		content, err := limited.ReadFile(dir, name, groupBytes)
+		if err == nil && wanted.Match(content) {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}

@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"lva.io/operators/scripts/classes/course/similarity"
+)
+
+const (
+	// shownPairs are the pairs whose code is on the page, the most alike. Of the others it says which they are.
+	shownPairs = 40
+	// shownLines are the lines of code of one side of a pair.
+	shownLines = 400
+	// shownChecks are the checks of a lab that fail most.
+	shownChecks = 8
+	// fewestStudents is the size of a class from which on its page says what is typical.
+	fewestStudents = 2
+)
+
+// view is what the template of the class page shows.
+type view struct {
+	*Class
+	frame
+	Figures        []figure
+	Looks          []look
+	Distributions  []distribution
+	Hardest        []hardest
+	Misconceptions []shownMisconception
+	Clusters       []cluster
+	Pairs          []shownPair
+	// MorePairs are those without code.
+	MorePairs []shownPair
+	Slots     []slot
+	Runs      int
+	Rows      []row
+}
+
+type figure struct{ Number, Text, Link string }
+
+type look struct {
+	Student, Link, Lab, Report string
+	Why                        []string
+	// rank is smaller for what is looked at first.
+	rank int
+}
+
+// distribution is the histogram of a lab.
+type distribution struct {
+	Lab    *Lab
+	Bins   []bin
+	Median string
+	// Graded students have a grade, Without handed in what could not be graded, and Missing handed in nothing.
+	Graded, Without, Missing int
+}
+
+// bin is a bar of a histogram.
+type bin struct {
+	Label, Range string
+	Students     int
+	// Height is in pixels, 0 to barHeight.
+	Height int
+}
+
+// barHeight is the height of the highest bar of a histogram, in pixels.
+const barHeight = 84
+
+// hardest are the checks of a lab that fail most.
+type hardest struct {
+	Lab    *Lab
+	Checks []checkFigures
+	Graded int
+	// Others is the number of checks that are not shown, as fewer students fail them.
+	Others int
+}
+
+type checkFigures struct {
+	ID, Title, Lecture   string
+	Failed, Skipped      int
+	FailedPart, WithSkip float64 // hundredths of the bar
+	Percent              int
+	labsOrder            int
+}
+
+type shownMisconception struct {
+	*Misconception
+	Title string
+	Lab   *Lab
+}
+
+type cluster struct {
+	Lab   string
+	Names []string
+}
+
+type shownPair struct {
+	Alike
+	LabTitle string
+	Percent  int
+	Sides    []side
+	// Hidden is the number of matching regions that are not shown.
+	Hidden int
+}
+
+type side struct{ A, B code }
+
+type code struct {
+	Student string
+	similarity.Region
+	Lines []string
+	// More is the number of lines of the region that are not shown.
+	More int
+}
+
+// Where names the lines of the region.
+func (c code) Where() string {
+	if c.From == c.To {
+		return fmt.Sprintf("%s, line %d", c.File, c.From)
+	}
+	return fmt.Sprintf("%s, lines %d to %d", c.File, c.From, c.To)
+}
+
+type slot struct {
+	Number int
+	Bars   []bar
+}
+
+// bar is a run in a slot, in hundredths of the time.
+type bar struct {
+	X, Width    float64
+	Class, Text string
+}
+
+type row struct {
+	ID, Name, Total string
+	Cells           []cell
+}
+
+// cell is a student's work of one lab.
+type cell struct {
+	Text, Class, Report string
+	// Notes are what is to be said besides the points.
+	Notes []string
+}
+
+// newView draws together what the page shows.
+func newView(c *Class) *view {
+	sorted := *c
+	sorted.Students = slices.Clone(c.Students)
+	slices.SortStableFunc(sorted.Students, func(a, b Student) int {
+		return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	v := &view{Class: &sorted, frame: newFrame(cmp.Or(c.Title, "Class"))}
+	v.students()
+	for i := range v.Labs {
+		v.distribution(&v.Labs[i])
+		v.hardest(&v.Labs[i])
+	}
+	for i := range c.Misconceptions {
+		m := &c.Misconceptions[i]
+		v.Misconceptions = append(v.Misconceptions, shownMisconception{m, howMany(len(m.Students)), v.lab(m.Lab)})
+	}
+	v.alike()
+	v.timeline()
+	v.figures()
+	return v
+}
+
+func (v *view) students() {
+	for i := range v.Students {
+		s := &v.Students[i]
+		r := row{ID: fmt.Sprintf("student-%d", i+1), Name: s.Name, Total: points(s.Total)}
+		for j := range v.Labs {
+			lab := &v.Labs[j]
+			w := s.work(lab.Name)
+			if w == nil {
+				r.Cells = append(r.Cells, cell{Text: "–", Class: "missing", Notes: []string{"nothing handed in"}})
+				continue
+			}
+			why := w.look()
+			if len(why) > 0 {
+				l := look{Student: s.Name, Link: r.ID, Lab: lab.Name, Report: w.Report, Why: why}
+				if w.hasGrade() {
+					l.rank = 1
+				}
+				v.Looks = append(v.Looks, l)
+			}
+			r.Cells = append(r.Cells, newCell(w, lab))
+		}
+		v.Rows = append(v.Rows, r)
+	}
+	// What a run or a reader could not do comes first: grading it again may be all that it takes.
+	slices.SortStableFunc(v.Looks, func(a, b look) int { return cmp.Compare(a.rank, b.rank) })
+}
+
+func newCell(w *Work, lab *Lab) cell {
+	c := cell{Text: points(w.Final), Class: class(w.Outcome, int(math.Floor(w.Final)), cmp.Or(w.Max, lab.full())), Report: w.Report}
+	if !w.hasGrade() {
+		c.Text, c.Notes = "none", append(c.Notes, words(w.Outcome))
+		return c
+	}
+	if w.Outcome != "graded" {
+		c.Notes = append(c.Notes, words(w.Outcome))
+	}
+	if float64(w.Points) != w.Final {
+		c.Notes = append(c.Notes, fmt.Sprintf("run: %d", w.Points))
+	}
+	if w.Late > 0 {
+		c.Notes = append(c.Notes, count(w.Late, "day")+" late")
+	}
+	if w.Manual != 0 {
+		c.Notes = append(c.Notes, "by hand: "+signed(w.Manual))
+	}
+	return c
+}
+
+// look says why a person should look at a work.
+func (w *Work) look() []string {
+	var why []string
+	switch w.Outcome {
+	case "error", "interrupted", "unfinished", "timed-out", OutcomeUnreadable:
+		text := words(w.Outcome)
+		if w.Reason != "" {
+			text += ": " + w.Reason
+		}
+		why = append(why, text)
+	}
+	if len(w.Scores) > 1 && slices.Min(w.Scores) != slices.Max(w.Scores) {
+		var all []string
+		for _, score := range w.Scores {
+			all = append(all, strconv.Itoa(score))
+		}
+		why = append(why, fmt.Sprintf("flaky: %s points in %d runs", strings.Join(all, ", "), len(w.Scores)))
+	}
+	return append(why, w.Look...)
+}
+
+// class is the colour of a run: full, part or none for what the submission reached, machine where that says nothing of
+// it.
+func class(outcome string, reached, of int) string {
+	switch {
+	case !(&Work{Outcome: outcome}).hasGrade():
+		return "machine"
+	case outcome == "graded" && reached >= of:
+		return "full"
+	case reached > 0:
+		return "part"
+	}
+	return "none"
+}
+
+func words(outcome string) string {
+	if outcome == "" {
+		return "no outcome"
+	}
+	return strings.ReplaceAll(outcome, "-", " ")
+}
+
+func (v *view) distribution(lab *Lab) {
+	d := distribution{Lab: lab, Bins: make([]bin, 11)}
+	var all []float64
+	for i := range v.Students {
+		w := v.Students[i].work(lab.Name)
+		switch {
+		case w == nil:
+			d.Missing++
+		case !w.hasGrade():
+			d.Without++
+		default:
+			d.Graded++
+			part := w.Final / float64(lab.full())
+			all = append(all, w.Final)
+			d.Bins[min(10, max(0, int(math.Floor(part*10+1e-9))))].Students++
+		}
+	}
+	most := 1
+	for _, b := range d.Bins {
+		most = max(most, b.Students)
+	}
+	for i := range d.Bins {
+		b := &d.Bins[i]
+		b.Label, b.Range = strconv.Itoa(10*i), fmt.Sprintf("%d to below %d percent", 10*i, 10*i+10)
+		if i == 10 {
+			b.Range = "full marks"
+		}
+		b.Height = (barHeight*b.Students + most - 1) / most
+	}
+	if len(all) > 0 {
+		slices.Sort(all)
+		d.Median = points((all[(len(all)-1)/2] + all[len(all)/2]) / 2)
+	}
+	v.Distributions = append(v.Distributions, d)
+}
+
+func (v *view) hardest(lab *Lab) {
+	h := hardest{Lab: lab}
+	figures := map[string]*checkFigures{}
+	get := func(id string) *checkFigures {
+		if figures[id] == nil {
+			figures[id] = &checkFigures{ID: id, Title: id, labsOrder: len(lab.Checks)}
+			if check := lab.check(id); check != nil {
+				figures[id].Title, figures[id].Lecture = check.Title, check.Lecture
+				figures[id].labsOrder = slices.IndexFunc(lab.Checks, func(c Check) bool { return c.ID == id })
+			}
+		}
+		return figures[id]
+	}
+	for i := range v.Students {
+		w := v.Students[i].work(lab.Name)
+		if w == nil || !w.hasGrade() {
+			continue
+		}
+		h.Graded++
+		for _, f := range w.Failed {
+			get(f.Check).Failed++
+		}
+		for _, id := range w.Skipped {
+			get(id).Skipped++
+		}
+	}
+	for _, f := range figures {
+		if f.Failed > 0 {
+			part := 100 / float64(h.Graded)
+			f.FailedPart, f.WithSkip = part*float64(f.Failed), part*float64(f.Failed+f.Skipped)
+			f.Percent = int(math.Round(f.FailedPart))
+			h.Checks = append(h.Checks, *f)
+		}
+	}
+	slices.SortFunc(h.Checks, func(a, b checkFigures) int {
+		return cmp.Or(cmp.Compare(b.Failed, a.Failed), cmp.Compare(a.labsOrder, b.labsOrder), cmp.Compare(a.ID, b.ID))
+	})
+	if h.Others = len(h.Checks) - shownChecks; h.Others > 0 {
+		h.Checks = h.Checks[:shownChecks]
+	}
+	if len(h.Checks) > 0 {
+		v.Hardest = append(v.Hardest, h)
+	}
+}
+
+func (v *view) alike() {
+	byLab := map[string][]similarity.Pair{}
+	for _, a := range v.Alike {
+		byLab[a.Lab] = append(byLab[a.Lab], a.Pair)
+		p := shownPair{Alike: a, LabTitle: a.Lab, Percent: int(math.Round(100 * a.Score))}
+		if len(v.Pairs) >= shownPairs {
+			v.MorePairs = append(v.MorePairs, p)
+			continue
+		}
+		left := shownLines
+		for _, m := range a.Matches {
+			if left <= 0 {
+				p.Hidden++
+				continue
+			}
+			s := side{v.code(a.A, a.Lab, m.A, left), v.code(a.B, a.Lab, m.B, left)}
+			left -= max(len(s.A.Lines), len(s.B.Lines), 1)
+			p.Sides = append(p.Sides, s)
+		}
+		v.Pairs = append(v.Pairs, p)
+	}
+	for i := range v.Labs {
+		for _, names := range similarity.Clusters(byLab[v.Labs[i].Name]) {
+			if len(names) > 2 {
+				v.Clusters = append(v.Clusters, cluster{v.Labs[i].Name, names})
+			}
+		}
+	}
+}
+
+// code reads the lines of a region, at most so many.
+func (v *view) code(student, lab string, r similarity.Region, most int) code {
+	c := code{Student: student, Region: r}
+	if v.Source == nil {
+		return c
+	}
+	content, err := v.Source(student, lab, r.File)
+	if err != nil {
+		return c // The page says which lines they are.
+	}
+	number := 0
+	for line := range bytes.Lines(content) {
+		number++
+		if number < r.From || number > r.To {
+			continue
+		}
+		if len(c.Lines) >= most {
+			c.More++
+			continue
+		}
+		c.Lines = append(c.Lines, strings.ReplaceAll(strings.TrimRight(string(line), "\r\n"), "\t", "    "))
+	}
+	return c
+}
+
+func (v *view) timeline() {
+	end, slots := v.Took, 0
+	for _, s := range v.Run {
+		end, slots = max(end, s.Start+s.Took), max(slots, s.Slot+1)
+	}
+	const mostSlots = 256
+	if end <= 0 || slots > mostSlots {
+		return
+	}
+	v.Runs = len(v.Run)
+	v.Slots = make([]slot, slots)
+	for i := range v.Slots {
+		v.Slots[i].Number = i + 1
+	}
+	part := func(d time.Duration) float64 { return 100 * float64(d) / float64(end) }
+	for _, s := range slices.SortedStableFunc(slices.Values(v.Run), func(a, b Span) int { return cmp.Compare(a.Start, b.Start) }) {
+		if s.Slot < 0 {
+			continue
+		}
+		text := fmt.Sprintf("%s, %s: %s after %s, %s", s.Student, s.Lab, duration(s.Took), duration(s.Start), words(s.Outcome))
+		if s.Max > 0 {
+			text += fmt.Sprintf(", %d of %d", s.Points, s.Max)
+		}
+		of := s.Max
+		if of == 0 {
+			of = math.MaxInt
+		}
+		v.Slots[s.Slot].Bars = append(v.Slots[s.Slot].Bars, bar{part(s.Start), max(.05, .9*part(s.Took)), class(s.Outcome, s.Points, of), text})
+	}
+	v.Took = end
+}
+
+func (v *view) figures() {
+	works, full := 0, 0
+	for i := range v.Students {
+		for _, w := range v.Students[i].Works {
+			works++
+			if w.hasGrade() && w.Outcome == "graded" && w.Max > 0 && w.Points >= w.Max {
+				full++
+			}
+		}
+	}
+	v.Figures = []figure{
+		{strconv.Itoa(len(v.Students)), plural(len(v.Students), "student"), "#students"},
+		{strconv.Itoa(works), plural(works, "submission"), "#distribution"},
+		{strconv.Itoa(full), "with full marks", "#distribution"},
+	}
+	if len(v.Students) >= fewestStudents && len(v.Labs) > 0 {
+		totals := make([]float64, len(v.Students))
+		for i, s := range v.Students {
+			totals[i] = s.Total
+		}
+		slices.Sort(totals)
+		v.Figures = append(v.Figures, figure{points((totals[(len(totals)-1)/2]+totals[len(totals)/2])/2) + " %", "is the median", "#distribution"})
+	}
+	verb := "need"
+	if len(v.Looks) == 1 {
+		verb = "needs"
+	}
+	v.Figures = append(v.Figures,
+		figure{strconv.Itoa(len(v.Looks)), verb + " a second look", "#look"},
+		figure{strconv.Itoa(len(v.Alike)), plural(len(v.Alike), "pair") + " alike", "#alike"},
+	)
+}
+
+// Functions of the templates.
+
+// points writes at most two digits after the point, and none that say nothing.
+func points(p float64) string {
+	if math.IsNaN(p) || math.IsInf(p, 0) {
+		return "unknown"
+	}
+	return strconv.FormatFloat(math.Round(p*100)/100, 'f', -1, 64)
+}
+
+// signed are points that are added or taken.
+func signed(p float64) string {
+	if p > 0 {
+		return "+" + points(p)
+	}
+	return points(p)
+}
+
+func share(part float64) string { return strconv.FormatFloat(part, 'f', 2, 64) }
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
+
+// howMany begins a sentence about students.
+func howMany(n int) string {
+	small := []string{"No student", "One student", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"}
+	switch {
+	case n < 2:
+		return small[max(0, n)]
+	case n < len(small):
+		return small[n] + " students"
+	}
+	return count(n, "student")
+}
+
+// duration is to the second, or to a tenth of one below a minute.
+func duration(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// lectureLink leads to a heading of a lecture. It is empty without a base, and for what is no page of the documents.
+func lectureLink(base, lecture string) string {
+	file, anchor, _ := strings.Cut(lecture, "#")
+	if !isRelative(base) || !strings.HasPrefix(file, "docs/") || strings.Contains(file, "..") {
+		return ""
+	}
+	return base + (&url.URL{Path: file, Fragment: anchor}).String()
+}
+
+// reportLink is a path below the page, or empty.
+func reportLink(path string) string {
+	if !isRelative(path) || strings.Contains(path, "..") {
+		return ""
+	}
+	return (&url.URL{Path: path}).String()
+}
+
+// isRelative is false for what a browser might take for another host or a scheme.
+func isRelative(path string) bool {
+	return path != "" && !strings.HasPrefix(path, "/") && !strings.ContainsAny(path, ":\\")
+}
+
+// visible replaces what would not be seen, or would change how other text is shown: control characters and those that
+// turn the direction of text (https://trojansource.codes).
+func visible(r rune) rune {
+	switch {
+	case r == '\n' || r == '\t':
+		return r
+	case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200e, r == 0x200f, r == 0x061c:
+		return unicode.ReplacementChar
+	}
+	return r
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package course
+
+import (
+	"cmp"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lva.io/operators/scripts/classes/course/page"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// hiddenDir stands for the folder in which the submission was graded.
+const hiddenDir = "/submission"
+
+// Redactor makes of a report what its student may read: without the seed, from which all submissions of the class are
+// graded, without what is not published of checks, and without folders of the machine.
+type Redactor struct {
+	// folders are those of the machine, the longest first, and paths matches one of them with what follows in a path.
+	folders []string
+	paths   *regexp.Regexp
+}
+
+// NewRedactor makes a redactor that hides these folders of the machine. Of a path below them, the last part stays.
+// Relative and empty names are left out, and so is the root.
+func NewRedactor(folders ...string) *Redactor {
+	d := &Redactor{}
+	for _, folder := range folders {
+		d.folders = append(d.folders, spellings(folder)...)
+	}
+	slices.SortFunc(d.folders, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	d.folders = slices.Compact(d.folders)
+	if len(d.folders) == 0 {
+		return d
+	}
+	quoted := make([]string, len(d.folders))
+	for i, folder := range d.folders {
+		quoted[i] = regexp.QuoteMeta(folder)
+	}
+	d.paths = regexp.MustCompile("(?:" + strings.Join(quoted, "|") + ")(?:/[^\\s\"'`:;,()<>\\[\\]{}|]*)?")
+	return d
+}
+
+// spellings are the names of a folder: as it was given, and without links.
+func spellings(folder string) []string {
+	if !filepath.IsAbs(folder) || filepath.Clean(folder) == "/" {
+		return nil
+	}
+	names := []string{filepath.Clean(folder)}
+	if resolved, err := filepath.EvalSymlinks(folder); err == nil && resolved != names[0] && resolved != "/" {
+		names = append(names, resolved)
+	}
+	return names
+}
+
+// Redact is the report for its student: see page.Redact. The report itself stays as it is.
+func (d *Redactor) Redact(r *report.Report, lab *page.Lab) (*report.Report, error) {
+	own := insideOf(r.Submission.Dir)
+	inside := *r
+	inside.Submission.Dir = hiddenDir
+	return page.Redact(&inside, lab, func(text string) string { return d.outside(own(text)) })
+}
+
+// Text is a text without folders of the machine.
+func (d *Redactor) Text(text string) string { return d.outside(text) }
+
+// insideOf returns what makes a path in a folder one that begins there.
+func insideOf(dir string) func(text string) string {
+	var all []*regexp.Regexp
+	for _, name := range spellings(dir) {
+		all = append(all, regexp.MustCompile(regexp.QuoteMeta(name)+`(/|$|[^\w.-])`))
+	}
+	return func(text string) string {
+		for _, paths := range all {
+			text = paths.ReplaceAllStringFunc(text, func(found string) string {
+				after := paths.FindStringSubmatch(found)[1]
+				if after == "/" {
+					return ""
+				}
+				return "." + after
+			})
+		}
+		return text
+	}
+}
+
+// outside leaves the last part of a path on the machine.
+func (d *Redactor) outside(text string) string {
+	if d.paths == nil {
+		return text
+	}
+	text = d.paths.ReplaceAllStringFunc(text, func(found string) string {
+		if slices.Contains(d.folders, strings.TrimRight(found, "/")) {
+			return "…"
+		}
+		return "…/" + path.Base(found)
+	})
+	// A long text ends in the middle of anything.
+	rest, shortened := strings.CutSuffix(text, "…")
+	if !shortened {
+		return text
+	}
+	for _, folder := range d.folders {
+		for n := len(folder) - 1; n > 1; n-- {
+			if before, ends := strings.CutSuffix(rest, folder[:n]); ends {
+				return before + "…"
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package course
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"lva.io/operators/clusters/removal"
+	"lva.io/operators/scripts/classes/course/misconception"
+	"lva.io/operators/scripts/classes/course/page"
+	"lva.io/operators/scripts/classes/course/similarity"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/classroom50"
+	"lva.io/operators/scripts/grading/report/formats"
+)
+
+// reportFiles are the files of an attempt's reports.
+var reportFiles = []struct {
+	name   string
+	format formats.Format
+}{
+	{report.HTMLFile, formats.HTML},
+	{"report.md", formats.Markdown},
+	{report.JUnitFile, formats.JUnit},
+	{"gradescope.json", formats.Gradescope},
+	{"classroom50.json", formats.Classroom50},
+	{report.JSONFile, formats.JSON},
+}
+
+// RemoveResults removes what an earlier run wrote into the folder of a class, so that it is not taken for the results
+// of one that was interrupted. The journal stays.
+func RemoveResults(dir string) error {
+	for _, name := range []string{GradebookFile, PageFile, FeedbackDir, StudentsDir} {
+		if err := removal.All(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("removing the results of the run before: %w: remove %s yourself", err, filepath.Join(dir, name))
+		}
+	}
+	return nil
+}
+
+// About is what the results say besides what was handed in.
+type About struct {
+	// Root is the folder of the checkout, whose lectures the page of the class links to. Empty: it names them.
+	Root string
+	// Misconceptions are those of each lab, by its name.
+	Misconceptions map[string][]misconception.Known
+	// Code is, for each lab, what no student has written: skeleton and solution.
+	Code map[string][]similarity.Document
+	// Redactor hides the folders of the machine from students.
+	Redactor *Redactor
+}
+
+// WriteResults writes the reports of all attempts, a feedback archive for each student, the page of the class, and at
+// last the gradebook into the folder of a class.
+func WriteResults(dir string, c *Class, about About) error {
+	rows := c.Rows()
+	redact := func(r *report.Report) (*report.Report, error) {
+		of := page.Lab{}
+		if lab := c.lab(r.Lab); lab != nil {
+			of = lab.page()
+		}
+		return about.Redactor.Redact(r, &of)
+	}
+	forStudents, err := c.page(rows, about.Misconceptions, redact, about.Redactor.Text)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		row := &rows[i]
+		for _, cell := range row.Cells {
+			for n := range cell.Attempts {
+				if err := c.writeReports(dir, row.Student, &cell.Attempts[n]); err != nil {
+					return err
+				}
+			}
+		}
+		var archive bytes.Buffer
+		if err := writeFeedback(&archive, forStudents, row, redact); err != nil {
+			return err
+		}
+		if err := write(filepath.Join(dir, FeedbackDir, row.Student+".zip"), archive.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := c.writePage(dir, rows, about); err != nil {
+		return err
+	}
+	var gradebook bytes.Buffer
+	if err := WriteGradebook(&gradebook, c.Labs, rows); err != nil {
+		return err
+	}
+	return write(filepath.Join(dir, GradebookFile), gradebook.Bytes())
+}
+
+// writeReports writes the reports of an attempt in all formats. They are for the instructor, who may repeat the run:
+// they have its seed.
+func (c *Class) writeReports(dir, student string, a *Attempt) error {
+	if a.Result == nil {
+		return nil
+	}
+	own := *a.Result.Report
+	own.Submission.Dir = a.Dir // equal work of two students is graded in the folder of one of them
+	options := formats.Options{Classroom50: classroom50.Options{
+		Classroom: c.Title, Assignment: a.Lab, AssignmentType: classroom50.AssignmentTypes[0], Owner: student,
+		Submission: strconv.Itoa(a.Attempt), Submitted: a.Submitted,
+	}}
+	for _, file := range reportFiles {
+		content, err := formats.Encode(&own, file.format, options)
+		if err != nil {
+			return fmt.Errorf("making the reports of %s: %w", student, err)
+		}
+		if err := write(filepath.Join(dir, filepath.FromSlash(reportsDir(student, a)), file.name), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write replaces a file as a whole, and makes its folder if need be. Only the user who grades may read it.
+func write(file string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("making a folder for the results: %w", err)
+	}
+	return replaceFile(file, content, func(*os.File) error { return nil })
+}
+
+// temporaryPrefix begins the names of files that are being written.
+const temporaryPrefix = ".writing-"
+
+// replaceFile replaces a file as a whole: a reader never sees half of it, even if this process is killed.
+func replaceFile(file string, content []byte, sync func(*os.File) error) error {
+	temporary, err := os.CreateTemp(filepath.Dir(file), removal.Temporary(temporaryPrefix))
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", file, err)
+	}
+	_, err = temporary.Write(content)
+	if err == nil {
+		err = sync(temporary)
+	}
+	if err = errors.Join(err, temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), file)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", file, errors.Join(err, os.Remove(temporary.Name())))
+	}
+	return nil
+}

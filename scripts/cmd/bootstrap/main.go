@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Command bootstrap builds the lab command, or the cluster command when it is named, and then what the goals of make that are
+// named behind it need, with make's variables among them: bootstrap lab up ADDONS=cert-manager. On a fresh machine that takes minutes, so it shows how far it is. It is what make runs first: it
+// imports next to nothing and is there within seconds.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout/programs"
+)
+
+func main() {
+	process.EndWithParent()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run builds a command of the checkout in whose root we are, and what the goals need.
+func run(ctx context.Context, args []string) error {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	command := programs.Lab(root)
+	forInstructors := len(args) > 0 && args[0] == "cluster"
+	if forInstructors {
+		command = programs.Cluster(root)
+	}
+	if command.Fresh() {
+		// make compares times, we compare contents: tell it that all is well. What else is needed, the command builds.
+		return touch(command.Output)
+	}
+	if err := programs.TryPlace(root); err != nil {
+		return err
+	}
+	if !forInstructors { // their clusters run in Docker, and need no Kubernetes that is compiled here
+		if err := announce(os.Stderr, root); err != nil {
+			return err
+		}
+	}
+	all := []programs.Program{command}
+	var goals []string
+	variables := map[string]string{}
+	for _, arg := range args[min(1, len(args)):] {
+		if name, value, is := strings.Cut(arg, "="); is {
+			variables[name] = value
+		} else {
+			goals = append(goals, arg)
+		}
+	}
+	for _, goal := range goals {
+		needed, err := programs.For(root, goal, variables)
+		if err != nil {
+			return err
+		}
+		all = append(all, needed...)
+	}
+	return programs.Ensure(ctx, root, os.Stderr, all...)
+}
+
+// announce says how much of the disk the first build takes, or is an error if there is clearly less: a disk that is full after ten minutes
+// stops other programs, too.
+func announce(out io.Writer, root string) error {
+	build, needed, err := programs.PlanFirstBuild(root)
+	switch {
+	case err != nil:
+		return err
+	case needed && build.Impossible():
+		return fmt.Errorf("%s: free some space, or clone onto another disk", build)
+	case needed:
+		text := build.String()
+		fmt.Fprintf(out, "%s.\n", strings.ToUpper(text[:1])+text[1:])
+	}
+	return nil
+}
+
+func touch(file string) error {
+	now := time.Now()
+	return os.Chtimes(file, now, now)
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// isBootstrap makes this test binary the command.
+const isBootstrap = "OPERATOR_LABS_TEST_IS_BOOTSTRAP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isBootstrap) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Before it compiles anything, it says what that takes of the disk. There is no source to compile here, so it fails in any case.
+func TestTheFirstBuildSaysHowMuchDiskItNeeds(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const needs = "he first build takes up to 8 GB of disk with Go's caches, of which it gives 3 GB back, and this folder's disk has "
+	for _, test := range []struct{ name, prepare, command, first string }{
+		{"enough", "mount -t tmpfs -o size=20g none .", "lab", "T" + needs + "21.5 GB free.\n"},
+		{"Go's caches may be elsewhere", "mount -t tmpfs -o size=4g none .", "lab", "T" + needs + "4.3 GB free.\n"},
+		{"too little", "mount -t tmpfs -o size=2g none .", "lab", "t" + needs + "2.1 GB free: free some space, or clone onto another disk\n"},
+		{"all is built", "mkdir -p .cache/controlplane && touch .cache/controlplane/controlplane && mount -t tmpfs -o size=2g none .cache/bin", "lab", ""},
+		{"it arrives", "mount -t tmpfs -o size=2g none . && export OPERATOR_LABS_PROGRAMS=missing.tar", "lab", ""},
+		{"a cluster in Docker", "mount -t tmpfs -o size=2g none .", "cluster", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.MkdirAll(filepath.Join(dir, ".cache", "bin"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-ec",
+				test.prepare+` && cd "$PWD" && exec "$0" "$1"`, program, test.command)
+			c.Dir, c.Env = dir, append(os.Environ(), isBootstrap+"=1", "OPERATOR_LABS_PROGRAMS=none")
+			out, err := c.CombinedOutput()
+			said := string(out)
+			if strings.Contains(said, "unshare") && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
+				t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", said)
+			}
+			if err == nil || !strings.HasPrefix(said, test.first) || strings.Contains(said, needs) != strings.Contains(test.first, needs) {
+				t.Errorf("it says %q (%v), want %q", said, err, test.first)
+			}
+		})
+	}
+}
+
+// Debian's own Go may be years old, and is what somebody who starts has installed first.
+func TestMakeSaysWhichGoItNeeds(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("make")
+	if err != nil {
+		t.Skip("make is not installed")
+	}
+	for _, test := range []struct{ name, script, want string }{
+		{"an old one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.19.8\n", "Go 1.26 or newer is needed, and this is go1.19.8: install it from go.dev/dl.\n"},
+		{"none", "", "Go 1.26 or newer is needed, and no go is on PATH: install it from go.dev/dl.\n"},
+		// It comes as far as compiling the bootstrap.
+		{"this one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.26.0 && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
+		{"one of developers", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo 'devel go1.27-0a1b2c' && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
+		{"a newer one", "#!/bin/sh\n[ \"$1 $2\" = 'env GOVERSION' ] && echo go1.101 && exit\necho \"compiling: $*\"; exit 3\n", "compiling: build -C scripts "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir, bin := t.TempDir(), t.TempDir()
+			for _, name := range []string{"Makefile", "go.work"} {
+				content, err := os.ReadFile(filepath.Join("..", "..", "..", name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.script != "" {
+				if err := os.WriteFile(filepath.Join(bin, "go"), []byte(test.script), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, name := range []string{"sh", "sed", "awk", "find"} {
+				found, err := exec.LookPath(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(found, filepath.Join(bin, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			command := exec.Command(program, "labs")
+			command.Dir, command.Env = dir, []string{"PATH=" + bin}
+			out, err := command.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), test.want) {
+				t.Errorf("it must say %q and says\n%s", test.want, out)
+			}
+		})
+	}
+}
+
+// FLAGS= gets to the command, from the root and from the folder of a lab: a wrong one is an error, and not passed over. The recipes call the
+// command that is there, which here says what it was called with.
+func TestMakePassesFlagsOn(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("make")
+	if err != nil {
+		t.Fatalf("make is not installed: %v", err)
+	}
+	dir := t.TempDir()
+	for to, from := range map[string]string{"Makefile": "Makefile", "go.work": "go.work", "labs/02-reconciler/Makefile": "labs/02-reconciler/Makefile"} {
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", filepath.FromSlash(from)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(
+			os.MkdirAll(filepath.Dir(filepath.Join(dir, to)), 0o700), os.WriteFile(filepath.Join(dir, to), content, 0o600),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lab := filepath.Join(dir, ".cache", "bin", "lab")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(lab), 0o700), os.WriteFile(lab, []byte("#!/bin/sh\necho \"lab $*\"\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	inLab := filepath.Join(dir, "labs", "02-reconciler")
+	for _, test := range []struct {
+		name, dir, args, want string
+	}{
+		{"grade", dir, "lab-10 FLAGS=--pdo", "lab grade 10 --pdo\n"},
+		{"grade on a cluster", dir, "lab-10 CLUSTER=kind FLAGS=--pdo", "lab grade 10 --cluster kind --pdo\n"},
+		{"several flags", dir, "watch-2 FLAGS=--part%--pdo", "lab watch 2 --part --pdo\n"},
+		{"no number", dir, "up FLAGS=--pdo", "lab up --pdo\n"},
+		{"grade in the lab's folder", inLab, "grade FLAGS=--pdo", "lab grade 2 --pdo\n"},
+		{"run in the lab's folder", inLab, "run FLAGS=--pdo", "lab run --dir . --pdo\n"},
+		{"a command of the root in the lab's folder", inLab, "lab-2 FLAGS=--pdo", "lab grade 2 --pdo\n"},
+		{"none", dir, "lab-10", "lab grade 10\n"},
+		{"a lab without a number", dir, "lab-", "make: there is no target lab-: `make help` lists those that there are\n"},
+		{"one in the lab's folder", inLab, "hint-", "make: there is no target hint-: `make help` lists those that there are\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var args []string
+			for arg := range strings.FieldsSeq(test.args) {
+				args = append(args, strings.ReplaceAll(arg, "%", " "))
+			}
+			command := exec.Command(program, args...)
+			// Some compile with a variable of this name.
+			command.Dir, command.Env = test.dir, []string{"PATH=" + os.Getenv("PATH"), "FLAGS=-O2"}
+			out, _ := command.CombinedOutput() // without a lab, it fails
+			if said := strings.ReplaceAll(string(out), "  ", " "); !strings.Contains(said, test.want) || strings.Contains(said, "-O2") {
+				t.Errorf("it must say %q and says\n%s", test.want, said)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/addons/known"
+	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/cmd/cluster/internal/create"
+	"lva.io/operators/scripts/cmd/cluster/internal/place"
+)
+
+func createCommand() *cobra.Command {
+	var options create.Options
+	var name, contextName string
+	var airGap bool
+	command := &cobra.Command{
+		Use: "create", Short: "Make a cluster with Cilium and cert-manager, or go on where an earlier run ended", Args: cli.NoArguments,
+		Long: "create makes a cluster of kind, installs Cilium and cert-manager, and waits until both are usable. Run again after any\n" +
+			"failure, or kill -9, it goes on; run again after a success, it looks whether all is well and changes nothing.\n" +
+			"With --context it installs cert-manager on a cluster that exists, and touches nothing that it did not make.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			if airGap {
+				if command.Flags().Changed("images") && options.Images != create.AirGap {
+					return fmt.Errorf("--air-gap and --images %s contradict each other: give one of them", options.Images)
+				}
+				options.Images = create.AirGap
+			}
+			if !slices.Contains(create.Sources, options.Images) {
+				return fmt.Errorf("--images %s: choose one of %s, %s, %s", options.Images, create.Auto, create.Registry, create.AirGap)
+			}
+			if err := known.Check(options.Addons); err != nil {
+				return err
+			}
+			if options.StepTime <= 0 {
+				return fmt.Errorf("--step-time %s: a step needs some time", options.StepTime)
+			}
+			if contextName != "" {
+				for _, other := range []string{"name", "profile", "recreate"} {
+					if command.Flags().Changed(other) {
+						return fmt.Errorf("--context and --%s contradict each other: a cluster that exists has its name and its nodes", other)
+					}
+				}
+			}
+			here, err := place.Find(name)
+			if err != nil {
+				return err
+			}
+			if contextName != "" {
+				return create.OnContext(command.Context(), here, contextName, options)
+			}
+			return create.Cluster(command.Context(), here, options)
+		},
+	}
+	nameFlag(command, &name)
+	command.Flags().StringVar(&options.Profile, "profile", "student", "which cluster: "+strings.Join(kind.Profiles(), ", ")+" (clusters/config/kind)")
+	command.Flags().StringVar(&options.Images, "images", create.Auto, "where images come from: registry, air-gap (built here), or auto: registry if it answers")
+	command.Flags().BoolVar(&airGap, "air-gap", false, "the same as --images air-gap: build all images from Go modules and Debian packages")
+	command.Flags().StringSliceVar(&options.Addons, "addons", nil, "install these, too: "+strings.Join(known.Names(), ", "))
+	command.Flags().BoolVar(&options.Recreate, "recreate", false, "delete the cluster first, if there is one")
+	command.Flags().StringVar(&contextName, "context", "", "install on the cluster of this context of your kubeconfig instead")
+	command.Flags().DurationVar(&options.StepTime, "step-time", create.StepTime, "how long a step may take, once images are there")
+	return command
+}

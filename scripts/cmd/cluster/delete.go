@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/engine"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/steps"
+)
+
+func deleteCommand() *cobra.Command {
+	var name string
+	var force, nodeImage bool
+	command := &cobra.Command{
+		Use: "delete", Short: "Remove a cluster with all that it holds, and the engine if we started it", Args: cli.NoArguments,
+		Long: "delete removes the nodes with their volumes, the cluster's folder, Docker's network kind if no other cluster needs it,\n" +
+			"and ends Docker's engine if `cluster create` started it and no container is left in it. The images that were built\n" +
+			"stay in .cache/images, so that the next cluster is there sooner.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			return remove(command.Context(), name, force, nodeImage)
+		},
+	}
+	nameFlag(command, &name)
+	command.Flags().BoolVar(&force, "force", false, "also if this command did not make it")
+	command.Flags().BoolVar(&nodeImage, "node-image", false, "remove the node image from Docker, too")
+	return command
+}
+
+func remove(ctx context.Context, name string, force, nodeImage bool) error {
+	here, err := place.Find(name)
+	if err != nil {
+		return err
+	}
+	unlock, err := here.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	found, err := here.Cluster.Find(ctx)
+	if err != nil {
+		if !errors.Is(err, docker.ErrNoEngine) && !errors.Is(err, docker.ErrMissing) {
+			return err
+		}
+		return withoutEngine(ctx, here, err)
+	}
+	if found.State == kind.Foreign && !force {
+		return fmt.Errorf("the cluster %s was not made by this command: --force deletes it all the same", name)
+	}
+	was, err := here.Cluster.Delete(ctx)
+	if err != nil {
+		return err
+	}
+	if nodeImage {
+		if err := removeNodeImages(ctx); err != nil {
+			return err
+		}
+	}
+	if was {
+		fmt.Printf("The cluster %s is gone.\n", name)
+	} else {
+		fmt.Printf("There is no cluster %s.\n", name)
+	}
+	ended, err := engine.StopIfOurs(ctx, here.Root)
+	if err != nil {
+		return err
+	}
+	if ended {
+		fmt.Println("Docker's engine, which `cluster create` started, has ended.")
+	}
+	return os.RemoveAll(here.Cluster.Folder + ".lock")
+}
+
+// withoutEngine removes what there can be when no engine runs. An engine that we started and somebody ended has no clusters
+// any more that could run; one of this machine may have.
+func withoutEngine(ctx context.Context, here *place.Place, err error) error {
+	if _, there := os.Stat(here.Cluster.Folder); there == nil && !ours(here.Root) {
+		return err
+	}
+	if _, err := engine.StopIfOurs(ctx, here.Root); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(here.Cluster.Folder), os.RemoveAll(here.Cluster.Folder+".lock")); err != nil {
+		return err
+	}
+	fmt.Printf("There is no cluster %s, and Docker's engine does not run.\n", here.Cluster.Name)
+	return nil
+}
+
+// ours reports whether an engine of this checkout has left its data.
+func ours(root string) bool {
+	_, err := os.Stat(filepath.Join(root, ".cache", "engine", "data"))
+	return err == nil
+}
+
+// removeNodeImages removes the node images that we gave to Docker or pulled. One that another cluster uses stays.
+func removeNodeImages(ctx context.Context) error {
+	references := []string{kind.NodeImage}
+	catalogue, err := images.Load()
+	if err != nil {
+		return err
+	}
+	for _, image := range catalogue.Set("node") {
+		references = append(references, image.Reference)
+	}
+	for _, reference := range references {
+		_, err := docker.Output(ctx, "image", "rm", reference)
+		var failed *docker.Error
+		if err != nil && (!errors.As(err, &failed) || !strings.Contains(failed.Stderr, "No such image")) {
+			return fmt.Errorf("removing the node image: %w", err)
+		}
+	}
+	return nil
+}
+
+func exportLogsCommand() *cobra.Command {
+	var name string
+	command := &cobra.Command{
+		Use: "export-logs DIR", Short: "Write all logs of a cluster's nodes and Pods, and its audit log, into a folder",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name the folder that the logs go into")
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			here, err := place.Find(name)
+			if err != nil {
+				return err
+			}
+			if _, err := docker.Nodes(command.Context(), name); err != nil {
+				return err
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			return here.Steps.Run(command.Context(), []steps.Step{{Name: "logs", Do: func(ctx context.Context, say func(string)) (string, error) {
+				return dir, here.Cluster.ExportLogs(ctx, dir, say)
+			}}})
+		},
+	}
+	nameFlag(command, &name)
+	return command
+}

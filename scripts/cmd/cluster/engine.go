@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/engine"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/steps"
+)
+
+func engineCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "engine", Short: "Start Docker's engine, installing it on Debian, or end the one that was started so", Args: cli.NoArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	command.AddCommand(
+		&cobra.Command{
+			Use: "start", Short: "Install Docker's engine from Debian's packages if need be, and start it unless it runs", Args: cli.NoArguments,
+			RunE: func(command *cobra.Command, _ []string) error {
+				here, err := place.Find(docker.DefaultCluster)
+				if err != nil {
+					return err
+				}
+				return here.Steps.Run(command.Context(), []steps.Step{{Name: "engine", Do: func(ctx context.Context, say func(string)) (string, error) {
+					return engine.Start(ctx, here.Root, say)
+				}}})
+			},
+		},
+		&cobra.Command{
+			Use: "stop", Short: "End the engine that start or create has started, with all that it holds", Args: cli.NoArguments,
+			RunE: func(command *cobra.Command, _ []string) error {
+				here, err := place.Find(docker.DefaultCluster)
+				if err != nil {
+					return err
+				}
+				if err := engine.Stop(command.Context(), here.Root); err != nil {
+					return err
+				}
+				fmt.Println("Docker's engine has ended.")
+				return nil
+			},
+		},
+	)
+	return command
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package create
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/clusters/addons"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/steps"
+)
+
+// OnContext installs what can be installed on a cluster that is somebody's: cert-manager, unless it is there. The network
+// is the cluster's own business, and is only looked at.
+func OnContext(ctx context.Context, here *place.Place, name string, options Options) error {
+	if options.Images == AirGap {
+		return errors.New("--context and --air-gap contradict each other: images can't be put into nodes that are not ours; give the cluster a registry that it reaches")
+	}
+	var target addons.Target
+	folder := filepath.Join(here.Root, ".cache", "context")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("making a folder for the kubeconfig: %w", err)
+	}
+	kubeconfig := filepath.Join(folder, strings.Map(safeInFile, name)+".kubeconfig")
+	plan := []steps.Step{
+		{Name: "preflight", Limit: PreflightTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+			say("asking the cluster who it is")
+			cluster, err := existing.Open(ctx, "", name)
+			if err != nil {
+				return "", err
+			}
+			if err := cluster.WriteKubeconfig(kubeconfig); err != nil {
+				return "", err
+			}
+			target = ContextTarget(cluster, kubeconfig)
+			return "Kubernetes " + cluster.Version, nil
+		}},
+		{Name: "Cilium", Limit: PreflightTime, Do: func(ctx context.Context, _ func(string)) (string, error) {
+			state, err := addons.Cilium(here.Store).State(ctx, target)
+			if err != nil {
+				return "", err
+			}
+			if state.Installed == "" {
+				return "the cluster's network is another one; it stays as it is", nil
+			}
+			return Described(state), nil
+		}},
+		{Name: "nodes Ready", Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+			states, err := kind.NodeStates(ctx, target.Config)
+			if err != nil {
+				return "", err
+			}
+			return english.Plural(len(states), "node", ""), kind.WaitNodes(ctx, target.Config, 1, say)
+		}},
+		{Name: "cert-manager", Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+			addon := addons.CertManager(here.Store)
+			if err := addon.Install(ctx, target, say); err != nil {
+				return "", explained(ctx, err, target, "cert-manager")
+			}
+			state, err := addon.State(ctx, target)
+			return Described(state), err
+		}},
+	}
+	for _, addon := range moreAddons(here.Store, options.Addons) {
+		plan = append(plan, steps.Step{Name: addon.Name(), Limit: options.StepTime, Do: func(ctx context.Context, say func(string)) (string, error) {
+			if err := addon.Install(ctx, target, say); err != nil {
+				return "", explained(ctx, err, target, addon.Name())
+			}
+			state, err := addon.State(ctx, target)
+			return Described(state), err
+		}})
+	}
+	if err := here.Steps.Run(ctx, plan); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "The context %s can be used for labs: `make lab-4 CLUSTER=context:%s`.\n", name, name)
+	return nil
+}
+
+// ContextTarget is a cluster that was there before, as add-ons are installed on it.
+func ContextTarget(cluster *existing.Cluster, kubeconfig string) addons.Target {
+	return addons.Target{Config: cluster.Config(), Kubeconfig: kubeconfig, Pods: true, Shared: true}
+}
+
+// safeInFile keeps what a file's name may have: contexts have colons and slashes.
+func safeInFile(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_' {
+		return r
+	}
+	return '_'
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package create is the recipe by which a cluster comes to be usable, step by step.
+package create
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"lva.io/operators/clusters/addons"
+	"lva.io/operators/clusters/addons/known"
+	"lva.io/operators/clusters/engine"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/kind"
+	"lva.io/operators/clusters/smoke"
+	"lva.io/operators/scripts/cmd/cluster/internal/place"
+	"lva.io/operators/scripts/cmd/cluster/internal/steps"
+)
+
+// Where images come from.
+const (
+	Auto     = "auto"     // from a registry if it answers, or else by air gap
+	Registry = "registry" // from the registries of those who publish them
+	AirGap   = "air-gap"  // all are built here
+)
+
+// Sources are the places that images may come from.
+var Sources = []string{Auto, Registry, AirGap}
+
+const (
+	// StepTime is how long a step may take that only the cluster is busy with. On two busy cores the longest took a fifth of it.
+	StepTime = 5 * time.Minute
+	// PreflightTime is for questions that Docker answers at once, if it does.
+	PreflightTime = time.Minute
+)
+
+// Options say which cluster is made, and how.
+type Options struct {
+	// Profile is one of kind.Profiles.
+	Profile string
+	// Images is one of Sources.
+	Images string
+	// Addons are installed besides Cilium and cert-manager: names of package known.
+	Addons []string
+	// Recreate deletes the cluster first, if there is one.
+	Recreate bool
+	// StepTime is how long a step may take, once images are there. Add-ons know by themselves how long they need, unless it is another
+	// time than StepTime.
+	StepTime time.Duration
+}
+
+// creation is a cluster on its way.
+type creation struct {
+	*place.Place
+	options Options
+	profile *kind.Profile
+
+	found  *kind.Found
+	marker kind.Marker // as it is, or is to be
+	// node and others are the images of the store, for an air gap; course is there in any case.
+	node   images.Built
+	others []images.Built
+	target addons.Target
+}
+
+// Cluster makes a cluster of kind at a place, or goes on where an earlier run ended, and prints how to use it.
+func Cluster(ctx context.Context, here *place.Place, options Options) error {
+	profile, err := kind.LoadProfile(options.Profile)
+	if err != nil {
+		return err
+	}
+	unlock, err := here.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c := &creation{Place: here, options: options, profile: profile}
+	began := time.Now()
+	if err := c.Steps.Run(ctx, c.plan(ctx)); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "The cluster %s is ready after %.1f s. To use it:\n", c.Cluster.Name, time.Since(began).Seconds())
+	fmt.Printf("export KUBECONFIG=%s\n", c.Cluster.Kubeconfig())
+	return nil
+}
+
+// plan is the recipe. Each step looks what is there already; that is what makes it idempotent.
+func (c *creation) plan(ctx context.Context) []steps.Step {
+	limit := c.options.StepTime
+	// Add-ons know by themselves how long they need, and longer where a registry is asked.
+	addonLimit := limit
+	if limit == StepTime {
+		addonLimit = 0
+	}
+	var plan []steps.Step
+	if engine.Needed(ctx) {
+		plan = append(plan, steps.Step{Name: "engine", Do: c.startEngine})
+	}
+	plan = append(plan, steps.Step{Name: "preflight", Limit: PreflightTime, Do: c.preflight})
+	if c.options.Recreate {
+		plan = append(plan, steps.Step{Name: "delete", Limit: limit, Do: c.remove})
+	}
+	plan = append(plan,
+		steps.Step{Name: "start", Limit: limit, Do: c.start},
+		steps.Step{Name: "images", Do: c.buildImages},
+		steps.Step{Name: "node image", Do: c.nodeImage},
+		steps.Step{Name: "create", Limit: limit, Do: c.create},
+		steps.Step{Name: "load", Limit: limit, Do: c.load},
+		steps.Step{Name: "Cilium", Limit: addonLimit, Do: c.install(addons.Cilium(c.Store), "kube-system")},
+		steps.Step{Name: "nodes Ready", Limit: limit, Do: c.nodesReady},
+		steps.Step{Name: "cert-manager", Limit: addonLimit, Do: c.install(addons.CertManager(c.Store), "cert-manager")},
+	)
+	for _, addon := range moreAddons(c.Store, c.options.Addons) {
+		plan = append(plan, steps.Step{Name: addon.Name(), Limit: addonLimit, Do: c.install(addon, addon.Name())})
+	}
+	return append(plan,
+		steps.Step{Name: "smoke test", Limit: limit, Do: c.smokeTest},
+		steps.Step{Name: "kubeconfig", Limit: limit, Do: c.kubeconfig},
+	)
+}
+
+// moreAddons are the add-ons with these names, without the one that every cluster gets. The names were checked before.
+func moreAddons(store *images.Store, names []string) (more []addons.Addon) {
+	for _, name := range names {
+		if addon, err := addons.Named(store, name); err == nil && name != known.CertManager {
+			more = append(more, addon)
+		}
+	}
+	return more
+}
+
+// startEngine starts Docker's engine where it does not run and we may: on Debian, as root.
+func (c *creation) startEngine(ctx context.Context, say func(string)) (string, error) {
+	return engine.Start(ctx, c.Root, say)
+}
+
+// preflight finds out what there is, where images come from, and what would keep us from a cluster. It says all troubles, and
+// not only the first.
+func (c *creation) preflight(ctx context.Context, say func(string)) (string, error) {
+	say("asking Docker")
+	var err error
+	there := false
+	facts := kind.Measure(ctx, c.profile, true)
+	if !facts.Missing && facts.Unreachable == "" {
+		if c.found, err = c.Cluster.Find(ctx); err != nil {
+			return "", err
+		}
+		there = (c.found.State == kind.Made || c.found.State == kind.Stopped || c.found.State == kind.Silent) && !c.options.Recreate
+		if len(c.found.Nodes) == 0 {
+			facts = kind.Measure(ctx, c.profile, false)
+		}
+	}
+	var fatal []string
+	for _, trouble := range facts.Troubles(c.profile, c.found != nil && len(c.found.Nodes) > 0) {
+		if trouble.Fatal {
+			fatal = append(fatal, trouble.String())
+		} else {
+			c.Steps.Note(trouble.String())
+		}
+	}
+	if len(fatal) == 1 {
+		return "", errors.New(fatal[0])
+	}
+	if len(fatal) > 1 {
+		return "", fmt.Errorf("%d things are in the way:\n  - %s", len(fatal), strings.Join(fatal, "\n  - "))
+	}
+	if c.found.State == kind.Foreign {
+		return "", fmt.Errorf("there is a cluster %s that this command did not make: choose another --name, or delete that one (`cluster delete --name %s --force`)", c.Cluster.Name, c.Cluster.Name)
+	}
+	detail := "Docker " + facts.Version
+	switch {
+	case !there:
+		say("asking the registries")
+		err := c.chooseImages(ctx)
+		return detail + ", images from " + Source(c.marker.Images), err
+	case c.found.State == kind.Made:
+		c.marker = c.found.Marker
+		return detail + ", the cluster is there", c.check()
+	default:
+		return detail + ", the cluster is there and has to be started", nil
+	}
+}
+
+// check compares a cluster that is there with what is asked for. It stays as it was made.
+func (c *creation) check() error {
+	if c.marker.Profile != c.profile.Name {
+		return fmt.Errorf("the cluster %s was created with the profile %s: --recreate creates it again with %s, and --name creates another one",
+			c.Cluster.Name, c.marker.Profile, c.profile.Name)
+	}
+	if len(c.found.Nodes) != c.profile.Nodes() && c.marker.Hash == c.profile.Hash {
+		return fmt.Errorf("%s of the cluster %s are there, and there should be %d: --recreate creates it again", english.Plural(len(c.found.Nodes), "node", ""), c.Cluster.Name, c.profile.Nodes())
+	}
+	if c.options.Images != Auto && c.options.Images != c.marker.Images {
+		return fmt.Errorf("the cluster %s was created with images from %s: --recreate creates it again", c.Cluster.Name, Source(c.marker.Images))
+	}
+	if c.marker.Hash != c.profile.Hash {
+		c.Steps.Note(fmt.Sprintf("the profile %s or the audit policy was edited after the cluster was made: --recreate makes it as they are now", c.profile.Name))
+	}
+	return nil
+}
+
+// chooseImages decides where images come from.
+func (c *creation) chooseImages(ctx context.Context) error {
+	switch c.options.Images {
+	case Auto:
+		c.marker.Images = Registry
+		if err := kind.RegistriesAnswer(ctx); err != nil {
+			c.marker.Images = AirGap
+			c.Steps.Note(fmt.Sprintf("no registry (%v): all images are built here; --images registry insists on one", err))
+		}
+	default:
+		c.marker.Images = c.options.Images
+	}
+	if c.marker.Images == AirGap && c.profile.ControlPlanes() > 1 {
+		return fmt.Errorf("the profile %s has %d control planes: the load balancer that kind puts before them is Envoy, which can't be built here; take one control plane, or images from a registry",
+			c.profile.Name, c.profile.ControlPlanes())
+	}
+	return nil
+}
+
+// Source is where images come from, in words.
+func Source(images string) string {
+	if images == AirGap {
+		return "this checkout (air gap)"
+	}
+	return "a registry"
+}
+
+func (c *creation) remove(ctx context.Context, _ func(string)) (string, error) {
+	was, err := c.Cluster.Delete(ctx)
+	c.found = &kind.Found{}
+	if !was {
+		return "there was none", err
+	}
+	return "the old one is gone", err
+}
+
+// start brings a cluster that was made, and does not answer, to where it does: then it can say what it was made with.
+func (c *creation) start(ctx context.Context, say func(string)) (string, error) {
+	detail := "its API server answers again"
+	switch c.found.State {
+	case kind.Stopped:
+		say("starting its nodes")
+		if err := c.Cluster.Start(ctx, c.found.Nodes); err != nil {
+			return "", err
+		}
+		detail = "its nodes were started again"
+	case kind.Silent:
+		say("waiting for its API server")
+		if err := c.Cluster.WaitAnswer(ctx); err != nil {
+			return "", fmt.Errorf("%w\n--recreate makes a new cluster", err)
+		}
+	default:
+		return "", steps.ErrNothing
+	}
+	if err := c.findMade(ctx); err != nil {
+		return "", err
+	}
+	return detail, c.check()
+}
+
+// buildImages makes sure that the store has all that will be loaded: before there is a cluster that would wait for it.
+func (c *creation) buildImages(ctx context.Context, say func(string)) (string, error) {
+	catalogue, err := images.Load()
+	if err != nil {
+		return "", err
+	}
+	wanted := catalogue.Set("course")
+	for _, addon := range moreAddons(c.Store, c.options.Addons) {
+		wanted = append(wanted, catalogue.Set(addon.Name())...)
+	}
+	if c.marker.Images == AirGap {
+		wanted = slices.Concat(catalogue.Set("node"), catalogue.Set("cilium"), catalogue.Set("cert-manager"), wanted)
+	}
+	built, err := c.Build(ctx, wanted, say)
+	if err != nil {
+		return "", err
+	}
+	var total int64
+	for _, image := range built {
+		total += image.Size
+	}
+	if c.marker.Images == AirGap {
+		c.node, built = built[0], built[1:]
+	}
+	c.others = built
+	return fmt.Sprintf("%s, %s", english.Plural(len(wanted), "image", ""), place.Megabytes(total)), nil
+}
+
+func (c *creation) nodeImage(ctx context.Context, say func(string)) (string, error) {
+	if c.found.State == kind.Made {
+		return "not needed: the nodes are there", nil
+	}
+	if c.marker.Images == AirGap {
+		c.marker.NodeImage = c.node.Reference
+		loaded, err := kind.EnsureNodeImage(ctx, c.Store, c.node, func(done, total int64) {
+			say(fmt.Sprintf("given to Docker: %s of %s", place.Megabytes(done), place.Megabytes(total)))
+		})
+		return c.node.Reference + happened(loaded, ", given to Docker", ", Docker has it"), err
+	}
+	c.marker.NodeImage = kind.NodeImage
+	if image := c.profile.Image(); image != "" {
+		c.marker.NodeImage = image
+	}
+	say("downloading " + c.marker.NodeImage)
+	pulled, err := kind.Pull(ctx, c.marker.NodeImage)
+	name, _, _ := strings.Cut(c.marker.NodeImage, "@")
+	return name + happened(pulled, ", downloaded", ", Docker has it"), err
+}
+
+// create makes the cluster, unless it is there.
+func (c *creation) create(ctx context.Context, say func(string)) (string, error) {
+	detail := "it is there since " + c.marker.Created.Local().Format("2 Jan 15:04")
+	if c.found.State != kind.Made {
+		detail = english.Plural(c.profile.Nodes(), "node", "")
+		if c.found.State == kind.Unfinished {
+			say("removing what an earlier run left half-made")
+			if err := c.Cluster.Remove(ctx); err != nil {
+				return "", err
+			}
+			detail += ", after a half-made one was removed"
+		}
+		if err := c.Cluster.Make(ctx, c.profile, c.marker, say); err != nil {
+			return "", err
+		}
+		if err := c.findMade(ctx); err != nil {
+			return "", err
+		}
+	}
+	return detail, c.reach()
+}
+
+// findMade looks again at a cluster that should be there now.
+func (c *creation) findMade(ctx context.Context) (err error) {
+	if c.found, err = c.Cluster.Find(ctx); err != nil {
+		return err
+	}
+	if c.found.State != kind.Made {
+		return fmt.Errorf("the cluster %s is not what this command makes: --recreate makes a new one", c.Cluster.Name)
+	}
+	c.marker = c.found.Marker
+	return nil
+}
+
+// reach makes the target for add-ons.
+func (c *creation) reach() error {
+	config, err := c.Cluster.Config()
+	if err != nil {
+		return err
+	}
+	c.target = TargetOf(c.Cluster, config, c.profile, c.marker)
+	return nil
+}
+
+func (c *creation) load(ctx context.Context, say func(string)) (string, error) {
+	loaded, err := c.Cluster.Load(ctx, c.Store, c.others, func(done int64) { say(place.Megabytes(done) + " into all nodes together") })
+	if err != nil {
+		return "", err
+	}
+	if loaded == 0 {
+		return "the nodes have all images", nil
+	}
+	return english.Plural(loaded, "image", "") + " into " + english.Plural(len(c.found.Nodes), "node", ""), nil
+}
+
+func (c *creation) install(addon addons.Addon, namespace string) func(context.Context, func(string)) (string, error) {
+	return func(ctx context.Context, say func(string)) (string, error) {
+		if err := addon.Install(ctx, c.target, say); err != nil {
+			return "", explained(ctx, err, c.target, namespace)
+		}
+		state, err := addon.State(ctx, c.target)
+		return Described(state), err
+	}
+}
+
+func (c *creation) nodesReady(ctx context.Context, say func(string)) (string, error) {
+	if err := kind.WaitNodes(ctx, c.target.Config, len(c.found.Nodes), say); err != nil {
+		return "", explained(ctx, fmt.Errorf("%w%s", err, c.Cluster.Explain(ctx)), c.target, "kube-system")
+	}
+	return english.Plural(len(c.found.Nodes), "node", ""), nil
+}
+
+// smokeTest is done once for each set of versions: a second run changes nothing.
+func (c *creation) smokeTest(ctx context.Context, say func(string)) (string, error) {
+	client, err := kubernetes.NewForConfig(c.target.Config)
+	if err != nil {
+		return "", fmt.Errorf("making a client: %w", err)
+	}
+	tested, err := c.tested(ctx)
+	if err != nil {
+		return "", err
+	}
+	if tested == c.marker.Tested {
+		say("looking at the cluster's DNS")
+		if err := smoke.WaitDNS(ctx, client); err != nil {
+			return "", explained(ctx, err, c.target, "kube-system")
+		}
+		return "passed before, with the same versions", nil
+	}
+	if err := smoke.Test(ctx, client, say); err != nil {
+		return "", explained(ctx, err, c.target, smoke.Namespace)
+	}
+	c.marker.Tested = tested
+	return "a Pod reached one on another node by its Service's name", c.Cluster.Mark(ctx, c.marker)
+}
+
+// tested names what a smoke test has passed with.
+func (c *creation) tested(ctx context.Context) (string, error) {
+	words := []string{c.marker.NodeImage}
+	for _, addon := range []addons.Addon{addons.Cilium(c.Store), addons.CertManager(c.Store)} {
+		state, err := addon.State(ctx, c.target)
+		if err != nil {
+			return "", err
+		}
+		words = append(words, addon.Name()+" "+state.Installed)
+	}
+	return strings.Join(words, ", "), nil
+}
+
+func (c *creation) kubeconfig(context.Context, func(string)) (string, error) {
+	changed, err := c.Cluster.WriteKubeconfig()
+	return c.Cluster.Kubeconfig() + happened(changed, ", written", ""), err
+}
+
+func happened(did bool, yes, no string) string {
+	if did {
+		return yes
+	}
+	return no
+}
+
+// TargetOf is a cluster of kind as add-ons are installed on it.
+func TargetOf(cluster *kind.Cluster, config *rest.Config, profile *kind.Profile, marker kind.Marker) addons.Target {
+	return addons.Target{
+		Config: config, Kubeconfig: cluster.Kubeconfig(), AirGap: marker.Images == AirGap, Pods: true,
+		APIHost: cluster.APIHost(profile.ControlPlanes()), APIPort: kind.APIPort,
+	}
+}
+
+// Described is what there is of an add-on, in words.
+func Described(state addons.State) string {
+	return strings.TrimSuffix(state.Installed+", "+state.Detail, ", ")
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package place is where the instructor's commands work: a checkout, and a cluster by its name.
+package place
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/kind"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/cmd/cluster/internal/steps"
+	"lva.io/operators/scripts/grading/report/terminal"
+)
+
+// Place is a checkout, and a cluster by its name. Its steps are shown on standard error: what is for programs goes to standard
+// output.
+type Place struct {
+	Root    string
+	Cluster *kind.Cluster
+	Store   *images.Store
+	Steps   *steps.Steps
+}
+
+// Find is the place of a cluster of this name, which need not be there.
+func Find(name string) (*Place, error) {
+	here, err := checkout.Find()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := kind.New(here.Root, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Place{
+		Root: here.Root, Cluster: cluster, Steps: steps.New(os.Stderr, terminal.Detect(os.Stderr, os.Getenv)), Store: images.StoreOf(here.Root),
+	}, nil
+}
+
+// Lock makes sure that no other command works on the cluster.
+func (p *Place) Lock(ctx context.Context) (unlock func(), err error) {
+	return p.Cluster.Lock(ctx, func() {
+		fmt.Fprintf(os.Stderr, "Another command works on the cluster %s; waiting for its end.\n", p.Cluster.Name)
+	})
+}
+
+// Build makes sure that the store has images. What it makes is a line of its own, with its time and size.
+func (p *Place) Build(ctx context.Context, wanted []images.Image, say func(string)) ([]images.Built, error) {
+	p.Store.Made = func(what string, took time.Duration, bytes int64) {
+		p.Steps.Note(fmt.Sprintf("made %s in %.1f s, %s", what, took.Seconds(), Megabytes(bytes)))
+	}
+	return p.Store.Ensure(ctx, wanted, reporting(say))
+}
+
+// reporting turns the store's progress into words.
+func reporting(say func(string)) images.Progress {
+	return func(what string, done, total int64) {
+		switch {
+		case total > 0:
+			say(fmt.Sprintf("%s: %d of %d", what, done, total))
+		case done > 0:
+			say(fmt.Sprintf("%s: %d", what, done))
+		default:
+			say(what)
+		}
+	}
+}
+
+// Megabytes is a size, rounded to megabytes, since the sizes of images are compared.
+func Megabytes(bytes int64) string { return fmt.Sprintf("%d MB", (bytes+500_000)/1_000_000) }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package steps shows the steps of a longer piece of work while they are done.
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/muesli/termenv"
+
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/grading/report/terminal"
+)
+
+// nameWidth holds "cert-manager", secondsWidth "1234.5 s".
+const nameWidth, secondsWidth = 13, 8
+
+// ErrInterrupted is returned for a step that a person interrupted.
+var ErrInterrupted = errors.New("interrupted: the same command continues where it stopped")
+
+// ErrNothing is what a step returns that found nothing to do, and of which nothing need be said.
+var ErrNothing = errors.New("nothing to do")
+
+// Step is a part of a longer piece of work.
+type Step struct {
+	Name string
+	// Limit is how long it may take. None: as long as it needs, with progress shown.
+	Limit time.Duration
+	// Do does it. What it is doing goes to say; what it returns is said of it when it is done.
+	Do func(ctx context.Context, say func(string)) (string, error)
+}
+
+// Steps shows the steps of a piece of work while they are done, each with its time when it ends: on a terminal with a last line
+// that says what is going on; elsewhere with plain lines that begin with a word to grep for: step, note, FAIL.
+type Steps struct {
+	out    io.Writer
+	screen terminal.Screen
+	faint  lipgloss.Style
+	good   lipgloss.Style
+	bad    lipgloss.Style
+
+	mutex   sync.Mutex
+	current string
+	saying  string
+	began   time.Time
+	told    time.Time
+}
+
+// New shows steps on a screen.
+func New(out io.Writer, screen terminal.Screen) *Steps {
+	renderer := lipgloss.NewRenderer(out, termenv.WithProfile(termenv.Ascii))
+	if screen.Color {
+		renderer = lipgloss.NewRenderer(out, termenv.WithProfile(termenv.ANSI))
+	}
+	return &Steps{
+		out: out, screen: screen, faint: renderer.NewStyle().Faint(true),
+		good: renderer.NewStyle().Foreground(lipgloss.Color("2")), bad: renderer.NewStyle().Foreground(lipgloss.Color("1")),
+	}
+}
+
+// Run does the steps one after the other, until one fails.
+func (s *Steps) Run(ctx context.Context, all []Step) error {
+	for _, one := range all {
+		if err := s.do(ctx, one); err != nil {
+			return fmt.Errorf("%s: %w", one.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Steps) do(ctx context.Context, one Step) error {
+	limited := ctx
+	if one.Limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, one.Limit, fmt.Errorf("it was not done within %s", one.Limit))
+		defer cancel()
+	}
+	s.begin(one.Name)
+	still := func() {}
+	if s.screen.Interactive {
+		still = progress.Spin(s.screen.Unicode, s.draw)
+	}
+	detail, err := one.Do(limited, s.say)
+	still()
+	if errors.Is(err, ErrNothing) {
+		s.clear()
+		return nil
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ErrInterrupted
+	}
+	s.end(detail, err)
+	return err
+}
+
+func (s *Steps) begin(name string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.current, s.saying, s.began, s.told = name, "", time.Now(), time.Now()
+}
+
+// say tells what the current step is doing.
+func (s *Steps) say(what string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if what = strings.Join(strings.Fields(what), " "); what == s.saying {
+		return
+	}
+	s.saying = what
+	if !s.screen.Interactive && time.Since(s.told) >= progress.QuietTime {
+		s.told = time.Now()
+		s.write("step %s: %s\n", s.current, what)
+	}
+}
+
+// Note is a line that is no step.
+func (s *Steps) Note(text string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !s.screen.Interactive {
+		s.write("note %s\n", text)
+		return
+	}
+	s.write("%s  %s\n", progress.ClearLine, s.faint.Render("! "+text))
+}
+
+func (s *Steps) end(detail string, err error) {
+	if err != nil {
+		detail = ""
+	}
+	s.line("step", "FAIL", s.current, time.Since(s.began), detail, err == nil)
+}
+
+func (s *Steps) clear() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.screen.Interactive {
+		s.write("%s", progress.ClearLine)
+	}
+}
+
+// Result is the line of something that was done elsewhere.
+func (s *Steps) Result(name string, took time.Duration, detail string, passed bool) {
+	s.line("ok  ", "FAIL", name, took, detail, passed)
+}
+
+// line is what is left of something that has ended.
+func (s *Steps) line(good, bad, name string, took time.Duration, detail string, passed bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	seconds := fmt.Sprintf("%.1f s", took.Seconds())
+	if !s.screen.Interactive {
+		word := good
+		if !passed {
+			word = bad
+		}
+		s.write("%s\n", strings.TrimRight(fmt.Sprintf("%s %-*s %*s  %s", word, nameWidth, name, secondsWidth, seconds, detail), " "))
+		return
+	}
+	mark, ascii, style := "✓", "+", s.good
+	if !passed {
+		mark, ascii, style = "✗", "x", s.bad
+	}
+	if !s.screen.Unicode {
+		mark = ascii
+	}
+	s.write("%s  %s %-*s %*s  %s\n", progress.ClearLine, style.Render(mark), nameWidth, name, secondsWidth, seconds, s.faint.Render(s.cut(detail)))
+}
+
+// draw writes the last line again.
+func (s *Steps) draw(picture rune) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	took := fmt.Sprintf("%.0f s", time.Since(s.began).Seconds())
+	s.write("%s  %c %-*s %*s  %s", progress.ClearLine, picture, nameWidth, s.current, secondsWidth, took, s.faint.Render(s.cut(s.saying)))
+}
+
+// cut keeps a line from breaking, which could not be written again.
+func (s *Steps) cut(text string) string {
+	room := s.screen.Width - nameWidth - secondsWidth - 8
+	if runes := []rune(text); room > 0 && len(runes) > room {
+		return string(runes[:room-1]) + "…"
+	}
+	return text
+}
+
+func (s *Steps) write(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }

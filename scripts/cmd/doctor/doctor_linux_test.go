@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/clusters/openfiles"
+	"lva.io/operators/scripts/checkout/manifest"
+)
+
+// isDoctor makes this test binary the command.
+const isDoctor = "OPERATOR_LABS_TEST_IS_DOCTOR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isDoctor) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// examined is what the command prints where a line of shell has prepared the machine, without the paths of this one. $0 is the command, $1
+// an empty folder.
+func examined(t *testing.T, prepare string) (printed string, code int) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", prepare, program, empty)
+	c.Dir, c.Env = root, append(os.Environ(), isDoctor+"=1")
+	out, err := c.CombinedOutput()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = failed.ExitCode()
+	} else if err != nil {
+		t.Skipf("unshare of util-linux is needed: %v", err)
+	}
+	if !strings.Contains(string(out), "user namespaces") {
+		if os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
+			t.Skipf("no user namespace can be made here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %s", out)
+		}
+		t.Fatalf("it printed %q: %v", out, err)
+	}
+	return strings.NewReplacer(root, "CLONE", empty, "FOLDER").Replace(string(out)), code
+}
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+// Each golden file is what the command has printed on such a machine. Of the lines there, only those are compared that the preparation
+// decides, and no numbers: the rest is this machine's.
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, prepare string
+		code          int
+		decides       []string
+	}{
+		{"debian", `exec "$0"`, 0, []string{"user namespaces", "line ends", "loopback", "clone"}},
+		{"no-user-namespaces", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0"`, 1, []string{"user namespaces"}},
+		{"noexec-tmpdir", `mount -t tmpfs -o noexec none "$1" && TMPDIR="$1" exec "$0"`, 1, []string{"TMPDIR"}},
+		{"tmpdir-of-1-gb-in-memory", `mount -t tmpfs -o size=1g none "$1" && TMPDIR="$1" exec "$0"`, 0, []string{"TMPDIR", "TMPDIR's disk"}},
+		{"tmpdir-of-500-mb", `mount -t tmpfs -o size=500m none "$1" && TMPDIR="$1" exec "$0"`, 1, []string{"TMPDIR's disk"}},
+		{"relative-tmpdir", `TMPDIR=somewhere exec "$0"`, 1, []string{"TMPDIR"}},
+		{"no-git", `mkdir "$1/bin" && for tool in go make; do ln -s "$(command -v $tool)" "$1/bin"; done && PATH="$1/bin" exec "$0"`, 1, []string{"git"}},
+		{"noexec-clone", `mount --bind . "$1" && mount -o remount,bind,noexec "$1" && cd "$1" && exec "$0"`, 1, []string{"clone"}},
+		{"windows-line-ends", clone + `sed -i 's/$/\r/' Makefile && exec "$0"`, 1, []string{"line ends"}},
+		{"clone-on-2-gb", clonedOn("2g"), 1, []string{"clone's disk"}},
+		{"clone-on-5-gb", clonedOn("5g"), 0, []string{"clone's disk"}},
+		{"no-watches", `echo 0 >/proc/sys/user/max_inotify_watches && exec "$0"`, 1, []string{"inotify's watches"}},
+		{"few-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least-1), 1, []string{"open files"}},
+		{"enough-open-files", fmt.Sprintf(`ulimit -n %d && exec "$0"`, openfiles.Least), 0, []string{"open files"}},
+		{"colon", clone + `mkdir a:b && mv Makefile go.work a:b && cd a:b && exec "$0"`, 1, []string{"clone"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, code := examined(t, test.prepare)
+			golden := filepath.Join("testdata", test.name+".txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil { //nolint:gosec // a golden file
+					t.Fatal(err)
+				}
+			}
+			content, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code != test.code {
+				t.Errorf("the exit code is %d, want %d:\n%s", code, test.code, got)
+			}
+			for _, name := range test.decides {
+				if got, want := linesOf(got, name), linesOf(string(content), name); got != want || want == "" {
+					t.Errorf("it prints\n%s\nand not, as in %s,\n%s", got, golden, want)
+				}
+			}
+		})
+	}
+}
+
+func TestHugePages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, test := range []struct {
+		setting, processors string
+		state               State
+		found               string
+	}{
+		{"[always] madvise never\n", "flags\t\t: fpu hypervisor lm\n", Good, "always"},
+		{"always [madvise] never\n", "flags\t\t: fpu hypervisor lm\n", Note, "madvise"},
+		{"always madvise [never]\n", "flags\t\t: fpu hypervisor lm\n", Note, "never"},
+		{"always [madvise] never\n", "flags\t\t: fpu lm\n", Good, "madvise"},
+	} {
+		setting, processors := filepath.Join(dir, "setting"), filepath.Join(dir, "processors")
+		if err := errors.Join(os.WriteFile(setting, []byte(test.setting), 0o600), os.WriteFile(processors, []byte(test.processors), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if got := hugePages(setting, processors); got.State != test.state || got.Found != test.found {
+			t.Errorf("of %q and %q it says %+v", test.setting, test.processors, got)
+		}
+	}
+	if got := hugePages(filepath.Join(dir, "missing"), "/proc/cpuinfo"); got.State != Good {
+		t.Errorf("without a setting it says %+v", got)
+	}
+}
+
+func TestFewWatches(t *testing.T) {
+	t.Parallel()
+	setting := filepath.Join(t.TempDir(), "max_user_watches")
+	for limit, state := range map[string]State{"8191": Note, "8192": Good} {
+		if err := os.WriteFile(setting, []byte(limit+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := watches(setting); got.State != state || got.Found != limit+" for each user" {
+			t.Errorf("of %s it says %+v", limit, got)
+		}
+	}
+}
+
+func TestProgramsReadTheFindings(t *testing.T) {
+	t.Parallel()
+	printed, _ := examined(t, `exec "$0" -format json`)
+	var all []Finding
+	if err := json.Unmarshal([]byte(printed), &all); err != nil {
+		t.Fatalf("it printed %q: %v", printed, err)
+	}
+	want := Finding{Name: "user namespaces", State: Good, Found: "they can be made"}
+	if !slices.Contains(all, want) {
+		t.Errorf("the findings are %+v, want %+v among them", all, want)
+	}
+}
+
+// clonedOn has the command run in a checkout on a disk of this size, in memory.
+func clonedOn(size string) string {
+	return fmt.Sprintf(`mount -t tmpfs -o size=%s none "$1" && cp Makefile go.work "$1" && cd "$1" && exec "$0"`, size)
+}
+
+// clone makes something in the empty folder that looks like a checkout.
+const clone = `cp Makefile go.work "$1" && cd "$1" && `
+
+var numbers = regexp.MustCompile(`\d+(\.\d+)*`)
+
+// linesOf are the lines about something, without numbers.
+func linesOf(printed, name string) (found string) {
+	about := false
+	for line := range strings.Lines(printed) {
+		state, rest, _ := strings.Cut(line, " ")
+		if state != "" {
+			about = strings.HasPrefix(strings.TrimSpace(rest), name+"  ")
+		}
+		if about {
+			found += numbers.ReplaceAllString(line, "0")
+		}
+	}
+	return found
+}
+
+// The doctor is built before anything else, so it does not read labs.yaml.
+func TestTheLabsThatNeedPods(t *testing.T) {
+	t.Parallel()
+	list, err := manifest.Load("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numbers []string
+	for i := range list.Labs {
+		if lab := &list.Labs[i]; lab.NeedsNode(lab.Stage) {
+			numbers = append(numbers, strconv.Itoa(lab.Number))
+		}
+	}
+	if want := "labs " + english.WordSeries(numbers, "and"); podsLabs != want {
+		t.Errorf("the doctor says %q, and labs.yaml says %q", podsLabs, want)
+	}
+}
+
+// What go says is said, and is not taken for a missing go. Settings for other work count no more than in make.
+func TestAGoThatFails(t *testing.T) {
+	for _, test := range []struct {
+		name, variable, value string
+		state                 State
+		found                 string
+	}{
+		{"a wrong setting", "GOROOT", "/nowhere", Bad, "go fails: go: cannot find GOROOT directory: /nowhere"},
+		{"flags for other work", "GOFLAGS", "-no-such-flag=1", Good, "go1."},
+		{"another toolchain", "GOTOOLCHAIN", "go1.999.0", Good, "go1."},
+		{"none", "PATH", t.TempDir(), Bad, "there is none on PATH"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(test.variable, test.value)
+			if got := goFound("../../.."); got.State != test.state || !strings.Contains(got.Found, test.found) {
+				t.Errorf("%+v, want %s: %s", got, test.state, test.found)
+			}
+		})
+	}
+	t.Run("a damaged one", func(t *testing.T) {
+		bin := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\necho 'go: cannot find GOROOT directory: /nowhere' >&2\necho more >&2\nexit 2\n"), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		want := filepath.Join(bin, "go") + " fails: go: cannot find GOROOT directory: /nowhere"
+		if got := goFound("../../.."); got.State != Bad || got.Found != want || strings.Contains(got.Remedy, "PATH") {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	})
+}
+
+// What is in no commit stays, and so does a file that has such line ends in git, too.
+func TestCorrectingLineEndsKeepsTheStudentsWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	shell := func(script string) {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "sh", "-ec", script)
+		c.Dir = dir
+		c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+	}
+	shell(`git init -q && printf 'all:\n\ttrue\n' >Makefile && printf 'a\n' >'my lab.go' && printf 'b\r\n' >windows.txt && printf '\0\r\n' >picture
+		git add . && git -c user.name=a -c user.email=a@example.com commit -qm all
+		git config core.autocrlf true && rm Makefile 'my lab.go' && git checkout -q . && printf 'mine\r\n' >>'my lab.go'`)
+	found := lineEnds(dir)
+	_, command, is := strings.Cut(found.Remedy, "Run: ")
+	if found.State != Bad || !is {
+		t.Fatalf("it says %+v", found)
+	}
+	shell(command)
+	for name, want := range map[string]string{"Makefile": "all:\n\ttrue\n", "my lab.go": "a\nmine\n", "windows.txt": "b\r\n", "picture": "\x00\r\n"} {
+		if content, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(content) != want {
+			t.Errorf("%s is %q, %v", name, content, err)
+		}
+	}
+	if got := lineEnds(dir); got.State != Good {
+		t.Errorf("afterwards it says %+v", got)
+	}
+}
+
+func TestAGoThatIsTooOld(t *testing.T) {
+	t.Parallel()
+	newer := t.TempDir()
+	if err := os.WriteFile(filepath.Join(newer, "go.work"), []byte("go 1.999.0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := goFound(newer); got.State != Bad || !strings.Contains(got.Remedy, "Go 1.999 or newer is needed") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWhatIsPrinted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		findings []Finding
+		want     string
+	}{
+		{
+			[]Finding{{Name: "Go", State: Good, Found: "go1.26"}, {Name: "inotify", State: Note, Found: "8 instances", Labs: podsLabs, Remedy: "Let root raise it."}},
+			"ok    Go                  go1.26\nnote  inotify             8 instances\n" +
+				"                          Labs 5, 6, 8 and 9 need it. Let root raise it.\n\nAll labs can be graded on this machine.\n",
+		},
+		{
+			[]Finding{{Name: "user namespaces", State: Bad, Found: "none", Labs: podsLabs, Remedy: "Let root allow them."}},
+			"bad   user namespaces     none\n                          Labs 5, 6, 8 and 9 need it. Let root allow them.\n\n" +
+				"All labs can be graded on this machine but labs 5, 6, 8 and 9: see the lines that begin with bad.\n",
+		},
+		{
+			[]Finding{{Name: "git", State: Bad, Found: "none", Labs: allLabs, Remedy: "Install it."}},
+			"bad   git                 none\n                          All labs need it. Install it.\n\n" +
+				"No lab can be graded on this machine yet: see the lines that begin with bad.\n",
+		},
+	} {
+		var out strings.Builder
+		if write(&out, test.findings); out.String() != test.want {
+			t.Errorf("it prints\n%swant\n%s", &out, test.want)
+		}
+	}
+}
+
+func TestWrongUse(t *testing.T) {
+	for _, test := range []struct{ format, want string }{
+		{"yaml", `--format is text or json, and not "yaml": correct it`}, {"text", "run `make doctor` in the root of the checkout"},
+	} {
+		if err := run(test.format, os.Stdout); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"testing"
+
+	"lva.io/operators/scripts/checkout/cli/clitest"
+)
+
+func TestEveryCommandSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	clitest.EveryCommandSaysWhatIsWrong(t, root)
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/authoring/certify"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/changes"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/command"
+	"lva.io/operators/scripts/checkout/manifest"
+	built "lva.io/operators/scripts/checkout/programs"
+	"lva.io/operators/scripts/proving/gate"
+	"lva.io/operators/scripts/proving/proof"
+)
+
+func certifyCommand() *cobra.Command {
+	options := certify.Options{Out: os.Stdout}
+	var draw certify.Draw
+	var since string
+	var repeating bool
+	cmd := &cobra.Command{
+		Use: "certify [N…]", GroupID: groupMaintainers, Short: "Prove the graders: skeleton, solution, right designs and every mutant get the grade they must",
+		Example: "  lab certify\n  lab certify 2 --only oldest-goes\n  lab certify --only solution --repeat 20 --load 20\n  lab certify --draw 2 --seed today --since main~20",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if draw.Mutants == 0 && (since != "" || draw.Seed != "") {
+				return errors.New("--since and --seed are about mutants that are drawn: give --draw as well, or leave them out")
+			}
+			if repeating && (options.Repeat > 1 || options.Load > 0 || options.Soak > 1) {
+				return errors.New("--forgive repeats what failed, so it cannot be combined with --repeat, --soak or --load")
+			}
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			options.Checkout = here
+			if built.Lab(here.Root).Fresh() {
+				if options.Harness, err = proof.Harness(cmd.Context(), here.Root); err != nil {
+					return err
+				}
+			}
+			drawn := &draw
+			if draw.Mutants == 0 {
+				drawn = nil
+			}
+			if since != "" {
+				var runner *command.Runner
+				if runner, err = command.NewRunner(); err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, runner.Close()) }()
+				if draw.Since, err = changes.Since(cmd.Context(), runner, here.Root, since); err != nil {
+					return err
+				}
+			}
+			labs, err := here.Labs.Named(args)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 && len(options.Only) > 0 {
+				labs = slices.DeleteFunc(labs, func(lab *manifest.Lab) bool {
+					options.Lab = lab
+					return !options.Has()
+				})
+			}
+			if len(labs) == 0 {
+				return fmt.Errorf("no lab has all of %s: name the lab to see what it has, as in `lab certify 2 --only %s`",
+					strings.Join(options.Only, ", "), options.Only[0])
+			}
+			withNode := slices.ContainsFunc(labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
+			if err := here.Prepare(cmd.Context(), withNode, labs...); err != nil {
+				return err
+			}
+			var all []certify.Options
+			for _, lab := range labs {
+				tools, err := tools(cmd.Context(), &choice{Checkout: here, Lab: lab})
+				if err != nil {
+					return err
+				}
+				if err := fetchModules(cmd.Context(), here, here.SolutionDir(lab), ""); err != nil {
+					return err
+				}
+				options.Lab, options.ControllerGen, options.Checks = lab, tools.ControllerGen, tools.Checks
+				options.WithNode = clusterWithNode(here, lab)
+				all = append(all, options)
+			}
+			if !repeating {
+				return certify.Labs(cmd.Context(), all, drawn)
+			}
+			return certify.Repeating(cmd.Context(), all, drawn, func(name, explained string) error {
+				return gate.AddFlaky(here.Root, gate.Flaky{Name: name, Output: explained})
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&options.Only, "only", nil, "certify only these: skeleton, solution, or names of right designs and of mutants")
+	options.Repeat, options.Parallel = 1, 1
+	cmd.Flags().Var((*cli.Count)(&options.Repeat), "repeat", "grade each so many times")
+	cmd.Flags().Var((*cli.Count)(&options.Parallel), "parallel", "grade so many at once")
+	cmd.Flags().BoolVar(&options.All, "all", false, "grade also what is proven on this machine, since when nothing has changed that decides it")
+	cmd.Flags().IntVar(&draw.Mutants, "draw", 0, "besides skeletons and solutions, grade so many mutants of each lab (default: all)")
+	cmd.Flags().StringVar(&draw.Seed, "seed", "", "with --draw: what decides which mutants are drawn")
+	cmd.Flags().StringVar(&since, "since", "", "with --draw: a commit that was certified. Mutants and designs that are new or different since then are graded, too")
+	cmd.Flags().IntVar(&draw.Changed, "changed", 0, "with --since: of a lab that changed, draw so many mutants")
+	cmd.Flags().IntVar(&draw.Most, "most", 0, "with --since: grade at most so many of what is new or different (default: all)")
+	cmd.Flags().BoolVar(&repeating, "forgive", false, "grade what fails again, alone, twice at most. If it passes then, name it in out/flaky.json and go on")
+	options.Soak = 1
+	cmd.Flags().Var((*cli.Count)(&options.Soak), "soak", "grade the solutions so many times, each time but the first with another check before all others")
+	cmd.Flags().Var((*cli.Count)(&options.Load), "load", "run so many programs meanwhile that only compute (default: none)")
+	return cmd
+}

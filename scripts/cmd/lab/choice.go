@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"al.essio.dev/pkg/shellescape"
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/terminal"
+)
+
+// choice is what a command is about: a lab, and whose work on it.
+type choice struct {
+	*checkout.Checkout
+	Lab *manifest.Lab
+	// Dir is the folder of the submission, and Main the package of its program there, if it was named.
+	Dir, Main string
+	// Out is the folder of its reports.
+	Out string
+
+	// where it is graded.
+	where clusterFlags
+
+	solution, foreign bool
+}
+
+// choiceFlags choose whose work it is.
+type choiceFlags struct {
+	dir      string
+	main     string
+	solution bool
+}
+
+const mainUsage = "the package of the operator's program in the submission, as ./cmd/manager (default: where kubebuilder puts it)"
+
+func (f *choiceFlags) register(command *cobra.Command) {
+	command.Flags().Var((*cli.Folder)(&f.dir), "dir", "a Go module of kubebuilder's layout, instead of the lab's folder here")
+	command.Flags().StringVar(&f.main, "main", "", mainUsage)
+	command.Flags().BoolVar(&f.solution, "solution", false, "the solution, instead of the lab")
+	cli.Exclusive(command, "dir", "solution")
+}
+
+// choose finds the lab that ref names, and the folder of the submission.
+func (f *choiceFlags) choose(ref string) (*choice, error) {
+	here, err := checkout.Find()
+	if err != nil {
+		return nil, err
+	}
+	lab, err := here.Labs.Lab(ref)
+	if err != nil {
+		return nil, err
+	}
+	return f.of(here, lab)
+}
+
+func (f *choiceFlags) of(here *checkout.Checkout, lab *manifest.Lab) (c *choice, err error) {
+	c = &choice{Checkout: here, Lab: lab, Dir: here.Dir(lab), Main: f.main}
+	name := lab.Name
+	switch {
+	case f.solution:
+		c.solution, c.Dir, name = true, here.SolutionDir(lab), filepath.Join("solutions", lab.Name)
+	case f.dir != "":
+		if c.Dir, err = filepath.Abs(f.dir); err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("--dir %s is not a folder: name the folder that holds the submission's go.mod", f.dir)
+		}
+		switch c.Dir {
+		case here.Dir(lab):
+		case here.SolutionDir(lab):
+			c.solution, name = true, filepath.Join("solutions", lab.Name)
+		default:
+			c.foreign, name = true, filepath.Join("submissions", checkout.ReportsOf(c.Dir), lab.Name)
+		}
+	}
+	c.Out, err = here.Out(name)
+	return c, err
+}
+
+// last is the report of the last run in one of the files of Out. One in a folder into which no run can write is no run's: a submission may
+// have brought it.
+func (c *choice) last(file ...string) (*report.Report, error) {
+	path := filepath.Join(append([]string{c.Out}, file...)...)
+	last, err := report.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := writable(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("%s may not be the report of a run: %w, then run `%s`", c.relative(path), err, c.command("grade"))
+	}
+	if !last.Of(c.Dir) {
+		return nil, fmt.Errorf("%s is the report of another folder, %s: run `%s` for one of %s",
+			c.relative(path), report.Safe(last.Submission.Dir), c.command("grade"), c.relative(c.Dir))
+	}
+	return last, nil
+}
+
+// command is how a person would type a command about the same choice.
+func (c *choice) command(name string) string {
+	text := fmt.Sprintf("%s %s %d", c.relative(os.Args[0]), name, c.Lab.Number)
+	switch {
+	case c.foreign:
+		text += " --dir " + c.relative(c.Dir)
+	case c.solution:
+		text += " --solution"
+	}
+	if c.Main != "" {
+		text += " --main " + c.Main
+	}
+	switch {
+	case c.where.pod:
+		text += " --pod"
+	case c.where.process:
+		text += " --process"
+	}
+	if !c.where.embedded() {
+		text += " --cluster " + c.where.cluster
+		if c.where.address != "" {
+			text += " --address " + c.where.address
+		}
+	}
+	return text
+}
+
+// read is the command that shows a lecture, which belongs to an earlier lab where a precondition failed.
+func (c *choice) read(command string) func(string) string {
+	return func(lecture string) string {
+		file, _, _ := strings.Cut(lecture, "#")
+		n := c.Lab.Number
+		if i := slices.IndexFunc(c.Labs.Labs, func(lab manifest.Lab) bool { return lab.Lecture == file }); i >= 0 {
+			n = c.Labs.Labs[i].Number
+		}
+		return command + strconv.Itoa(n)
+	}
+}
+
+// screen says what a person can type next, in the words of the one who typed this.
+func (c *choice) screen(file string) terminal.Options {
+	options := terminal.Options{File: c.relative(file), Dir: c.relative(c.Dir), Page: c.relative(filepath.Join(c.Out, report.HTMLFile))}
+	n := c.Lab.Number
+	switch {
+	case c.foreign:
+		program, dir := c.relative(os.Args[0]), c.relative(c.Dir)
+		options.Commands = terminal.Commands{
+			Hint: fmt.Sprintf("%s hint %d --dir %s", program, n, dir), Read: c.read(program + " read "),
+			Grade: fmt.Sprintf("%s grade %d --dir %s", program, n, dir),
+		}
+	case c.solution:
+		options.Commands = terminal.Commands{Read: c.read("make read-"), Grade: fmt.Sprintf("make solution-%d", n)}
+	default:
+		options.Commands = terminal.Commands{
+			Hint: fmt.Sprintf("make hint-%d", n), Read: c.read("make read-"), Grade: fmt.Sprintf("make lab-%d", n),
+		}
+		if next, err := c.Labs.Lab(fmt.Sprint(n + 1)); err == nil && c.Lab.Part == "" {
+			options.Commands.Next = fmt.Sprintf("make read-%d", next.Number)
+		}
+	}
+	if !c.where.embedded() && options.Commands.Grade != "" {
+		options.Commands.Grade = c.command("grade")
+	}
+	options.Commands.Replay = c.command("grade")
+	if c.Lab.Operator {
+		options.OperatorLog = c.relative(filepath.Join(c.Out, operatorLogFile))
+	}
+	switch {
+	case !c.Lab.Operator || c.solution || c.Lab.Part != "":
+	case c.foreign || !c.where.embedded():
+		options.Commands.Torture = c.command("torture")
+	default:
+		options.Commands.Torture = fmt.Sprintf("make torture-%d", n)
+	}
+	return options
+}
+
+// relative is a path as one would type it: short where it is below the working folder, and quoted where a shell would take
+// a part of it for something else.
+func (c *choice) relative(path string) string {
+	if folder, err := os.Getwd(); err == nil {
+		if short, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(short) {
+			path = short
+		}
+	}
+	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		// A folder's name may hold what steers a terminal. (bash(1), "words of the form $'string'")
+		escaped := strconv.Quote(path)
+		return "$'" + strings.ReplaceAll(escaped[1:len(escaped)-1], "'", `\'`) + "'"
+	}
+	return shellescape.Quote(path)
+}
+
+// exactlyOneLab is the argument check of commands that are about one lab.
+func exactlyOneLab(command *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s needs one lab, as in `%s 2`; `lab labs` lists them", command.Name(), command.CommandPath())
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+)
+
+// A precondition is a check of an earlier lab: what explains it is that lab's lecture.
+func TestWhatToReadIsTheLectureOfTheCheck(t *testing.T) {
+	t.Parallel()
+	labs, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab, err := labs.Labs.Lab("3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := choice{Checkout: labs, Lab: lab}
+	for _, check := range lab.Checks {
+		file, _, _ := strings.Cut(strings.TrimPrefix(check.Lecture, "docs/lectures/0"), "-")
+		if got, want := c.screen("").Commands.Read(check.Lecture), "make read-"+file; got != want {
+			t.Errorf("of %s one is to read %s, and it must be %s", check.ID, got, want)
+		}
+		if check.Precondition() && file != "1" {
+			t.Errorf("the precondition %s is explained in %s", check.ID, check.Lecture)
+		}
+	}
+}
+
+// Grading starts a node for what labs.yaml says, unless the flags say otherwise.
+func TestWhichGradingNeedsANode(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		flags clusterFlags
+		lab   manifest.Lab
+		want  bool // whether the operator is a Pod of the node
+	}{
+		{clusterFlags{}, manifest.Lab{Operator: true, Stage: manifest.Pod}, true},
+		{clusterFlags{}, manifest.Lab{Operator: true, Stage: manifest.Process}, false},
+		{clusterFlags{}, manifest.Lab{Operator: true}, false},
+		{clusterFlags{}, manifest.Lab{Stage: manifest.Pod}, false}, // no operator, no Pod
+		{clusterFlags{pod: true}, manifest.Lab{Operator: true}, true},
+		{clusterFlags{process: true}, manifest.Lab{Operator: true, Stage: manifest.Pod}, false},
+		{clusterFlags{cluster: "kind"}, manifest.Lab{Operator: true, Stage: manifest.Pod}, false},
+	} {
+		if got := test.flags.onNode(&test.lab); got != test.want {
+			t.Errorf("with the flags %+v a lab of stage %q needs a node: %t, want %t", test.flags, test.lab.Stage, got, test.want)
+		}
+	}
+}
+
+// A lab whose checks look at files of this machine has no Pod on any cluster. Others have one on kind.
+func TestALabThatNamesProcessIsNeverAPod(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ named, want manifest.Stage }{{"", manifest.Pod}, {manifest.Pod, manifest.Pod}, {manifest.Process, manifest.Process}} {
+		lab := manifest.Lab{Name: "10-x", Operator: true, Stage: test.named}
+		if got := (&clusterFlags{cluster: "kind"}).stage(&lab); got != test.want {
+			t.Errorf("on kind, the operator of a lab with the stage %q is a %s, want a %s", test.named, got, test.want)
+		}
+	}
+	_, _, err := (&clusterFlags{pod: true}).start(t.Context(), nil, &manifest.Lab{Name: "10-x", Operator: true, Stage: manifest.Process})
+	if want := "lab 10-x looks at files that its operator writes on this machine: leave out --pod"; err == nil || err.Error() != want {
+		t.Errorf("--pod is answered with %v, want %q", err, want)
+	}
+}
+
+// In a lab with node: true the embedded cluster has a node wherever its operator runs; another cluster has nodes of its own.
+func TestALabWithPodsNeedsANodeForAProcess(t *testing.T) {
+	t.Parallel()
+	lab := manifest.Lab{Operator: true, Node: true}
+	for _, test := range []struct {
+		flags     clusterFlags
+		pod, want bool
+	}{
+		{clusterFlags{}, false, true},
+		{clusterFlags{process: true}, false, true},
+		{clusterFlags{pod: true}, true, true},
+		{clusterFlags{cluster: "kind"}, false, false},
+	} {
+		if pod, got := test.flags.onNode(&lab), test.flags.withNode(&lab); pod != test.pod || got != test.want {
+			t.Errorf("with the flags %+v the operator is a Pod: %t, want %t; the cluster is to have a node: %t, want %t", test.flags, pod, test.pod, got, test.want)
+		}
+	}
+	if with := (&clusterFlags{}).withNode(&manifest.Lab{Operator: true}); with {
+		t.Error("a lab that says nothing gets a node")
+	}
+}
+
+func TestTheNoticeOfASubmissionWithoutNamespaces(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		foreign bool
+		kept    process.Containment
+		notice  bool
+	}{
+		{true, process.Namespaces, false},
+		{true, process.Supervised, true},
+		{true, process.Grouped, true},
+		{true, "", false}, // it does not build, or runs as a Pod
+		{false, process.Supervised, false},
+		{false, process.Grouped, false},
+	} {
+		notice := (&choice{foreign: test.foreign}).uncontained(string(test.kept))
+		if is := strings.Contains(notice, "no namespaces of its own") && strings.Contains(notice, "Grade what strangers bring"); is != test.notice || !is && notice != "" {
+			t.Errorf("of another's submission: %t, contained by %q: %q", test.foreign, test.kept, notice)
+		}
+	}
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/authoring/certify"
+	"lva.io/operators/scripts/authoring/mutant"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/manifest"
+	built "lva.io/operators/scripts/checkout/programs"
+	"lva.io/operators/scripts/classes/course"
+	"lva.io/operators/scripts/classes/course/grader"
+	"lva.io/operators/scripts/classes/course/intake"
+	"lva.io/operators/scripts/classes/course/misconception"
+	"lva.io/operators/scripts/classes/course/page"
+	"lva.io/operators/scripts/classes/course/rules"
+	"lva.io/operators/scripts/classes/course/similarity"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/terminal"
+	"lva.io/operators/scripts/proving/proof"
+)
+
+// submissionsDir has what was unpacked, below the folder of a class.
+const submissionsDir = "submissions"
+
+// classFlags are those of `lab class`.
+type classFlags struct {
+	labs        []string
+	out, rules  string
+	sandbox     grade.Sandbox
+	slots       int
+	onlyChanged bool
+	seed        uint32
+}
+
+func classCommand() *cobra.Command {
+	var flags classFlags
+	command := &cobra.Command{
+		Use: "class --lab N SUBMISSIONS", GroupID: groupInstructors, Short: "Grade the submissions of a class, and write its gradebook",
+		Long: "class grades what a class handed in, several submissions at a time, and writes a gradebook, a page for you, reports, and an archive\n" +
+			"with feedback for each student. Submissions are a folder of folders or archives (zip, tar, tar.gz; also the exports of Gradescope and\n" +
+			"Moodle), or a roster: a CSV file with the columns student and source, and if you like lab and commit.\n\n" +
+			"Each result is kept as soon as it is known. After Ctrl-C, a crash or a power failure, the same command continues where it was. Run again\n" +
+			"later, it grades what is new or different, and what had no grade because of the machine.\n\n" +
+			"Submissions run in a sandbox, and nothing is graded on a machine that can't build one. The exit code is 0 only if nothing was left without a\n" +
+			"grade for a reason that is not the student's. docs/guides/classrooms.md goes from a roster to published grades.",
+		Example: "  lab class --lab 2 ~/Downloads/submissions\n  lab class --lab 2,3 roster.csv --rules class.yaml\n" +
+			"  lab class --lab 2 ~/Downloads/submissions.csv --slots 6 --out ~/course/lab-2",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("class needs one folder of submissions, or one roster, as in `lab class --lab 2 ~/Downloads/submissions`")
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			return gradeClass(command.Context(), args[0], &flags)
+		},
+	}
+	command.Flags().StringSliceVar(&flags.labs, "lab", nil, "the labs to grade, by their numbers or names, with commas between them")
+	command.Flags().Var((*cli.Folder)(&flags.out), "out", "the folder for results, which also has what is known of earlier runs (default: out/class and the lab's name)")
+	command.Flags().StringVar(&flags.rules, "rules", "", "a class.yaml with deadlines, penalties, weights and comments (default: no deadlines, the best attempt counts)")
+	command.Flags().Var((*cli.Count)(&flags.slots), "slots", "grade so many at a time (default: as many as processors and memory allow)")
+	command.Flags().BoolVar(&flags.onlyChanged, "only-changed", false, "keep results of equal work, even if the grader is another version by now (default: grade again what another version graded)")
+	command.Flags().Uint32Var(&flags.seed, "seed", 0, "what decides faults and stories, for all students (default: drawn in the first run, and kept)")
+	flags.sandbox = grade.SandboxRequired
+	command.Flags().Var(&flags.sandbox, "sandbox", "shut submissions in: refuse to grade where this machine can't (required), or do what it can (auto), or run them as you (off)")
+	return command
+}
+
+// classRun is a class while it is graded.
+type classRun struct {
+	*classFlags
+	here *checkout.Checkout
+	labs []*manifest.Lab
+	// source is what was handed in, and out the folder for the results, both absolute.
+	source, out string
+	rules       *rules.Rules
+}
+
+// gradeClass is the recipe: first all that may be wrong with what was typed, then what takes time.
+func gradeClass(ctx context.Context, source string, flags *classFlags) (err error) {
+	r := &classRun{classFlags: flags, rules: rules.Default()}
+	if err := r.check(source); err != nil {
+		return err
+	}
+	journal, err := course.OpenJournal(r.out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	if err := course.RemoveResults(r.out); err != nil {
+		return err
+	}
+	class := &course.Class{Title: cmp.Or(r.rules.Title, titleOf(r.labs)), Rules: r.rules}
+	fmt.Printf("Reading %s.\n", source)
+	if class.Submissions, err = r.read(ctx); err != nil {
+		return err
+	}
+	of, err := r.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	graders, err := grader.New(ctx, grader.Options{Labs: of, Assets: r.here.Assets, Sandbox: r.sandbox})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, graders.Close()) }()
+	if err := r.describe(class, graders); err != nil {
+		return err
+	}
+	if class.Seed, err = journal.Seed(r.seed, rand.Uint32); err != nil {
+		return err
+	}
+	r.notice(class, journal)
+	slots, err := r.slotsFor(of)
+	if err != nil {
+		return err
+	}
+	jobs := class.Jobs()
+	fmt.Printf("%s of %s, %d at a time.\n", english.Plural(len(jobs), "different submission", ""), english.Plural(len(class.Rows()), "student", ""), slots)
+	class.Results, err = course.Run(ctx, course.Options{
+		Jobs: jobs, Grader: graders, Journal: journal, Slots: slots, Deployed: max(1, runtime.NumCPU()), OnlyChanged: r.onlyChanged,
+		Board: course.NewBoard(os.Stdout, terminal.Detect(os.Stdout, os.Getenv)),
+	})
+	if ctx.Err() != nil {
+		fmt.Printf("Interrupted: %d of %d are graded, and kept in %s. To continue, run the same command again.\n", course.Decided(class.Results), len(jobs), short(r.out))
+		return cli.ErrSaid
+	}
+	if err != nil {
+		return err
+	}
+	return r.finish(class)
+}
+
+// titleOf is the title of a class for which class.yaml has none: "Labs 2 and 3".
+func titleOf(labs []*manifest.Lab) string {
+	var numbers []string
+	for _, lab := range labs {
+		numbers = append(numbers, strconv.Itoa(lab.Number))
+	}
+	return english.PluralWord(len(labs), "Lab", "") + " " + english.WordSeries(numbers, "and")
+}
+
+// check looks at what was typed.
+func (r *classRun) check(source string) (err error) {
+	if r.here, err = checkout.Find(); err != nil {
+		return err
+	}
+	if len(r.classFlags.labs) == 0 {
+		return errors.New("class needs to know which lab was handed in: add --lab, as in --lab 2; `lab labs` lists them")
+	}
+	var names []string
+	for _, ref := range r.classFlags.labs {
+		lab, err := r.here.Labs.Lab(ref)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(r.labs, lab) {
+			return fmt.Errorf("--lab names lab %d twice: leave one of them out", lab.Number)
+		}
+		r.labs = append(r.labs, lab)
+	}
+	slices.SortFunc(r.labs, func(a, b *manifest.Lab) int { return a.Number - b.Number })
+	for _, lab := range r.labs {
+		names = append(names, lab.Name)
+	}
+	if r.source, err = filepath.Abs(source); err != nil {
+		return err
+	}
+	if _, err := os.Stat(r.source); err != nil {
+		return fmt.Errorf("there is no folder and no roster %s: name what the class handed in", source)
+	}
+	if r.classFlags.rules != "" {
+		if r.rules, err = rules.Load(r.classFlags.rules); err != nil {
+			return err
+		}
+	}
+	r.out = cmp.Or(r.classFlags.out, filepath.Join(r.here.Root, "out", "class", strings.Join(names, "+")))
+	if r.out, err = filepath.Abs(r.out); err != nil {
+		return err
+	}
+	if within(r.source, r.out) {
+		return fmt.Errorf("the results would be among the submissions, in %s: choose another folder with --out", short(r.out))
+	}
+	return nil
+}
+
+// within reports whether a path is a folder, or below it.
+func within(dir, path string) bool {
+	relative, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// read finds what was handed in.
+func (r *classRun) read(ctx context.Context) ([]intake.Submission, error) {
+	options := intake.Options{
+		Source: r.source, Work: filepath.Join(r.out, submissionsDir), Deadline: r.rules.Deadline, Owns: ownsByGroup(r.here),
+	}
+	for _, lab := range r.labs {
+		var wanted intake.Lab
+		wanted, options.Course = intakeLabs(r.here, lab.Name)
+		options.Labs = append(options.Labs, wanted)
+	}
+	return intake.Read(ctx, options)
+}
+
+// prepare builds what grading needs.
+func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error) {
+	withNode := slices.ContainsFunc(r.labs, func(lab *manifest.Lab) bool { return lab.NeedsNode(lab.Stage) })
+	if err := r.here.Prepare(ctx, withNode, r.labs...); err != nil {
+		return nil, err
+	}
+	harness := ""
+	if built.Lab(r.here.Root).Fresh() {
+		// A checkout without git has none. Then this program itself stands for what grades.
+		if harness, err = proof.Harness(ctx, r.here.Root); err != nil {
+			harness = ""
+		}
+	}
+	for _, lab := range r.labs {
+		tools, err := tools(ctx, &choice{Checkout: r.here, Lab: lab})
+		if err != nil {
+			return nil, err
+		}
+		// What most submissions need is downloaded at once.
+		if err := fetchModules(ctx, r.here, r.here.SolutionDir(lab), ""); err != nil {
+			return nil, err
+		}
+		of = append(of, certify.Options{
+			Checkout: r.here, Lab: lab, ControllerGen: tools.ControllerGen, Checks: tools.Checks, Harness: harness, WithNode: clusterWithNode(r.here, lab),
+		})
+	}
+	return of, nil
+}
+
+// describe adds the labs to the class.
+func (r *classRun) describe(class *course.Class, graders *grader.Grader) error {
+	class.Walls = graders.Walls()
+	for _, lab := range r.labs {
+		described, err := graders.Describe(lab.Name)
+		if err != nil {
+			return err
+		}
+		all := lab.Own()
+		if own := lab.OwnTests(); own != nil {
+			all = append(all, *own)
+		}
+		for _, check := range all {
+			described.Checks = append(described.Checks, page.Check{ID: check.ID, Title: check.Title, Points: check.Points, Lecture: check.Lecture})
+		}
+		class.Labs = append(class.Labs, described)
+	}
+	return nil
+}
+
+// notice says what the instructor should know before anything is graded.
+func (r *classRun) notice(class *course.Class, journal *course.Journal) {
+	if r.sandbox == grade.SandboxOff {
+		class.Notices = append(class.Notices, "There was no sandbox: a submission could read and change what you can.")
+		fmt.Println("There is no sandbox: submissions run as you. Continue only on a machine that holds no secrets.")
+	}
+	var students, labs []string
+	for _, s := range class.Submissions {
+		students = append(students, s.Student)
+	}
+	for i := range r.here.Labs.Labs {
+		labs = append(labs, r.here.Labs.Labs[i].Name)
+	}
+	for _, unknown := range r.rules.Unknown(students, labs) {
+		text := filepath.Base(r.classFlags.rules) + ", " + unknown
+		class.Notices = append(class.Notices, text)
+		fmt.Println(report.OneLine(text))
+	}
+	if n := journal.Damaged(); n > 0 {
+		fmt.Printf("The journal has %s that can't be read: what they were about is graded again.\n", english.Plural(n, "line", ""))
+	}
+}
+
+// slotsFor is how many submissions are graded at a time.
+func (r *classRun) slotsFor(of []certify.Options) (int, error) {
+	if r.slots > 0 {
+		return r.slots, nil
+	}
+	free, err := course.FreeMemory()
+	if err != nil {
+		return 0, err
+	}
+	each := int64(course.MemoryOfProcess)
+	if slices.ContainsFunc(of, func(o certify.Options) bool { return o.Lab.NeedsNode(o.Lab.Stage) }) {
+		each = course.MemoryOfNode
+	}
+	return course.Slots(runtime.NumCPU(), free, each), nil
+}
+
+// finish writes the results, and says what came of it.
+func (r *classRun) finish(class *course.Class) error {
+	about := course.About{
+		Root: r.here.Root, Misconceptions: map[string][]misconception.Known{}, Code: map[string][]similarity.Document{}, Redactor: r.redactor(),
+	}
+	for _, lab := range r.labs {
+		solution := r.here.SolutionDir(lab)
+		list, err := mutant.Load(solution)
+		if err != nil {
+			return err
+		}
+		about.Misconceptions[lab.Name], err = misconception.From(lab.Name, list, func(id string) string {
+			check, err := lab.Check(id)
+			if err != nil {
+				return ""
+			}
+			return check.Lecture
+		})
+		if err != nil {
+			return err
+		}
+		for _, dir := range []string{r.here.Dir(lab), solution} {
+			known, err := similarity.Folder(dir, dir)
+			if err != nil {
+				return err
+			}
+			about.Code[lab.Name] = append(about.Code[lab.Name], known)
+		}
+	}
+	if err := course.WriteResults(r.out, class, about); err != nil {
+		return err
+	}
+	return r.tell(class)
+}
+
+// redactor hides the folders of this machine from students.
+func (r *classRun) redactor() *course.Redactor {
+	folders := []string{r.here.Root, r.out, r.source, os.TempDir(), gobuild.ModuleCache()}
+	for _, find := range []func() (string, error){os.UserHomeDir, os.UserCacheDir, os.Getwd, process.Root} {
+		if folder, err := find(); err == nil {
+			folders = append(folders, folder)
+		}
+	}
+	return course.NewRedactor(folders...)
+}
+
+// tell says what came of the class, and where it is.
+func (r *classRun) tell(class *course.Class) error {
+	without, unusable := 0, 0
+	for _, row := range class.Rows() {
+		for _, cell := range row.Cells {
+			switch {
+			case !cell.Known:
+				without++
+				fmt.Println(report.OneLine(fmt.Sprintf("no grade: %s, %s: %s", row.Student, cell.Lab, cell.Problem)))
+			case cell.Outcome == course.Unusable:
+				unusable++
+				fmt.Println(report.OneLine(fmt.Sprintf("unusable: %s, %s: %s", row.Student, cell.Lab, cell.Problem)))
+			}
+		}
+	}
+	if unusable > 0 {
+		fmt.Printf("%s can't be graded: the comments in the gradebook say why, too.\n", english.Plural(unusable, "submission", ""))
+	}
+	for _, line := range []struct{ what, name string }{
+		{"The gradebook", course.GradebookFile}, {"The page of the class", course.PageFile}, {"Reports", course.StudentsDir}, {"Archives for students", course.FeedbackDir},
+	} {
+		fmt.Printf("%-22s %s\n", line.what+":", short(filepath.Join(r.out, line.name)))
+	}
+	if without > 0 {
+		fmt.Printf("%s no grade because of the machine. Run the same command again: it tries these once more.\n",
+			english.PluralWord(without, strconv.Itoa(without)+" has", strconv.Itoa(without)+" have"))
+		return cli.ErrSaid
+	}
+	return nil
+}
+
+// short is a path as a person would type it.
+func short(path string) string { return (&choice{}).relative(path) }

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/docker"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/addons"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/kind"
+	"lva.io/operators/scripts/grading/stage/node"
+	"lva.io/operators/scripts/grading/stage/pod"
+	"lva.io/operators/scripts/grading/stage/shared"
+)
+
+// The kinds of clusters, as the flag and the report call them.
+const (
+	onEmbedded = "embedded"
+	onKind     = "kind"
+	onExisting = "existing"
+)
+
+// clusterFlags say where: on a fresh cluster, or on one that is there and that others use, too.
+type clusterFlags struct {
+	cluster, address string
+	pod, process     bool
+}
+
+func (f *clusterFlags) register(command *cobra.Command, otherwise string) {
+	f.registerCluster(command, otherwise)
+	command.Flags().BoolVar(&f.pod, "pod", false, "run the operator as a Pod of the cluster (default: on kind, and where labs.yaml says so)")
+	command.Flags().BoolVar(&f.process, "process", false, "run the operator as a process of this machine (default: elsewhere)")
+	cli.Exclusive(command, "pod", "process")
+}
+
+// registerCluster is register for a command whose operator is always a process of this machine, or that runs none.
+func (f *clusterFlags) registerCluster(command *cobra.Command, otherwise string) {
+	command.Flags().StringVar(&f.cluster, "cluster", "",
+		"where: kind, kind:NAME, or context:NAME for a context of your kubeconfig (default: "+otherwise+")")
+	command.Flags().StringVar(&f.address, "address", "", "the IP address at which that cluster reaches this machine (default: found out)")
+}
+
+// parse splits the flag into a kind of cluster and a name.
+func (f *clusterFlags) parse() (on, name string, err error) {
+	sort, name, _ := strings.Cut(f.cluster, ":")
+	switch {
+	case f.address != "" && net.ParseIP(f.address) == nil:
+		return "", "", fmt.Errorf("--address %s is not an IP address", f.address)
+	case (sort == "" || sort == onEmbedded) && f.address != "":
+		return "", "", errors.New("--address is for --cluster kind and context:NAME: the embedded cluster is on this machine")
+	case sort == "context" && f.pod:
+		return "", "", errors.New("--pod is for the embedded cluster and --cluster kind: the operator's image cannot be loaded into another cluster")
+	case f.cluster == "" || f.cluster == onEmbedded:
+		return onEmbedded, "", nil
+	case sort == onKind:
+		return onKind, cmp.Or(name, docker.DefaultCluster), nil
+	case sort == "context" && name != "":
+		return onExisting, name, nil
+	}
+	return "", "", fmt.Errorf("--cluster %s is none: write kind, kind:NAME, or context:NAME; `kubectl config get-contexts -o name` lists the contexts", f.cluster)
+}
+
+// embedded reports whether nothing else was asked for.
+func (f *clusterFlags) embedded() bool {
+	on, _, err := f.parse()
+	return err == nil && on == onEmbedded
+}
+
+// stage is where the operator of a lab runs.
+func (f *clusterFlags) stage(lab *manifest.Lab) manifest.Stage {
+	on, _, err := f.parse()
+	switch {
+	case lab.Stage == manifest.Deployed, lab.Stage == manifest.Process:
+		return lab.Stage
+	case err != nil, !lab.Operator, f.process:
+		return manifest.Process
+	case f.pod, on == onKind:
+		return manifest.Pod
+	case on == onExisting:
+		return manifest.Process
+	}
+	return cmp.Or(lab.Stage, manifest.Process)
+}
+
+// onNode reports whether the operator of a lab is to be a Pod of the embedded cluster.
+func (f *clusterFlags) onNode(lab *manifest.Lab) bool {
+	return f.embedded() && f.stage(lab).Pods()
+}
+
+// withNode reports whether the embedded cluster of a lab is to have a node: for its operator, or for what that makes.
+func (f *clusterFlags) withNode(lab *manifest.Lab) bool {
+	return f.embedded() && lab.NeedsNode(f.stage(lab))
+}
+
+// system is the operating system that the operator is built for: in a Pod it is not this machine's. Empty: this machine's.
+func (f *clusterFlags) system(lab *manifest.Lab) string {
+	if f.stage(lab).Pods() {
+		return "linux"
+	}
+	return ""
+}
+
+// start is how a run of a lab gets its stage, and on what kind of cluster that is.
+func (f *clusterFlags) start(ctx context.Context, here *checkout.Checkout, lab *manifest.Lab) (start stage.Start, on string, err error) {
+	if lab.Stage == manifest.Deployed && f.process {
+		return nil, "", fmt.Errorf("lab %s is about what is deployed in a cluster: leave out --process", lab.Name)
+	}
+	if lab.Stage == manifest.Process && f.pod {
+		return nil, "", fmt.Errorf("lab %s looks at files that its operator writes on this machine: leave out --pod", lab.Name)
+	}
+	switch {
+	case f.onNode(lab):
+		return startWithNode(here, lab), onEmbedded, nil
+	case f.withNode(lab):
+		return node.Beside(clusterBeside(here, lab)), onEmbedded, nil
+	case f.embedded():
+		return coldStart(here), onEmbedded, nil
+	}
+	there, on, err := f.there(ctx, here)
+	if err != nil {
+		return nil, on, err
+	}
+	if lab.NeedsNode(lab.Stage) && on == onExisting {
+		return nil, on, fmt.Errorf("in lab %s Pods run an image, which cannot be loaded into another cluster: "+
+			"grade it on the embedded cluster or with --cluster kind", lab.Name)
+	}
+	if f.stage(lab).Pods() {
+		there.Pods = &pod.Place{
+			Nodes:   kind.Nodes{Cluster: strings.TrimPrefix(there.Context, kindContext), Store: images.StoreOf(here.Root)},
+			Address: there.Address, Kubectl: here.ControlPlane.Path,
+		}
+	}
+	// A wrong name, or missing access, is reported before anything is built.
+	_, err = existing.Open(ctx, there.File, there.Context)
+	if err == nil && len(lab.Addons) > 0 {
+		err = here.EnsureInstaller(ctx)
+	}
+	return equipped(here, lab, there, on), on, err
+}
+
+// equipped is how a run gets the stage of a cluster that is there: with the add-ons of the lab, which are installed where they are missing,
+// and stay, and with the course's images where its Pods run them. That is done when it is the run's turn: two installs at a time would
+// interfere with each other.
+func equipped(here *checkout.Checkout, lab *manifest.Lab, there shared.Cluster, on string) stage.Start {
+	if len(lab.Addons) == 0 && !lab.Node {
+		return there.Start
+	}
+	return func(ctx context.Context, say func(string)) (stage.Stage, error) {
+		started, err := there.Start(ctx, say)
+		if err != nil {
+			return nil, err
+		}
+		installer := here.Installer()
+		installer.Shared = on == onExisting
+		kubeconfig := started.Cluster().Kubeconfig
+		if on == onKind {
+			err = bringImages(ctx, here, installer, kubeconfig, lab.Addons, strings.TrimPrefix(there.Context, kindContext))
+		}
+		if err == nil && len(lab.Addons) > 0 {
+			err = installer.Install(ctx, kubeconfig, lab.Addons, say)
+		}
+		if err != nil {
+			return nil, errors.Join(err, started.Close())
+		}
+		return started, nil
+	}
+}
+
+// bringImages brings the images of those add-ons that a kind cluster lacks to its nodes, and the course's own, some of which are younger than
+// the cluster may be. An add-on that is there keeps the images that it has.
+func bringImages(ctx context.Context, here *checkout.Checkout, installer addons.Installer, kubeconfig string, names []string, cluster string) error {
+	var lacking []string
+	if len(names) > 0 {
+		states, err := installer.States(ctx, kubeconfig, names)
+		if err != nil {
+			return err
+		}
+		for _, state := range states {
+			if state.Installed == "" {
+				lacking = append(lacking, state.Name)
+			}
+		}
+	}
+	catalogue, err := images.Load()
+	if err != nil {
+		return err
+	}
+	built, err := here.EnsureAddonImages(ctx, lacking)
+	if err != nil {
+		return err
+	}
+	own, err := here.EnsureImages(ctx, catalogue.Set("course"))
+	if err != nil {
+		return err
+	}
+	return kind.Nodes{Cluster: cluster, Store: images.StoreOf(here.Root)}.Bring(ctx, append(built, own...)...)
+}
+
+// kindContext is how kind begins the name of a cluster's context.
+const kindContext = "kind-"
+
+// there is a cluster that is there. Operators run on this machine.
+func (f *clusterFlags) there(ctx context.Context, here *checkout.Checkout) (there shared.Cluster, on string, err error) {
+	on, name, err := f.parse()
+	if err != nil {
+		return there, "", err
+	}
+	there.Address = f.address
+	if on == onExisting {
+		there.Context = name
+		// That a kind cluster's API server is at 127.0.0.1 does not say where it reaches us.
+		if cluster, ok := strings.CutPrefix(name, kindContext); ok && there.Address == "" {
+			if nodes, err := docker.Nodes(ctx, cluster); err == nil && len(nodes) > 0 {
+				there.Address, err = docker.Gateway(ctx)
+				return there, on, err
+			}
+		}
+		return there, on, nil
+	}
+	nodes, err := docker.Nodes(ctx, name)
+	if err != nil {
+		return there, on, err
+	}
+	there.Context, there.File, there.Audit = kindContext+name, docker.Kubeconfig(here.Root, name), kind.AuditLog{Node: nodes[0]}
+	there.FrontProxy = kind.FrontProxy{Node: nodes[0]}
+	if _, err := os.Stat(there.File); errors.Is(err, fs.ErrNotExist) {
+		return there, on, fmt.Errorf("the kind cluster %s was not created by `make cluster` of this checkout, which would have left %s: "+
+			"use --cluster context:kind-%s", name, there.File, name)
+	}
+	gateway, err := docker.Gateway(ctx)
+	there.Address = cmp.Or(there.Address, gateway)
+	return there, on, err
+}

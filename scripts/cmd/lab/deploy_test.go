@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/clusters/node/manifests"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/stage/stagetest"
+)
+
+// withNode makes a checkout of its own that has what a node is made of, as far as it was built in this one.
+func withNode(t *testing.T) string {
+	t.Helper()
+	stagetest.Node(t, here(t))
+	root := newCheckout(t)
+	for _, name := range []string{".cache/node", ".cache/images"} {
+		if err := os.Symlink(filepath.Join(here(t).Root, name), filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// wantDone runs a command that must succeed.
+func wantDone(t *testing.T, root string, args ...string) (said string) {
+	t.Helper()
+	got := run(t, root, args...)
+	if got.code != 0 {
+		t.Fatalf("lab %s: exit code %d: %s%s", strings.Join(args, " "), got.code, got.stdout, got.stderr)
+	}
+	return got.stdout
+}
+
+// What `make docker-build deploy` and `make undeploy` of a lab do at the playground.
+func TestAnOperatorIsDeployedToThePlaygroundAndRemoved(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	root := withNode(t)
+	wantDone(t, root, "up")
+	// What is there, but for what comes and goes by itself.
+	there := func() string {
+		return wantDone(t, root, "kubectl", "get", "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,deployments,daemonsets,pods",
+			"--all-namespaces", "--output=name")
+	}
+	before := there()
+	const image = "test/deployed:v1"
+	dir := filepath.Join(root, "solutions", "03-finalizer")
+	wantDone(t, root, "image", "load", image, "--dir", dir)
+	wantDone(t, root, "deploy", image, "--dir", dir)
+	wantDone(t, root, "kubectl", "wait", "--namespace=icecream-system", "--for=condition=Available", "deployment", "--all", "--timeout=60s")
+	running := wantDone(t, root, "kubectl", "get", "pods", "--namespace=icecream-system", "--output=jsonpath={.items[*].spec.containers[*].image}")
+	if running != image {
+		t.Errorf("the Pods of the operator run %q, want %s", running, image)
+	}
+	wantDone(t, root, "undeploy", "--dir", dir)
+	if after := there(); after != before {
+		t.Errorf("after undeploy there is\n%s\nand before deploy there was\n%s", after, before)
+	}
+
+	deployToEachNode(t, root)
+	if after := there(); after != before {
+		t.Errorf("after undeploy of the DaemonSet there is\n%s\nand before there was\n%s", after, before)
+	}
+
+	// A new project's Makefile does the same, on the same playground. It stands in the checkout, so that its commands belong to it.
+	project := filepath.Join(root, "webapp")
+	wantDone(t, root, "new", project, "--domain", "lva.io", "--group", "apps", "--version", "v1alpha1", "--kind", "WebApp")
+	if output, err := makeIn(t, project, "test-e2e"); err != nil {
+		t.Errorf("make test-e2e: %v\n%s", err, output)
+	}
+	if after := there(); after != before {
+		t.Errorf("after undeploy of the project there is\n%s\nand before there was\n%s", after, before)
+	}
+}
+
+// deployToEachNode deploys lab 10's DaemonSet, which keeps a file of the node, as its task page says.
+func deployToEachNode(t *testing.T, root string) {
+	t.Helper()
+	const image = "test/each-node:v1"
+	dir := filepath.Join(root, "solutions", "10-informer")
+	wantDone(t, root, "image", "load", image, "--dir", dir)
+	wantDone(t, root, "deploy", image, "--dir", dir)
+	const namespace = "--namespace=authorizedkeys-system"
+	wantDone(t, root, "kubectl", "rollout", "status", "daemonset,deployment", namespace, "--timeout=60s")
+	// The node's own files, with their modes, from a Pod that sees them.
+	eventually := func(what string, right func(said string) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; {
+			said := wantDone(t, root, "kubectl", "debug", "node/"+embedded.NodeName, "--attach", "--quiet", "--profile=general", "--image="+manifests.VolumeHelper, "--",
+				"sh", "-c", "ls -l /host/etc/ssh/nodes; cat /host/etc/ssh/nodes/authorized_keys")
+			if right(said) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s, and on the node there is\n%s", what, said)
+			}
+		}
+	}
+	sample := filepath.Join(dir, "config", "samples", "node_v1alpha1_authorizedkey.yaml")
+	wantDone(t, root, "kubectl", "create", "--filename="+sample, "--as=admin", "--as-group=system:masters", "--as-group=key-admins")
+	eventually("an AuthorizedKey was created", func(said string) bool {
+		return strings.Contains(said, "-rw-r--r-- ") && strings.Contains(said, " authorizedkey:ada\n")
+	})
+	// The node's account may not write the status: that is the Deployment's task.
+	wantDone(t, root, "kubectl", "wait", "authorizedkey/ada", "--for=condition=Accepted", "--timeout=60s")
+	said := wantDone(t, root, "kubectl", "logs", "daemonset/authorizedkeys-node-agent", namespace)
+	if strings.Contains(said, "forbidden") {
+		t.Errorf("the Pod of the node asks for what it may not:\n%s", said)
+	}
+	wantDone(t, root, "kubectl", "delete", "authorizedkeys", "--all")
+	eventually("all AuthorizedKeys were deleted", func(said string) bool { return said == "-rw-r--r-- 0 authorized_keys\n" })
+	wantDone(t, root, "kubectl", "delete", "pods", "--all")
+	wantDone(t, root, "undeploy", "--dir", dir)
+}
+
+// A playground that `lab run` starts has a node if the lab's operator is a Pod in grading, and then only.
+func TestAPlaygroundThatRunStartsHasANodeForALabOfPods(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	root := withNode(t)
+	labs := filepath.Join(root, "labs")
+	listed, err := os.ReadFile(filepath.Join(root, manifest.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const second = "  name: 02-reconciler\n"
+	changed := strings.Replace(string(listed), second, second+"  stage: pod\n", 1)
+	if changed == string(listed) {
+		t.Fatalf("labs.yaml has no line %q", second)
+	}
+	entries, err := os.ReadDir(labs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(labs), os.Mkdir(labs, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := os.Symlink(filepath.Join(here(t).Root, "labs", entry.Name()), filepath.Join(labs, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := filepath.Join(root, manifest.File)
+	if err := errors.Join(os.Remove(own), os.WriteFile(own, []byte(changed), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ lab, node string }{{"2", "node"}, {"4", ""}} {
+		operator, _ := runOperator(t, root, test.lab, "--solution")
+		status := wantDone(t, root, "status")
+		if has := strings.Contains(status, "\n  node "); has != (test.node != "") {
+			t.Errorf("after `lab run %s` the playground is\n%s", test.lab, status)
+		}
+		// Unlike the operator, the playground stays.
+		if err := operator.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if err := operator.Wait(); err != nil {
+			t.Error(err)
+		}
+		wantDone(t, root, "down")
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/authoring/experiment/state"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/report/terminal"
+)
+
+func experimentCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "experiment", GroupID: groupPlayground, Short: "Run an experiment of a lecture on a cluster of its own", Args: cli.NoArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	command.AddCommand(stateCommand())
+	return command
+}
+
+func stateCommand() *cobra.Command {
+	options := state.Options{Objects: 50_000, Watchers: 1000}
+	command := &cobra.Command{
+		Use: "state", Short: "Measure what a cluster does whose API server is used as a database", Args: cli.NoArguments,
+		Long: "state starts an embedded cluster, fills it with objects of one kind, and measures: how large an object can be, how long a\n" +
+			"list takes, how long until all watches have seen a write, and how much memory and disk that costs. It prints the charts,\n" +
+			"writes them into out/" + stateDir + " as SVG, with the figures beside them, and removes the cluster.",
+		Example: "  lab experiment state\n  lab experiment state --objects 3000 --watchers 100",
+		RunE: func(command *cobra.Command, _ []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			if err := here.EnsureControlPlane(command.Context()); err != nil {
+				return err
+			}
+			result, err := measureState(command.Context(), here, options)
+			if err != nil {
+				return err
+			}
+			return showState(command.OutOrStdout(), here, result)
+		},
+	}
+	command.Flags().Var((*cli.Count)(&options.Objects), "objects", "so many objects in the end")
+	command.Flags().Var((*cli.Count)(&options.Watchers), "watchers", "so many watches in the end")
+	return command
+}
+
+// stateDir, below out, has the charts and the figures.
+const stateDir = "experiment-state"
+
+// measureState runs the experiment on a cluster that is gone afterwards.
+func measureState(ctx context.Context, here *checkout.Checkout, options state.Options) (result *state.Result, err error) {
+	bar := progress.Start(os.Stderr, "measure")
+	cluster, err := embedded.StartServer(ctx, here.ControlPlane)
+	if err != nil {
+		bar.Fail()
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	options.Say = bar.Set
+	result, err = state.Run(ctx, state.Cluster{Config: cluster.Config(), PIDs: cluster.PIDs(), Version: cluster.Version}, options)
+	if err != nil {
+		bar.Fail()
+		return nil, err
+	}
+	bar.Done()
+	return result, nil
+}
+
+// showState prints the charts, and writes them with the figures into files.
+func showState(out io.Writer, here *checkout.Checkout, result *state.Result) error {
+	dir, err := here.Out(stateDir)
+	if err != nil {
+		return err
+	}
+	screen := terminal.Detect(out, os.Getenv)
+	if !screen.Interactive {
+		screen.Width = 100
+	}
+	figures, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"result.json": append(figures, '\n'), "tables.md": []byte(result.Tables())}
+	for _, c := range result.Charts() {
+		text, err := c.Terminal(min(screen.Width, 120), screen.Color)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n%s", text)
+		if files[c.Name+".svg"], err = c.SVG(); err != nil {
+			return err
+		}
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil { //nolint:gosec // for everybody to read
+			return fmt.Errorf("writing what was measured: %w", err)
+		}
+	}
+	_, err = fmt.Fprintf(out, "\n%s\nThe charts as SVG, and the figures: %s\n", result.Tables(), dir)
+	return err
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/authoring/testgrade"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/classes/course/intake"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/report"
+)
+
+func findCommand() *cobra.Command {
+	var write bool
+	command := &cobra.Command{
+		Use: "find N DIR", GroupID: groupStudents, Short: "Find the Go module that belongs to a lab in what a student handed in",
+		Long: "find prints the folder of the Go module that belongs to a lab: DIR itself, a folder in it, or one of many in a repository.\n" +
+			"It goes by the names of folders, by module paths, and by the API groups of the lab. If several modules fit, it names them\n" +
+			"and prints none.",
+		Example: "  lab find 2 ~/Downloads/operators-main\n  lab grade 2 --dir \"$(lab find 2 ~/Downloads/operators-main)\"",
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("`%s` wants a lab and a folder, as in `%s 2 submission`", command.CommandPath(), command.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if info, err := os.Stat(args[1]); err != nil || !info.IsDir() {
+				return fmt.Errorf("%s is not a folder: name the folder that the student handed in, unpacked", args[1])
+			}
+			flags := choiceFlags{dir: args[1]}
+			chosen, err := flags.choose(args[0])
+			if err != nil {
+				return err
+			}
+			found, err := findModule(chosen)
+			if err != nil {
+				if write {
+					err = errors.Join(err, reportMissing(chosen, err))
+				}
+				return err
+			}
+			fmt.Println(found)
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&write, "report", false, "if there is none, also write a report of DIR that says why, for `lab report N --dir DIR`")
+	return command
+}
+
+// findModule finds the module of a lab below the folder of a choice.
+func findModule(c *choice) (string, error) {
+	lab, all := intakeLabs(c.Checkout, c.Lab.Name)
+	return intake.Find(c.Dir, lab, all, ownsByGroup(c.Checkout))
+}
+
+// intakeLabs are the labs of a checkout as package intake knows them, and the one with a name.
+func intakeLabs(here *checkout.Checkout, name string) (named intake.Lab, all []intake.Lab) {
+	for _, lab := range here.Labs.Labs {
+		all = append(all, intake.Lab{Name: lab.Name, Number: lab.Number, Title: lab.Title})
+		if lab.Name == name {
+			named = all[len(all)-1]
+		}
+	}
+	return named, all
+}
+
+// ownsByGroup reports whether a module whose name says nothing has one of a lab's API groups.
+func ownsByGroup(here *checkout.Checkout) func(intake.Lab, string) bool {
+	return func(lab intake.Lab, dir string) bool {
+		listed, err := here.Labs.Lab(lab.Name)
+		return err == nil && intake.HasGroup(dir, listed.Groups...)
+	}
+}
+
+// reportMissing writes the report of a run that has found nothing to build.
+func reportMissing(c *choice, reason error) error {
+	if err := begin(c); err != nil {
+		return err
+	}
+	result := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+	testgrade.Plan(result, c.Lab)
+	result.Outcome, result.Reason = report.NotBuilt, reason.Error()
+	return c.settle(result, nil)
+}

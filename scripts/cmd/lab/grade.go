@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/clusters/removal"
+	"lva.io/operators/scripts/authoring/skeleton"
+	"lva.io/operators/scripts/authoring/testgrade"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/formats"
+	"lva.io/operators/scripts/grading/report/gradescope"
+	"lva.io/operators/scripts/grading/report/junit"
+	"lva.io/operators/scripts/grading/report/terminal"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/node"
+	"lva.io/operators/scripts/grading/stage/own"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+const (
+	operatorLogFile = "operator.log"
+	// verdictDir, in a lab's folder of reports, has the report of the last run that was not interrupted.
+	verdictDir = "verdict"
+)
+
+func gradeCommand() *cobra.Command {
+	var flags choiceFlags
+	var where clusterFlags
+	var how how
+	var all, withoutNode bool
+	var step int
+	command := &cobra.Command{
+		Use: "grade N", GroupID: groupStudents, Short: "Grade a lab, its solution, or any module of kubebuilder's layout",
+		Long: "grade builds a submission, runs it against a fresh cluster, and checks what it does there.\n" +
+			"The reports are in out/. The exit code is 0 for full marks, 1 for any other report, and 2 if the run has none.",
+		Example: "  lab grade 2\n  lab grade 2 --dir ~/src/icecream-operator --fetch\n  lab grade 4 --cluster kind\n  lab grade --all",
+		Args: func(command *cobra.Command, args []string) error {
+			if !all {
+				return exactlyOneLab(command, args)
+			}
+			if len(args) > 0 || flags.dir != "" || how.gradescope != "" || command.Flags().Changed("step") || withoutNode {
+				return errors.New("--all grades all labs: leave out the lab, --dir, --step, --without-node and --gradescope")
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			if all {
+				return gradeAll(command.Context(), flags, where)
+			}
+			chosen, err := flags.choose(args[0])
+			if err != nil {
+				return err
+			}
+			if command.Flags().Changed("step") {
+				if chosen.Lab, err = chosen.Lab.UpTo(step); err != nil {
+					return err
+				}
+			}
+			if withoutNode {
+				switch {
+				case command.Flags().Changed("step"):
+					return errors.New("--step and --without-node exclude each other: leave one of them out")
+				case how.gradescope != "":
+					return errors.New("--without-node gives no grade, and --gradescope writes one: leave one of them out")
+				case !where.embedded():
+					return errors.New("--without-node is about this machine, and --cluster names another cluster: leave one of them out")
+				}
+				if chosen.Lab, err = chosen.Lab.WithoutNode(); err != nil {
+					return err
+				}
+			}
+			chosen.where = where
+			if how.start, how.on, err = where.start(command.Context(), chosen.Checkout, chosen.Lab); err != nil {
+				return err
+			}
+			if !command.Flags().Changed("seed") { // a run that is repeated has the order of the first
+				how.first = chosen.toFix()
+			}
+			result, err := gradeOne(command.Context(), chosen, how)
+			if err != nil {
+				return &cli.CodeError{Err: err, Code: exitNoReport}
+			}
+			return verdict(result, nil)
+		},
+	}
+	flags.register(command)
+	where.register(command, "a fresh one, on this machine")
+	command.Flags().BoolVar(&how.fetch, "fetch", false, "download the modules that the submission needs before it is built")
+	command.Flags().BoolVar(&all, "all", false, "grade all labs")
+	command.Flags().BoolVar(&withoutNode, "without-node", false, "where this machine can run no Pods: only the checks that need none, which gives no grade")
+	command.Flags().IntVar(&step, "step", 0, "only the checks of the lab's steps from the first one to this one (default: all)")
+	command.Flags().Uint32Var(&how.seed, "seed", 0, "inject the same faults and play the same story as in an earlier run (default: a new seed)")
+	how.stories = 1
+	command.Flags().Var((*cli.Count)(&how.stories), "stories", "play this many stories, and draw from as many seeds: this one and those that follow")
+	command.Flags().Var(&how.sandbox, "sandbox", "shut in what the submission runs on this machine: as far as it can (auto), or not at all without all walls (required), or never (off)")
+	command.Flags().StringVar(&how.gradescope, "gradescope", "", "a file for Gradescope's results.json, rewritten after each check")
+	command.Flags().StringVar(&how.visibility, "visibility", gradescope.Visibilities[0],
+		"gradescope: who sees it when: "+strings.Join(gradescope.Visibilities, ", "))
+	return command
+}
+
+// exitNoReport is the exit code of a run that has no report: a file that is there afterwards is not that of a run.
+const exitNoReport = 2
+
+func verdict(result *report.Report, err error) error {
+	if err == nil && !result.FullMarks() {
+		return cli.ErrSaid
+	}
+	return err
+}
+
+// coldStart starts a cluster when the run wants it.
+func coldStart(here *checkout.Checkout) stage.Start {
+	return own.Start(func(ctx context.Context) (*embedded.Cluster, error) {
+		return embedded.StartServer(ctx, here.ControlPlane)
+	})
+}
+
+// startWithNode starts a cluster with a node, on which the operator of a lab is a Pod.
+func startWithNode(here *checkout.Checkout, lab *manifest.Lab) stage.Start {
+	return node.Start(clusterWithNode(here, lab), images.StoreOf(here.Root), here.ControlPlane.Path)
+}
+
+// clusterWithNode starts a cluster with a node as a run of a lab finds it. The lab's add-ons, which must have been built, are usable
+// there: they are installed as soon as the API server answers.
+func clusterWithNode(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+	return func(ctx context.Context, say func(string)) (*embedded.Cluster, error) {
+		parts, err := here.EnsureNode(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return embedded.StartWithNode(ctx, here.ControlPlane, parts, func(ctx context.Context, c *embedded.Cluster) error {
+			return here.Installer().Install(ctx, c.Kubeconfig, lab.Addons, say)
+		})
+	}
+}
+
+// clusterBeside is clusterWithNode for a lab whose operator is a process. Without add-ons the run does not wait for the node: the first checks are of
+// objects.
+func clusterBeside(here *checkout.Checkout, lab *manifest.Lab) func(context.Context, func(string)) (*embedded.Cluster, error) {
+	if len(lab.Addons) > 0 {
+		return clusterWithNode(here, lab)
+	}
+	return func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+		parts, err := here.EnsureNode(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return embedded.StartServerWithNode(ctx, here.ControlPlane, parts)
+	}
+}
+
+// how a submission is graded; see grade.Options.
+type how struct {
+	fetch bool
+	seed  uint32
+	// stories is as in grade.Options.
+	stories int
+	start   stage.Start
+	on      string
+	// gradescope is the file for Gradescope, if there is to be one, and visibility who sees what is in it.
+	gradescope, visibility string
+	// first is as in grade.Options.
+	first string
+	// sandbox is as in grade.Options.
+	sandbox grade.Sandbox
+	// knownTests is true if the student's own tests are not run: what is known of them from an earlier run counts, if they have not changed.
+	knownTests bool
+}
+
+// gradeOne grades what was chosen, shows it as it goes on, and writes the reports.
+func gradeOne(ctx context.Context, c *choice, how how) (*report.Report, error) {
+	if err := begin(c); err != nil {
+		return nil, err
+	}
+	options, err := tools(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	options.Seed, options.Stories, options.Start, options.On, options.First = how.seed, how.stories, how.start, how.on, how.first
+	options.Fetch, options.Sandbox = options.Fetch || how.fetch, how.sandbox
+	screen := c.screen(filepath.Join(c.Out, report.JSONFile))
+	screen.First = how.first
+	blank := grade.Blank(options, time.Now())
+	testgrade.Plan(blank, c.Lab)
+	live := terminal.NewLive(os.Stdout, blank, screen)
+	options.View = live
+	forGradescope := &resultsFile{View: live, file: how.gradescope, visibility: how.visibility, soFar: blank}
+	if how.gradescope != "" {
+		options.View = forGradescope
+	}
+	knownTests, err := c.takeKnownTests()
+	if err != nil {
+		live.Close()
+		return nil, err
+	}
+	result := grade.Run(ctx, options)
+	if notice := c.uncontained(result.Environment.Containment); notice != "" {
+		result.Notices = append(result.Notices, notice)
+	}
+	err = gradeOwnTests(ctx, c, options.View, result, how, knownTests)
+	live.Close()
+	if errors.Is(context.Cause(ctx), errSaved) {
+		// There is no verdict on a folder that is no longer there.
+		return result, takeBack(c.Out, reportFiles...)
+	}
+	if how.gradescope != "" {
+		err = forGradescope.finish(result, err)
+	}
+	if err := c.settle(result, err); err != nil {
+		return nil, err
+	}
+	if result.Outcome != report.Interrupted {
+		if err := errors.Join(c.keepBest(result), keepParts(c.Out, c.Lab, result)); err != nil {
+			return nil, err
+		}
+	}
+	return result, terminal.Verdict(os.Stdout, result, screen)
+}
+
+// uncontained is the notice of a run in which the submission of another person was contained by less than namespaces. kept is as in
+// report.Environment.Containment: a run that started nothing on this machine has none.
+func (c *choice) uncontained(kept string) string {
+	if !c.foreign || kept == "" || kept == string(process.Namespaces) {
+		return ""
+	}
+	return "This machine gave the submission no namespaces of its own, so what it has started might have outlived the run. " +
+		"Grade what strangers bring on a machine with user namespaces."
+}
+
+// begin replaces what the last run has written: whatever ends this one, an old grade is not taken for the new one.
+func begin(c *choice) error {
+	// A submission may have brought these files, and folders in their place.
+	if err := takeBack(c.Out, slices.Concat(reportFiles, []string{operatorLogFile})...); err != nil {
+		return fmt.Errorf("%w: make the folder %s yours", err, c.relative(c.Out))
+	}
+	if err := writable(c.Out); err != nil {
+		return err
+	}
+	unfinished := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+	testgrade.Plan(unfinished, c.Lab)
+	unfinished.Outcome, unfinished.Reason = report.Unfinished, "the run has not ended: it still goes on, or it was killed"
+	return formats.Write(c.Out, *unfinished)
+}
+
+// tools builds what a grading run needs besides the submission: on a fresh machine that takes minutes.
+func tools(ctx context.Context, c *choice) (options grade.Options, err error) {
+	options = grade.Options{
+		Lab: c.Lab, Dir: c.Dir, Main: c.Main, OperatorLog: filepath.Join(c.Out, operatorLogFile), BuildCache: c.BuildCache(c.Dir),
+		Kubectl: c.ControlPlane.Path, System: c.where.system(c.Lab),
+		// Labs and solutions of this checkout get their modules by themselves. Of others nothing is downloaded unasked.
+		Fetch: c.Dir != "" && !c.foreign && submission.MissingModules(c.Dir) > 0,
+	}
+	if c.Out != "" {
+		if err = writable(c.Out); err != nil {
+			return options, err
+		}
+	}
+	if err = c.Prepare(ctx, c.where.withNode(c.Lab), c.Lab); err != nil {
+		return options, err
+	}
+	if options.ControllerGen, err = c.ControllerGen(ctx); err != nil {
+		return options, err
+	}
+	if options.Checks, err = c.Checks(ctx, c.Lab); err != nil || c.Lab.Steps() == 0 || c.solution || c.Dir == "" {
+		return options, err
+	}
+	options.NotStarted, err = skeleton.NotStarted(c.Root, c.Lab.Name, c.Dir)
+	return options, err
+}
+
+// writable reports whether reports can be written into a folder: otherwise the user would wait in vain.
+func writable(dir string) error {
+	const prefix = ".writable-"
+	removal.Abandoned(dir, prefix)
+	file, err := os.CreateTemp(dir, removal.Temporary(prefix))
+	if err == nil {
+		_, err = file.Write(make([]byte, 4096)) // on a full disk a file can still be made
+		err = errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	if err != nil {
+		return fmt.Errorf("reports can't be written into %s: %w: free some space, or make the folder yours", dir, err)
+	}
+	return nil
+}
+
+// gradeAll grades all labs one after the other, each on a cluster that was started while the one before was graded.
+func gradeAll(ctx context.Context, flags choiceFlags, where clusterFlags) error {
+	here, err := checkout.Find()
+	if err != nil {
+		return err
+	}
+	if err := removeJUnit(here); err != nil {
+		return err
+	}
+	all, err := here.Labs.Named(nil)
+	if err != nil {
+		return err
+	}
+	if err := here.Prepare(ctx, slices.ContainsFunc(all, where.withNode), all...); err != nil {
+		return err
+	}
+	var reports []*report.Report
+	full := true
+	for _, lab := range all {
+		chosen, err := flags.of(here, lab)
+		if err != nil {
+			return err
+		}
+		chosen.where = where
+		start, on, err := where.start(ctx, here, lab)
+		if err != nil {
+			return err
+		}
+		result, err := gradeOne(ctx, chosen, how{start: start, on: on})
+		if err != nil {
+			return err
+		}
+		reports = append(reports, result)
+		full = full && result.FullMarks()
+		if ctx.Err() != nil {
+			return cli.ErrSaid
+		}
+		fmt.Println()
+	}
+	if err := writeJUnit(here, reports); err != nil {
+		return err
+	}
+	for _, result := range reports {
+		fmt.Println(result.Summary())
+	}
+	if !full {
+		return cli.ErrSaid
+	}
+	return nil
+}
+
+// removeJUnit removes that file of the last run: one that ends too early has none.
+func removeJUnit(here *checkout.Checkout) error {
+	dir, err := here.Out("")
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(dir, report.JUnitFile)); err != nil {
+		return fmt.Errorf("removing the JUnit report of the last run: %w", err)
+	}
+	return nil
+}
+
+// writeJUnit writes the one file in which CI looks for all labs.
+func writeJUnit(here *checkout.Checkout, reports []*report.Report) error {
+	dir, err := here.Out("")
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(dir, report.JUnitFile))
+	if err != nil {
+		return fmt.Errorf("writing the JUnit report: %w", err)
+	}
+	return errors.Join(junit.Write(file, reports...), file.Close())
+}

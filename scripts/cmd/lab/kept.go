@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"lva.io/operators/scripts/grading/limited"
+)
+
+// keptLimit is how large such a file may be, in bytes: a submission that ran here may have left anything in its place.
+const keptLimit = 1 << 20
+
+// readKept reads what is remembered in a file beside the reports, by name. What it is completes the sentence "reading …".
+func readKept[Value any](dir, file, what string) (map[string]Value, error) {
+	kept := map[string]Value{}
+	content, err := limited.ReadFile(dir, file, keptLimit)
+	if errors.Is(err, os.ErrNotExist) {
+		return kept, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &kept)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w; remove the file to begin again", what, err)
+	}
+	return kept, nil
+}
+
+// writeKept remembers it.
+func writeKept[Value any](dir, file, what string, kept map[string]Value) error {
+	content, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
+		return fmt.Errorf("remembering %s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/checkout/manifest"
+	main "lva.io/operators/scripts/cmd/lab"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/formats"
+)
+
+// lineOf is what `lab labs` says of a lab.
+func lineOf(t *testing.T, root, lab string) string {
+	t.Helper()
+	got := run(t, root, "labs")
+	for line := range strings.Lines(got.stdout) {
+		if strings.HasPrefix(line, lab) {
+			return line
+		}
+	}
+	t.Fatalf("exit code %d, no line of %s:\n%s%s", got.code, lab, got.stdout, got.stderr)
+	return ""
+}
+
+// That a run keeps its report as the best one is shown by TestLabsAndSolutionsGetTheirModulesByThemselves.
+func TestTheBestScoreStays(t *testing.T) {
+	t.Parallel()
+	root := bare(t)
+	listed, err := here(t).Labs.Lab("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := filepath.Join(root, "out", "01-icecream")
+	// graded has the report of a run in which this check failed kept, and says what the best score is.
+	graded := func(failed string) int {
+		t.Helper()
+		last(t, root, failed, nil)
+		verdict, err := report.Read(filepath.Join(reports, report.JSONFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := main.KeepBest(root, listed, verdict); err != nil {
+			t.Fatal(err)
+		}
+		return bestIn(t, reports)
+	}
+	if best := graded(""); best != 100 {
+		t.Errorf("after full marks the best is %d", best)
+	}
+	if best := graded("columns"); best != 100 {
+		t.Errorf("after a worse run the best is %d", best)
+	}
+
+	// The table shows the last score, and the best where it is another.
+	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " 90 of 100, best 100 ") || !strings.Contains(line, "make lab-1") {
+		t.Errorf("the table says %q", line)
+	}
+	if err := os.RemoveAll(filepath.Join(reports, "verdict")); err != nil {
+		t.Fatal(err)
+	}
+	if line := lineOf(t, root, "01-icecream"); !strings.Contains(line, " –, best 100 ") || !strings.Contains(line, "never") {
+		t.Errorf("after a reset the table says %q", line)
+	}
+}
+
+// The points of a lab that is built in parts say which of them to go on with.
+func TestMilestonesHaveTheirPointsInTheLastRun(t *testing.T) {
+	t.Parallel()
+	root := bare(t)
+	llama, err := here(t).Labs.Lab("7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// says compares the table with the fields that the line of each milestone should have.
+	says := func(want ...string) {
+		t.Helper()
+		for _, fields := range want {
+			name, _, _ := strings.Cut(fields, " ")
+			if got := strings.Join(strings.Fields(lineOf(t, root, "  "+name+" ")), " "); got != fields {
+				t.Errorf("the table says %q, want %q", got, fields)
+			}
+		}
+	}
+	// graded keeps the report of a run in which all checks of a lab, or of a part of it, passed but for these.
+	graded := func(lab *manifest.Lab, failed ...string) {
+		t.Helper()
+		r := grade.Blank(grade.Options{Lab: lab, Dir: filepath.Join(root, "labs", lab.Name)}, time.Now())
+		for i := range r.Checks {
+			check := &r.Checks[i]
+			check.Status, check.Reason, check.Points = report.Passed, "", check.MaxPoints
+			if slices.Contains(failed, check.ID) {
+				check.Status, check.Points, check.Expected, check.Observed = report.Failed, 0, "right", "wrong"
+			}
+			r.Score += check.Points
+		}
+		if err := formats.Write(filepath.Join(root, "out", lab.Name, "verdict"), *r); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	says("7a read – make watch-7 PART=read", "7b write – make watch-7 PART=write", "7c trust – make watch-7 PART=trust")
+	graded(llama, "discovery", "available")
+	says("7a read 30 of 35 make watch-7 PART=read", "7b write 32 of 32 done", "7c trust 28 of 28 done")
+	write, err := llama.Limit("write")
+	if err != nil {
+		t.Fatal(err)
+	}
+	graded(write)
+	says("7a read – make watch-7 PART=read", "7b write 32 of 32 done", "7c trust – make watch-7 PART=trust")
+}
+
+// bestIn is the best score that a lab's folder of reports has kept.
+func bestIn(t *testing.T, reports string) int {
+	t.Helper()
+	kept, err := report.Read(filepath.Join(reports, "best", report.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept.Score
+}

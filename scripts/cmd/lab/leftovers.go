@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+)
+
+// warnOfFinalizers names the objects at the playground that carry a finalizer of another lab, if the operator in a folder
+// does not know it: they can't be deleted while that operator runs, and nothing else would say why.
+func warnOfFinalizers(ctx context.Context, here *checkout.Checkout, config *rest.Config, dir string, out io.Writer) error {
+	held, err := heldBy(ctx, config)
+	if err != nil {
+		return fmt.Errorf("looking for finalizers at the playground: %w", err)
+	}
+	for _, finalizer := range slices.Sorted(maps.Keys(held)) {
+		known, err := names(dir, finalizer)
+		if err != nil {
+			return err
+		}
+		if known {
+			continue
+		}
+		lab, err := labThatNames(here, finalizer)
+		if err != nil {
+			return err
+		}
+		// A finalizer of no lab is there on purpose: a user plays with it, or `make zombie` has written it.
+		if lab == nil {
+			continue
+		}
+		fmt.Fprintf(out, "The playground has objects with the finalizer %s of lab %d: %s.\n"+
+			"This operator does not remove it, so they can't be deleted while it runs. `make run-%d` runs the operator that does;\n"+
+			"`make down` removes everything.\n", finalizer, lab.Number, enumerated(held[finalizer]), lab.Number)
+	}
+	return nil
+}
+
+// heldBy lists the custom objects at a cluster by their finalizers.
+func heldBy(ctx context.Context, config *rest.Config) (map[string][]string, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	held := map[string][]string{}
+	for i := range definitions.Items {
+		resource, served := servedResource(&definitions.Items[i])
+		if !served {
+			continue
+		}
+		objects, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // it is not established
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
+		}
+		for _, object := range objects.Items {
+			for _, finalizer := range object.GetFinalizers() {
+				held[finalizer] = append(held[finalizer], object.GetName())
+			}
+		}
+	}
+	return held, nil
+}
+
+// servedResource is by which the objects of a definition can be listed, if they can.
+func servedResource(definition *unstructured.Unstructured) (resource schema.GroupVersionResource, served bool) {
+	resource.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")
+	resource.Resource, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, version := range versions {
+		version, isObject := version.(map[string]any)
+		if !isObject || version["served"] != true {
+			continue
+		}
+		resource.Version, served = version["name"].(string)
+		if served {
+			return resource, true
+		}
+	}
+	return resource, false
+}
+
+// labThatNames is the first lab whose solution names a finalizer, or nil.
+func labThatNames(here *checkout.Checkout, finalizer string) (*manifest.Lab, error) {
+	for i := range here.Labs.Labs {
+		lab := &here.Labs.Labs[i]
+		if named, err := names(here.SolutionDir(lab), finalizer); err != nil || named {
+			return lab, err
+		}
+	}
+	return nil, nil
+}
+
+// names reports whether the Go code of a folder has a string.
+func names(dir, text string) (named bool, err error) {
+	literal := []byte(`"` + text + `"`)
+	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if named = bytes.Contains(content, literal); named {
+			return filepath.SkipAll
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("looking for %s in %s: %w", text, dir, err)
+	}
+	return named, nil
+}
+
+// enumerated names the first few, and says how many more there are.
+func enumerated(all []string) string {
+	const most = 3
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// fetchModules downloads the modules that a lab or a solution of this checkout needs, unless they are here. For a folder of
+// others it does nothing: of those nothing is downloaded unasked. system is as in submission.Workshop.
+func fetchModules(ctx context.Context, here *checkout.Checkout, dir, system string) error {
+	lab := labOf(here, dir)
+	if lab == nil {
+		return nil
+	}
+	return fetchInto(ctx, "lab "+lab.Name, submission.Workshop{Submission: &submission.Submission{Dir: dir}, System: system})
+}
+
+// fetchInto downloads the modules that a submission needs, unless they are here. whose says to a person whose they are.
+func fetchInto(ctx context.Context, whose string, workshop submission.Workshop) (err error) {
+	dir := workshop.Dir
+	if submission.MissingModules(dir) == 0 {
+		return nil
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	workshop.Submission, workshop.Scope = &submission.Submission{Dir: dir}, scope
+	bar := progress.Start(os.Stderr, "download the modules of "+whose)
+	if err := workshop.Fetch(ctx, func(done, total int) { bar.Set("modules", done, total) }); err != nil {
+		bar.Fail()
+		return err
+	}
+	bar.Done()
+	return nil
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/authoring/mutate"
+)
+
+// All of survivors.yaml is about mutants that there are, or this fails.
+func TestTheListOfMutants(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	root := complete(t)
+	got := run(t, root, "mutate", "--list")
+	lines := regexp.MustCompile(`(?m)^[0-9a-f]{8} line \d+: \S+ .*→ .+$`).FindAllString(got.stdout, -1)
+	if got.code != 0 || len(lines) < 300 || len(lines) != strings.Count(got.stdout, "\n") {
+		t.Errorf("exit code %d, %d mutants:\n%s%s", got.code, len(lines), got.stdout, got.stderr)
+	}
+	got = run(t, root, "mutate", "1", "--only", lines[0][:8]+",cafe0000")
+	const want = "lab: there is no mutant cafe0000: `lab mutate N --list` shows those that there are\n"
+	if got.code != 1 || !strings.HasSuffix(got.stderr, want) || got.stdout != "" {
+		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if got = run(t, root, "mutate", "1", "--again"); got.code != 0 || got.stdout != "nothing is left of the last run\n" {
+		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// A run that is interrupted has graded nothing in vain, and leaves nothing behind but its ledger.
+func TestMutantsGoOnAfterCtrlC(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	root := complete(t)
+	ledger := filepath.Join(root, "out", "mutation", "01-icecream.json")
+	read := func() (trials []mutate.Trial) {
+		if content, err := os.ReadFile(ledger); err == nil {
+			if err := json.Unmarshal(content, &trials); err != nil {
+				t.Error(err)
+			}
+		}
+		return trials
+	}
+	var said strings.Builder
+	c, runs := command(t, root, "mutate", "1", "--sample", "3", "--seed", "1", "--parallel", "1")
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	left := func() int { return mutate.Count(read()).Undecided }
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for begun := false; !begun || left() != 2; begun = begun || left() == 3 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("the first of three mutants was not graded: %+v", read())
+		}
+	}
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	const want = "lab: interrupted: `lab mutate 1 --again` continues\n"
+	if c.ProcessState.ExitCode() != 1 || !strings.HasSuffix(said.String(), want) || !strings.Contains(said.String(), "a sample of 3, with seed 1\n") {
+		t.Errorf("exit code %d:\n%s", c.ProcessState.ExitCode(), said.String())
+	}
+	wantNothing(t, runs)
+	if figures := mutate.Count(read()); figures.Undecided != 2 {
+		t.Errorf("after the first of three there are left %+v", figures)
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// forbidNamespaces lets a command run where no user namespace can be made, as on a machine that forbids them.
+func forbidNamespaces(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Fatalf("unshare of util-linux is needed: %v", err)
+	}
+	const forbid = `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" "$@"`
+	c.Args = append([]string{unshare, "--user", "--map-root-user", "sh", "-c", forbid}, append([]string{c.Path}, c.Args[1:]...)...)
+	c.Path = unshare
+}
+
+// Points never depend on the machine: where no Pod can run there is no score, or at the student's wish one of what needs none.
+func TestAMachineWithoutNamespacesGivesNoPoints(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	if os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
+		if err := exec.Command("unshare", "--user", "--map-root-user", "true").Run(); err != nil {
+			t.Skipf("unshare makes no user namespace here, see CI, which sets OPERATOR_LABS_NAMESPACES=required: %v", err)
+		}
+	}
+	root := complete(t, "05-cert-manager", "08-lolcow", "09-webapp")
+	const cause = "this machine allows no namespaces of the kind user: let root run: sysctl user.max_user_namespaces=15000"
+	for _, test := range []struct {
+		args, lab string
+		outcome   report.Outcome
+		score     int
+		reason    string
+		says      string
+	}{
+		{"grade 5 --solution", "05-cert-manager", report.Error, 0, "lab 5 needs Pods, and none can run on this machine: " + cause, "outcome: error"},
+		{"grade 8 --solution", "08-lolcow", report.Error, 0, "lab 8 needs Pods, and none can run on this machine: " + cause, "--without-node"},
+		{"grade 9 --solution", "09-webapp", report.Error, 0, "lab 9 needs Pods, and none can run on this machine: " + cause, "--without-node"},
+		{"grade 8 --solution --without-node", "08-lolcow", report.Graded, 75, "", "75 of the 75 points that this machine can decide"},
+	} {
+		c, temporary := command(t, root, strings.Fields(test.args)...)
+		forbidNamespaces(t, c)
+		output, err := c.CombinedOutput()
+		if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+			t.Errorf("%s: the exit code must not be 0: %v\n%s", test.args, err, output)
+		}
+		wantNothing(t, temporary)
+		out := filepath.Join(root, "out", "solutions", test.lab)
+		got, err := report.Read(filepath.Join(out, report.JSONFile))
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", test.args, err, output)
+		}
+		if got.Outcome != test.outcome || got.Score != test.score || !strings.HasPrefix(got.Reason, test.reason) || strings.Contains(got.Reason, "itself failed") {
+			t.Errorf("%s: %s with %d points: %s", test.args, got.Outcome, got.Score, got.Reason)
+		}
+		if !strings.Contains(strings.Join(strings.Fields(string(output)), " "), test.says) {
+			t.Errorf("%s: it does not say %q:\n%s", test.args, test.says, output)
+		}
+		if _, err := os.Stat(filepath.Join(out, "best", report.JSONFile)); err == nil {
+			t.Errorf("%s: it became the best score", test.args)
+		}
+	}
+}

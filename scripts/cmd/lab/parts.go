@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"slices"
+
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// limitedTo is the choice with the checks of one part of its lab alone.
+func (c *choice) limitedTo(part string) (*choice, error) {
+	lab, err := c.Lab.Limit(part)
+	if err != nil {
+		return nil, err
+	}
+	limited := *c
+	limited.Lab = lab
+	return &limited, nil
+}
+
+// stretch is what a watch grades: of a lab that is built in parts only the part that is worked on, so that the verdict comes soon.
+type stretch struct {
+	whole *choice
+	// only is the part that was asked for. Empty: one after the other, and when all have full marks the whole lab.
+	only string
+}
+
+// next is what to grade now, by what is remembered of earlier runs.
+func (s stretch) next() (*choice, error) {
+	if s.only != "" {
+		return s.whole.limitedTo(s.only)
+	}
+	done, err := readKept[bool](s.whole.Out, partsFile, partsKept)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range s.whole.Lab.Parts() {
+		if !done[part] {
+			return s.whole.limitedTo(part)
+		}
+	}
+	return s.whole, nil
+}
+
+// follows says whether there is more to grade after a verdict, without a saved file: the next part, or at last the whole lab.
+func (s stretch) follows(graded *choice, verdict *report.Report) bool {
+	return s.only == "" && graded.Lab.Part != "" && verdict.FullMarks()
+}
+
+// partsFile, beside the reports, says of which parts of a lab the last verdict had full marks.
+const (
+	partsFile = "parts.json"
+	partsKept = "which parts of the lab had full marks"
+)
+
+// keepParts remembers of which parts a verdict says that they have full marks, and of which that they have not any more.
+func keepParts(dir string, lab *manifest.Lab, verdict *report.Report) error {
+	parts := lab.Parts()
+	if len(parts) == 0 || verdict.Outcome == report.Error {
+		return nil
+	}
+	done, err := readKept[bool](dir, partsFile, partsKept)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		done[part] = !slices.ContainsFunc(verdict.Checks, func(c report.Check) bool {
+			listed, err := lab.Check(c.ID)
+			return err == nil && listed.Part == part && c.Status != report.Passed
+		})
+	}
+	return writeKept(dir, partsFile, partsKept, done)
+}
+
+// partUsage names the parts of the labs that have any, for a flag.
+const partUsage = "only this part of a lab that is built in parts, as read of lab 7 (default: the first that has not full marks; after the last one, the whole lab)"

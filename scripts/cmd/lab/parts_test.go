@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"testing"
+
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// inParts is a lab with a check in each of two parts.
+func inParts() *manifest.Lab {
+	return &manifest.Lab{Name: "07-oven", Checks: []manifest.Check{
+		{ID: "warm", Part: "heat", Points: 40}, {ID: "crisp", Part: "bake", Points: 60, Needs: []string{"warm"}},
+	}}
+}
+
+func TestAWatchGoesOnWithTheFirstPartThatIsNotDone(t *testing.T) {
+	t.Parallel()
+	s := stretch{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
+	next := func() *choice {
+		t.Helper()
+		c, err := s.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	// graded remembers a verdict in which only these checks passed, and says whether something follows.
+	graded := func(c *choice, passed ...string) bool {
+		t.Helper()
+		verdict := &report.Report{Outcome: report.Graded, MaxScore: c.Lab.MaxScore()}
+		for _, check := range c.Lab.Checks {
+			told := report.Check{ID: check.ID, Status: report.Failed}
+			for _, id := range passed {
+				if id == check.ID {
+					told.Status, verdict.Score = report.Passed, verdict.Score+check.Points
+				}
+			}
+			verdict.Checks = append(verdict.Checks, told)
+		}
+		if err := keepParts(c.Out, c.Lab, verdict); err != nil {
+			t.Fatal(err)
+		}
+		return s.follows(c, verdict)
+	}
+	for _, step := range []struct {
+		what, part string // the part that comes next; empty: the whole lab
+		passed     []string
+		follows    bool
+	}{
+		{"at first", "heat", nil, false},
+		{"after a failure", "heat", []string{"warm"}, true},
+		{"after the first part", "bake", nil, false},
+		{"after a failure in the second", "bake", []string{"crisp"}, true},
+		{"after the last part", "", []string{"crisp"}, false},
+		{"after the whole lab, where the first part fails again", "heat", []string{"warm"}, true},
+		{"when all parts are done", "", []string{"warm", "crisp"}, false},
+		{"when all is done", "", []string{"warm", "crisp"}, false},
+	} {
+		c := next()
+		if c.Lab.Part != step.part {
+			t.Fatalf("%s the part %q is graded, want %q", step.what, c.Lab.Part, step.part)
+		}
+		if got := graded(c, step.passed...); got != step.follows {
+			t.Errorf("%s: something follows the verdict with %v: %t", step.what, step.passed, got)
+		}
+	}
+	s.only = "bake"
+	if c := next(); c.Lab.Part != "bake" || graded(c, "crisp") {
+		t.Errorf("asked for bake, it grades %q, or goes on by itself", c.Lab.Part)
+	}
+}
+
+// A grader that failed says nothing of a part.
+func TestAnErrorOfTheGraderForgetsNoPart(t *testing.T) {
+	t.Parallel()
+	s := stretch{whole: &choice{Lab: inParts(), Out: t.TempDir()}}
+	for _, verdict := range []*report.Report{
+		{Outcome: report.Graded, Checks: []report.Check{{ID: "warm", Status: report.Passed}, {ID: "crisp", Status: report.Skipped}}},
+		{Outcome: report.Error, Checks: []report.Check{{ID: "warm", Status: report.Skipped}, {ID: "crisp", Status: report.Skipped}}},
+	} {
+		if err := keepParts(s.whole.Out, s.whole.Lab, verdict); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err := s.next(); err != nil || c.Lab.Part != "bake" {
+		t.Errorf("next is %q, error %v", c.Lab.Part, err)
+	}
+}
+
+// A lab that is not built in parts is graded as a whole, and nothing is remembered.
+func TestALabWithoutPartsIsWatchedAsAWhole(t *testing.T) {
+	t.Parallel()
+	s := stretch{whole: &choice{Lab: &manifest.Lab{Name: "01-pancake", Checks: []manifest.Check{{ID: "served", Points: 100}}}, Out: t.TempDir()}}
+	c, err := s.next()
+	if err != nil || c != s.whole {
+		t.Errorf("it grades %+v, error %v", c, err)
+	}
+	s.only = "heat"
+	if _, err := s.next(); err == nil {
+		t.Error("a part of it can be asked for")
+	}
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/authoring/testgrade"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/formats"
+	"lva.io/operators/scripts/grading/report/gradescope"
+)
+
+// planted is a submission that has brought a report with full marks in a folder of its reports.
+func planted(t *testing.T, folder string) *choice {
+	t.Helper()
+	lab := &manifest.Lab{Name: "02-pancake", Title: "Pancakes", Checks: []manifest.Check{{ID: "served", Title: "It is served", Points: 100}}}
+	c := &choice{Checkout: &checkout.Checkout{Root: t.TempDir()}, Lab: lab, Dir: t.TempDir(), Out: t.TempDir()}
+	full := grade.Blank(grade.Options{Lab: lab, Dir: c.Dir}, time.Now())
+	full.Outcome, full.Score = report.Graded, full.MaxScore
+	full.Checks[0].Status, full.Checks[0].Points = report.Passed, full.Checks[0].MaxPoints
+	if err := formats.Write(filepath.Join(c.Out, folder), *full); err != nil {
+		t.Fatal(err)
+	}
+	if last, err := c.last(folder, report.JSONFile); err != nil || !last.FullMarks() {
+		t.Fatalf("it is no report with full marks: %v", err)
+	}
+	return c
+}
+
+// What is in the way of a run's files does not leave the report of before in its place.
+func TestARunReplacesTheReportThatASubmissionBrought(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	for _, name := range []string{report.JUnitFile, report.HTMLFile, operatorLogFile} {
+		c := planted(t, "")
+		if err := os.RemoveAll(filepath.Join(c.Out, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(c.Out, name, "in the way"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		began := begin(c)
+		last, err := c.last(report.JSONFile)
+		if err == nil && last.FullMarks() {
+			t.Errorf("with a folder in place of %s, the run begins with %v and the report has full marks", name, began)
+		}
+	}
+}
+
+// What a submission has left in the folder of the reports is not shown after its run: the run replaces it, or there is no report.
+func TestNoReportOfASubmissionOutlivesItsRun(t *testing.T) {
+	t.Parallel()
+	nothing := func(*choice) error { return nil }
+	inTheWay := func(name string) func(*choice) error {
+		return func(c *choice) error {
+			folder := filepath.Join(c.Out, name)
+			return errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "in the way"), 0o755), os.Chmod(folder, 0o555))
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		left   func(*choice) error // what the submission has done besides
+		failed error               // what ended the run
+		wrong  bool                // the report of the run contradicts itself, so it can't be written
+		want   string              // the error of the run; empty: it has none, and its report is there
+	}{
+		{name: "a report", left: nothing},
+		{name: "a page that is a folder", left: inTheWay(report.HTMLFile)},
+		{name: "a report for CI that is a folder", left: inTheWay(report.JUnitFile)},
+		{name: "a verdict of its own", left: func(c *choice) error {
+			brought, err := c.last(report.JSONFile)
+			if err != nil {
+				return err
+			}
+			verdict := filepath.Join(c.Out, verdictDir)
+			return errors.Join(formats.Write(verdict, *brought), os.Chmod(verdict, 0o555))
+		}},
+		{name: "a verdict that is a file", left: func(c *choice) error { return os.WriteFile(filepath.Join(c.Out, verdictDir), nil, 0o600) }},
+		{name: "a folder that is closed", left: func(c *choice) error { return os.Chmod(c.Out, 0o555) }},
+		{name: "the run has failed", left: nothing, failed: errors.New("its tests can't be graded"), want: "its tests can't be graded"},
+		{name: "the run has failed, and the folder is closed", left: func(c *choice) error { return os.Chmod(c.Out, 0) }, failed: os.ErrPermission, want: "permission denied"},
+		{name: "the report can't be written", left: nothing, wrong: true, want: "writing the report of 02-pancake"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := planted(t, "")
+			none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+			none.Outcome, none.Reason = report.Crashed, "it crashed"
+			if test.wrong {
+				none.Score = 1
+			}
+			if err := test.left(c); err != nil {
+				t.Fatal(err)
+			}
+			err := c.settle(none, test.failed)
+			if test.want == "" {
+				for _, folder := range []string{"", verdictDir} {
+					if last, readErr := c.last(folder, report.JSONFile); err != nil || readErr != nil || last.Outcome != report.Crashed {
+						t.Errorf("the run ends with %v, and the report in %q is %+v, %v", err, folder, last, readErr)
+					}
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the run ends with %v, want %q", err, test.want)
+			}
+			if last, err := c.last(report.JSONFile); err == nil || !strings.Contains(err.Error(), "there is no report ") {
+				t.Errorf("there is a report: %+v, %v", last, err)
+			}
+		})
+	}
+}
+
+// Gradescope takes what is in the file, whatever came of the run.
+func TestNoResultOfASubmissionOutlivesItsRun(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []error{nil, errors.New("its tests can't be graded")} {
+		c, dir := planted(t, ""), t.TempDir()
+		g := &resultsFile{file: filepath.Join(dir, "results.json"), visibility: gradescope.Visibilities[0]}
+		if err := errors.Join(os.WriteFile(g.file, []byte(`{"score":100}`), 0o600), os.Chmod(dir, 0o555)); err != nil {
+			t.Fatal(err)
+		}
+		none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+		none.Outcome, none.Reason = report.Crashed, "it crashed"
+		err := g.finish(none, failed)
+		content, readErr := os.ReadFile(g.file)
+		if !errors.Is(err, failed) || errors.Is(readErr, os.ErrNotExist) != (failed != nil) || strings.Contains(string(content), `"score":100`) {
+			t.Errorf("the run ends with %v, and the result is %s, %v", err, content, readErr)
+		}
+	}
+}
+
+// The tests of a submission run as this user, too.
+func TestNoReportOfTestsOutlivesItsRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{report.TestsJSONFile, report.TestsHTMLFile} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, name, "in the way"), 0o755), os.Chmod(filepath.Join(dir, name), 0o555)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lab := &manifest.Lab{Name: "02-pancake", Title: "Pancakes", Tests: &manifest.OwnTests{}}
+	if err := writeTests(dir, testgrade.Blank(&testgrade.Options{Lab: lab, Dir: dir})); err != nil {
+		t.Error(err)
+	}
+	if read, err := report.ReadTests(filepath.Join(dir, report.TestsJSONFile)); err != nil || read.Outcome != report.Unfinished {
+		t.Errorf("the report is %+v, %v", read, err)
+	}
+}
+
+// A run that may not write in another user's folder ends at once, and then there is no report.
+func TestAReportWhereNoRunCanWriteIsNone(t *testing.T) {
+	t.Parallel()
+	c := planted(t, "")
+	readOnly(t, c.Out, func() {
+		began := begin(c)
+		last, err := c.last(report.JSONFile)
+		if began == nil && os.Geteuid() != 0 {
+			// The folder is this user's, and the run has taken it back.
+			if err != nil || last.Outcome != report.Unfinished {
+				t.Errorf("there is a report: %+v, %v", last, err)
+			}
+			return
+		}
+		if began == nil || !strings.Contains(began.Error(), "permission denied") {
+			t.Errorf("the run begins: %v", began)
+		}
+		if err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
+			t.Errorf("there is a report: %+v, %v", last, err)
+		}
+	})
+}
+
+// readOnly does something while everybody may read a folder, and nobody write.
+func readOnly(t *testing.T, dir string, do func()) {
+	t.Helper()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// The thread is another user's, for whom the mode holds, and ends with this goroutine.
+		runtime.LockOSThread()
+		if os.Geteuid() == 0 {
+			const nobody = 65534
+			if _, err := unix.SetfsuidRetUid(nobody); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		do()
+	}()
+	<-ended
+}
+
+// The table of labs goes by what runs have written, and not by what was brought.
+func TestAVerdictThatASubmissionBroughtIsNoStanding(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []string{verdictDir, bestDir} {
+		c := planted(t, kept)
+		brought := filepath.Join(c.Out, kept)
+		if err := os.Chmod(filepath.Dir(c.Out), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if row, err := c.standing(); err != nil || !strings.Contains(row[2], "100") {
+			t.Errorf("what a run has written to %s is not shown: %q, %v", kept, row, err)
+		}
+		readOnly(t, brought, func() {
+			if row, err := c.standing(); err == nil || !strings.Contains(err.Error(), "may not be the report of a run") {
+				t.Errorf("with a folder %s where no run can write, it says %q, %v", kept, row, err)
+			}
+		})
+		if err := os.Chmod(brought, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c.Dir = t.TempDir()
+		if row, err := c.standing(); err == nil || !strings.Contains(err.Error(), "is the report of another folder") {
+			t.Errorf("with a %s of another folder, it says %q, %v", kept, row, err)
+		}
+	}
+}
+
+// The best score of another submission does not keep this one's from being kept.
+func TestTheBestScoreOfAnotherFolderIsReplaced(t *testing.T) {
+	t.Parallel()
+	c := planted(t, bestDir)
+	c.Dir = t.TempDir()
+	none := grade.Blank(grade.Options{Lab: c.Lab, Dir: c.Dir}, time.Now())
+	none.Outcome, none.Reason = report.Crashed, "it crashed"
+	if err := c.keepBest(none); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := c.last(bestDir, report.JSONFile); err != nil || kept.Score != 0 {
+		t.Errorf("the best is %+v, %v", kept, err)
+	}
+}
+
+// What is in the way of a report is no reason to wait for ever.
+func TestAPipeIsNoReport(t *testing.T) {
+	t.Parallel()
+	c := planted(t, "")
+	for _, file := range []string{
+		filepath.Join(verdictDir, report.JSONFile), filepath.Join(bestDir, report.JSONFile), hintsFile, report.TestsJSONFile,
+	} {
+		pipe := filepath.Join(c.Out, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(pipe), 0o755), syscall.Mkfifo(pipe, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, verdict := c.last(verdictDir, report.JSONFile)
+	_, hints := readKept[int](c.Out, hintsFile, hintsKept)
+	_, tests := report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile))
+	for _, err := range []error{verdict, hints, tests} {
+		if err == nil || !strings.Contains(err.Error(), "is a named pipe") {
+			t.Errorf("it is read: %v", err)
+		}
+	}
+	full, err := c.last(report.JSONFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.keepBest(full); err != nil {
+		t.Errorf("it is in the way of the best score: %v", err)
+	}
+}

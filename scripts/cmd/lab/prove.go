@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/checkout"
+	built "lva.io/operators/scripts/checkout/programs"
+	"lva.io/operators/scripts/proving/proof"
+)
+
+func proveCommand() *cobra.Command {
+	options := proof.Options{Out: os.Stdout}
+	var listing, asJSON bool
+	command := &cobra.Command{
+		Use: "prove [PART…]", GroupID: groupMaintainers, Short: "Run the parts of the long proof whose inputs have changed since they were last proven",
+		Long: "prove runs the parts of the proof whose inputs have changed since they were last proven on this machine, the oldest proof first,\n" +
+			"and writes " + proof.Page + ". A PART is a name, as certify-02, or a family, as certify. Ctrl-C and kill -9 lose only the part at hand.",
+		Example: "  lab prove\n  lab prove kind certify-02\n  lab prove --within 60m\n  lab prove --list",
+		RunE: func(command *cobra.Command, args []string) error {
+			if command.Flags().Changed("within") && options.Within <= 0 {
+				return errors.New("--within wants a time that is more than nothing, as 60m: correct it, or leave it out")
+			}
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			if options.Parts, err = proof.Parts(here); err != nil {
+				return err
+			}
+			options.Reload = func() ([]proof.Part, error) { return currentParts(here.Root) }
+			if options.Store, err = proof.UserStore(here.Root); err != nil {
+				return err
+			}
+			options.Root, options.Names = here.Root, strings.FieldsFunc(strings.Join(args, ","), func(r rune) bool { return r == ',' })
+			if listing || asJSON {
+				return listParts(command, options, asJSON)
+			}
+			return proof.Prove(command.Context(), options)
+		},
+	}
+	flags := command.Flags()
+	flags.DurationVar(&options.Within, "within", 0, "how long all of it may take: a part that does not fit is not started, and named (default: no limit)")
+	flags.BoolVar(&options.All, "all", false, "run also what is proven")
+	flags.BoolVar(&listing, "list", false, "list the parts, and run none")
+	flags.BoolVar(&asJSON, "json", false, "list them for a program")
+	return command
+}
+
+// currentParts are the parts of the checkout as it is now. The error says that the parts would run a command that is not made from it.
+func currentParts(root string) ([]proof.Part, error) {
+	if !built.Lab(root).Fresh() {
+		return nil, errors.New("this command is older than its sources, and would prove something else: `make prove` builds it first")
+	}
+	here, err := checkout.Find()
+	if err != nil {
+		return nil, err
+	}
+	return proof.Parts(here)
+}
+
+// listParts lists the parts and what is known of them, for a person or for a program.
+func listParts(command *cobra.Command, options proof.Options, asJSON bool) error {
+	states, err := proof.States(command.Context(), options)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		type part struct {
+			Part    string        `json:"part"`
+			Proven  bool          `json:"proven"`
+			Seconds float64       `json:"seconds"` // that it usually takes
+			Record  *proof.Record `json:"record,omitempty"`
+		}
+		parts := []part{}
+		for _, s := range states {
+			parts = append(parts, part{Part: s.Part.Name, Proven: s.Proven(), Seconds: s.Usual().Seconds(), Record: s.Record})
+		}
+		return json.NewEncoder(os.Stdout).Encode(parts)
+	}
+	return writeParts(os.Stdout, states)
+}
+
+func writeParts(out io.Writer, states []proof.State) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PART\tRESULT\tUSUALLY\tPROVES THAT")
+	for _, s := range states {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", s.Part.Name, s.Verdict(), s.Usual().Round(time.Second), s.Part.Proves)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/charmbracelet/glamour"
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/grading/report/terminal"
+)
+
+func readCommand() *cobra.Command {
+	unfold := false
+	command := &cobra.Command{
+		Use: "read N", GroupID: groupStudents, Short: "Read the lecture of a lab in the terminal", Args: exactlyOneLab,
+		Long: "read shows the lecture of a lab; `lab read 3a` shows the appendix of lecture 3.",
+		RunE: func(_ *cobra.Command, args []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			lecture, err := findLecture(here, args[0])
+			if err != nil {
+				return err
+			}
+			return read(here.Root, lecture, unfold)
+		},
+	}
+	command.Flags().BoolVar(&unfold, "unfold", false, "show the answers to the questions, too")
+	return command
+}
+
+// appendix is how the appendix of a lecture is called.
+var appendix = regexp.MustCompile(`^0?(\d+[a-z])$`)
+
+// findLecture finds the page of a lab, or an appendix, by its path from the root.
+func findLecture(here *checkout.Checkout, ref string) (string, error) {
+	if match := appendix.FindStringSubmatch(ref); match != nil {
+		pages, err := fs.Glob(os.DirFS(here.Root), fmt.Sprintf("docs/lectures/%03s-*.md", match[1]))
+		if err != nil || len(pages) == 1 {
+			return strings.Join(pages, ""), err
+		}
+	}
+	lab, err := here.Labs.Lab(ref)
+	if err != nil {
+		return "", err
+	}
+	return lab.Lecture, nil
+}
+
+// folded is what a page hides until a reader opens it: answers, and files.
+var folded = regexp.MustCompile(`(?s)<details>\s*<summary>(.*?)</summary>.*?</details>`)
+
+// link is a link that leads to a file, seen from the page's folder, and perhaps to an anchor in it.
+var link = regexp.MustCompile(`\]\([^():#\s]+[#)]`)
+
+// read shows a page, given by its path from the root: rendered and in a pager on a terminal, as it is in a pipe. Its links
+// are those of the root, where commands are typed.
+func read(root, name string, unfold bool) error {
+	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	if err != nil {
+		return fmt.Errorf("reading the lecture: %w", err)
+	}
+	if !unfold {
+		page = folded.ReplaceAll(page, []byte("▸ $1 (folded; --unfold shows it)"))
+	}
+	page = link.ReplaceAllFunc(page, func(match []byte) []byte {
+		end := len(match) - 1
+		return []byte("](" + path.Join(path.Dir(name), string(match[len("]("):end])) + string(match[end]))
+	})
+	screen := terminal.Detect(os.Stdout, os.Getenv)
+	if !screen.Interactive {
+		_, err := os.Stdout.Write(page)
+		return err
+	}
+	style := "notty"
+	if screen.Color {
+		style = "dark"
+	}
+	renderer, err := glamour.NewTermRenderer(glamour.WithStandardStyle(style), glamour.WithWordWrap(min(screen.Width, 100)))
+	if err != nil {
+		return fmt.Errorf("rendering the lecture: %w", err)
+	}
+	text, err := renderer.RenderBytes(page)
+	if err != nil {
+		return fmt.Errorf("rendering the lecture: %w", err)
+	}
+	return pageThrough(string(text))
+}
+
+// pageThrough uses the user's pager, or less; without either the text is just printed.
+func pageThrough(text string) error {
+	pager := strings.Fields(os.Getenv("PAGER"))
+	if len(pager) == 0 {
+		pager = []string{"less", "-R"}
+	}
+	program, err := exec.LookPath(pager[0])
+	if err != nil {
+		_, err := fmt.Print(text)
+		return err
+	}
+	command := exec.Command(program, pager[1:]...)
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(text), os.Stdout, os.Stderr
+	return command.Run()
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/scripts/authoring/skeleton"
+)
+
+func resetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "reset N", GroupID: groupStudents, Short: "Start a lab over; your work is kept in out/kept", Args: exactlyOneLab,
+		RunE: func(command *cobra.Command, args []string) error {
+			chosen, err := (&choiceFlags{}).choose(args[0])
+			if err != nil {
+				return err
+			}
+			controllerGen, err := chosen.ControllerGen(command.Context())
+			if err != nil {
+				return err
+			}
+			generator := skeleton.Generator{Root: chosen.Root, ControllerGen: controllerGen}
+			kept, err := generator.Reset(command.Context(), chosen.Lab.Name)
+			if err != nil {
+				return err
+			}
+			if err := forget(chosen.Out); err != nil {
+				return err
+			}
+			folder := chosen.relative(chosen.Dir)
+			if kept == "" {
+				fmt.Printf("%s is still the skeleton: there is nothing to reset.\n", folder)
+				return nil
+			}
+			kept = chosen.relative(kept)
+			fmt.Printf("%s is the skeleton again. Your work is in %s. To restore it, at the root of the repository:\n"+
+				"  make reset-%d     # first: keeps what you have written since, in a folder of its own\n"+
+				"  cp -a %s/. %s/\n", folder, kept, chosen.Lab.Number, quoted(kept), quoted(folder))
+			return nil
+		},
+	}
+}
+
+// forget removes the reports and the hints of a lab, which were about what is no longer there. What was reached stays.
+func forget(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("looking for old reports: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == bestDir {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("removing old reports: %w", err)
+		}
+	}
+	return nil
+}

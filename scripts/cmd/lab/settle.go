@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"lva.io/operators/clusters/removal"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/formats"
+)
+
+// reportFiles are those that formats.Write writes. The report is first, whatever is in the way of the others: it is what counts.
+var reportFiles = []string{report.JSONFile, report.JUnitFile, report.HTMLFile}
+
+// settle writes the reports of a run that has ended, if the run has not failed.
+func (c *choice) settle(result *report.Report, failed error) error {
+	return replaceReports(c.Out, reportFiles, failed, func() error {
+		if err := formats.Write(c.Out, *result); err != nil {
+			return err
+		}
+		if result.Outcome == report.Interrupted {
+			return nil // hints and progress go by the last run that came to an end
+		}
+		return replaceReports(c.Out, []string{verdictDir}, nil, func() error {
+			return formats.Write(filepath.Join(c.Out, verdictDir), *result)
+		})
+	})
+}
+
+// replaceReports lets a run write files of a folder in place of those that are there. If that fails, or the run has failed before, none is there
+// afterwards. A submission runs as this user, and may have left files of its own: they must not be taken for those of the run.
+func replaceReports(dir string, names []string, failed error, write func() error) error {
+	err := failed
+	if err == nil {
+		err = takeBack(dir, names...)
+	}
+	if err == nil {
+		err = write()
+	}
+	if err == nil {
+		return nil
+	}
+	if stays := takeBack(dir, names...); stays != nil {
+		return fmt.Errorf("%w, and a file that may not be of this run can't be removed: %w: remove it", err, stays)
+	}
+	return err
+}
+
+// takeBack removes files and folders from a folder of reports. A submission may have forbidden that, but it ran as this user, who can allow it
+// again.
+func takeBack(dir string, names ...string) error {
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o700 != 0o700 {
+		_ = os.Chmod(dir, info.Mode().Perm()|0o700) // if it is another user's, removing fails, and says why
+	}
+	for _, name := range names {
+		if err := removal.All(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("removing what is in place of a report: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/authoring/testgrade"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/grading/grade"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/report/html"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+func testsCommand() *cobra.Command {
+	var flags choiceFlags
+	var fetch bool
+	within, parallel := testgrade.DefaultWithin, testgrade.DefaultParallel
+	command := &cobra.Command{
+		Use: "tests N", GroupID: groupStudents, Short: "Grade your own tests: which of our wrong solutions do they find?",
+		Long: "tests lays the _test.go files of a submission over our solution of the lab and over each of its mutants, which are wrong solutions,\n" +
+			"and runs them. They must pass on your operator and on ours, and fail on most of the mutants. What is wrong with a mutant that they\n" +
+			"miss is told when two versions of the tests have missed it. The exit code is 0 only if they find enough.",
+		Example: "  lab tests 2\n  lab tests 2 --dir ~/src/icecream-operator\n  lab tests 3 --solution --within 5m",
+		Args:    exactlyOneLab,
+		RunE: func(command *cobra.Command, args []string) error {
+			if within <= 0 {
+				return fmt.Errorf("--within wants a time, as 10m, and not %s", within)
+			}
+			chosen, err := flags.choose(args[0])
+			if err != nil {
+				return err
+			}
+			if chosen.Lab.Tests == nil {
+				return fmt.Errorf("the tests of lab %s are not graded: they are in %s", chosen.Lab.Name, labsWithTests(chosen))
+			}
+			return gradeTests(command.Context(), chosen, testgrade.Options{Within: within, Parallel: parallel}, fetch)
+		},
+	}
+	flags.register(command)
+	command.Flags().DurationVar(&within, "within", within, "how long all mutants may take; those that have not begun by then are not tried")
+	command.Flags().Var((*cli.Count)(&parallel), "parallel", "try so many mutants at once")
+	command.Flags().BoolVar(&fetch, "fetch", false, "download the modules that the tests need before they are compiled")
+	return command
+}
+
+func labsWithTests(c *choice) string {
+	var names []string
+	for i := range c.Labs.Labs {
+		if c.Labs.Labs[i].Tests != nil {
+			names = append(names, c.Labs.Labs[i].Name)
+		}
+	}
+	return english.WordSeries(names, "and")
+}
+
+// gradeTests grades the tests by all mutants, and tells what came of it.
+func gradeTests(ctx context.Context, c *choice, options testgrade.Options, fetch bool) error {
+	if err := writable(c.Out); err != nil {
+		return err
+	}
+	if err := prepareTests(ctx, c, &options, fetch); err != nil {
+		return err
+	}
+	bar := progress.Start(os.Stdout, "grade the tests")
+	options.Say = bar.Set
+	all, err := runTests(ctx, c, options)
+	if err != nil || all.Outcome == report.Error {
+		bar.Fail()
+	} else {
+		bar.Done()
+	}
+	if err != nil {
+		return err
+	}
+	printTests(os.Stdout, all, c.relative(filepath.Join(c.Out, report.TestsHTMLFile)))
+	if !all.FullMarks() {
+		return cli.ErrSaid
+	}
+	return nil
+}
+
+// prepareTests says whose tests are graded, and fetches the modules that they need.
+func prepareTests(ctx context.Context, c *choice, options *testgrade.Options, fetch bool) (err error) {
+	options.Lab, options.Dir, options.Main, options.Solution = c.Lab, c.Dir, c.Main, c.SolutionDir(c.Lab)
+	if options.Assets, err = c.Assets(ctx); err != nil {
+		return err
+	}
+	dirs := []string{options.Solution}
+	if !c.foreign || fetch {
+		dirs = append(dirs, c.Dir)
+	}
+	for _, dir := range dirs {
+		if err := fetchInto(ctx, c.relative(dir), submission.Workshop{Submission: &submission.Submission{Dir: dir}, Tests: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runTests grades tests and writes the report, without what would tell what a test should look for.
+func runTests(ctx context.Context, c *choice, options testgrade.Options) (*report.Tests, error) {
+	// Whatever ends this run, an old report is not taken for the new one.
+	if err := writeTests(c.Out, testgrade.Blank(&options)); err != nil {
+		return nil, err
+	}
+	all := testgrade.Run(ctx, options)
+	if !c.solution && !all.Known { // what is known was hidden when it was found out
+		told, err := keepMissed(c, all)
+		if err != nil {
+			return nil, err
+		}
+		testgrade.Hide(all, told)
+	}
+	return all, writeTests(c.Out, all)
+}
+
+// takeKnownTests takes what an earlier run has found out about the student's own tests out of the folder of the
+// reports, before code of the submission runs: that could write there, and what decides whether it is believed can be
+// computed by everybody. nil: nothing is known. Of a submission outside of the checkout nothing ever is: it may be a
+// stranger's, and may have run before this.
+func (c *choice) takeKnownTests() (*report.Tests, error) {
+	if c.Lab.OwnTests() == nil || c.foreign {
+		return nil, nil
+	}
+	known, err := report.ReadTests(filepath.Join(c.Out, report.TestsJSONFile))
+	if err != nil {
+		known = nil // there is none, or none that this version reads
+	}
+	if err := takeBack(c.Out, report.TestsJSONFile); err != nil {
+		return nil, err
+	}
+	return known, nil
+}
+
+// keepKnownTests puts it back, in the place of what has been written there since.
+func (c *choice) keepKnownTests(known *report.Tests) error {
+	if err := takeBack(c.Out, report.TestsJSONFile); err != nil {
+		return err
+	}
+	if known == nil {
+		return nil
+	}
+	content, err := known.JSON()
+	if err != nil {
+		return err
+	}
+	return report.WriteFile(filepath.Join(c.Out, report.TestsJSONFile), content)
+}
+
+// gradeOwnTests grades the student's own tests in a lab in which they are worth points, after all that the checks have found out: both
+// would disturb each other. As long as neither the tests nor what they test has changed, the verdict of an earlier run counts, since it takes
+// a minute or more. known is that of takeKnownTests.
+func gradeOwnTests(
+	ctx context.Context, c *choice, view grade.View, result *report.Report, how how, known *report.Tests,
+) error {
+	if c.Lab.OwnTests() != nil && !c.foreign {
+		if err := c.keepKnownTests(known); err != nil {
+			return err
+		}
+	}
+	if c.Lab.OwnTests() == nil || result.Outcome != report.Graded {
+		testgrade.Add(result, nil, c.Lab)
+		return nil
+	}
+	began := time.Now()
+	view.StepStarted(ownTestsStep)
+	options := testgrade.Options{
+		Decide: true, Known: known, OnlyKnown: how.knownTests, Walled: how.sandbox != grade.SandboxOff, Strict: how.sandbox == grade.SandboxRequired,
+		Say: func(what string, done, total int) {
+			if total > 0 {
+				what = fmt.Sprintf("%s: %d of at most %d", what, done, total)
+			}
+			view.StepProgress(ownTestsStep, what)
+		},
+	}
+	if err := prepareTests(ctx, c, &options, how.fetch); err != nil {
+		return err
+	}
+	var tests *report.Tests
+	var err error
+	switch {
+	case how.knownTests && c.foreign:
+		tests = testgrade.Blank(&options)
+		tests.Reason = fmt.Sprintf("the tests of a folder outside of the checkout are run by `%s`", c.command("grade"))
+	case how.knownTests:
+		if tests = testgrade.Run(ctx, options); tests.Outcome == report.Unfinished {
+			tests.Reason += fmt.Sprintf(": `%s` grades them", c.command("tests"))
+		}
+	default:
+		if tests, err = runTests(ctx, c, options); err != nil {
+			return err
+		}
+	}
+	note := ""
+	if tests.Known {
+		note = "known from an earlier run"
+	}
+	view.StepDone(ownTestsStep, time.Since(began), note)
+	testgrade.Add(result, tests, c.Lab)
+	view.CheckDone(result.Checks[len(result.Checks)-1])
+	return nil
+}
+
+const ownTestsStep = "grade your tests"
+
+// Mutants that were missed are remembered beside the reports, by their names.
+const (
+	missedFile = "missed.json"
+	missedKept = "which wrong solutions your tests missed"
+)
+
+// missed is how many versions of the tests have missed a mutant, and the digest of the last one.
+type missed struct {
+	Times int    `json:"times"`
+	Tests string `json:"tests"`
+}
+
+// toldAfter is how many versions of the tests must miss a mutant before it is told what is wrong with it.
+const toldAfter = 2
+
+// keepMissed remembers which mutants were missed. It returns which are told by now.
+func keepMissed(c *choice, result *report.Tests) (told func(name string) bool, err error) {
+	kept, err := readKept[missed](c.Out, missedFile, missedKept)
+	if err != nil {
+		return nil, err
+	}
+	digest := ""
+	if result.Ours != nil { // otherwise no mutant was tried
+		if digest, err = testgrade.Digest(c.Dir, c.Main); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range result.Mutants {
+		was := kept[m.Name]
+		switch {
+		case m.Fate == report.MutantFound:
+			delete(kept, m.Name)
+		case m.Fate == report.MutantMissed && was.Tests != digest:
+			kept[m.Name] = missed{Times: was.Times + 1, Tests: digest}
+		}
+	}
+	return func(name string) bool { return kept[name].Times >= toldAfter }, writeKept(c.Out, missedFile, missedKept, kept)
+}
+
+// writeTests writes the report as JSON and as a page.
+func writeTests(dir string, t *report.Tests) error {
+	content, err := t.JSON()
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := html.WriteTests(&page, t); err != nil {
+		return err
+	}
+	return replaceReports(dir, []string{report.TestsJSONFile, report.TestsHTMLFile}, nil, func() error {
+		if err := report.WriteFile(filepath.Join(dir, report.TestsJSONFile), content); err != nil {
+			return err
+		}
+		return report.WriteFile(filepath.Join(dir, report.TestsHTMLFile), page.Bytes())
+	})
+}
+
+// printTests says what came of it.
+func printTests(w io.Writer, t *report.Tests, page string) {
+	fmt.Fprintf(w, "\n%s: %s\n", t.Lab, t.Headline())
+	if t.Reason != "" {
+		fmt.Fprintf(w, "%s\n", report.Safe(t.Reason))
+	}
+	for _, d := range t.Diagnostics {
+		fmt.Fprintf(w, "    %s\n", report.Safe(strings.TrimPrefix(d.Position()+": "+d.Message, ": ")))
+	}
+	for _, r := range []struct {
+		where string
+		run   *report.TestRun
+	}{{"your operator", t.Own}, {"ours", t.Ours}} {
+		if r.run == nil {
+			continue
+		}
+		fmt.Fprintf(w, "  on %-14s %s\n", r.where, r.run.Summary())
+		for _, line := range r.run.Output {
+			fmt.Fprintf(w, "      %s\n", report.Safe(line))
+		}
+	}
+	for _, notice := range t.Notices {
+		fmt.Fprintf(w, "  note: %s\n", report.Safe(notice))
+	}
+	if t.Count(report.MutantFound)+t.Count(report.MutantMissed) > 0 {
+		fmt.Fprintln(w)
+		for _, m := range t.Mutants {
+			if m.Fate != report.MutantUnseen {
+				fmt.Fprintf(w, "  %-8s%s\n", m.Fate, report.Safe(m.Text()))
+			}
+		}
+		fmt.Fprintf(w, "\n%s\n", t.Summary())
+	}
+	fmt.Fprintf(w, "It took %s. Report: %s\n", time.Duration(t.Seconds*float64(time.Second)).Round(time.Second), page)
+}

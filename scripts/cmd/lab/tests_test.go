@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+// What is wrong with a mutant is told after two versions of the tests have missed it, and not after two runs of one.
+func TestAMutantIsToldAfterItWasMissedTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/icecream\n\ngo 1.26\n")
+	write("cmd/main.go", "package main\n\nfunc main() {}\n")
+	c := &choice{Dir: dir, Out: t.TempDir()}
+	result := func(fate report.MutantFate) *report.Tests {
+		return &report.Tests{Ours: &report.TestRun{Passed: true}, Mutants: []report.TestedMutant{{Name: "keeps-two", Fate: fate}}}
+	}
+	for i, step := range []struct {
+		tests string
+		fate  report.MutantFate
+		told  bool
+	}{
+		{"// one", report.MutantMissed, false},
+		{"// one", report.MutantMissed, false},
+		{"// two", report.MutantUntried, false},
+		{"// two", report.MutantMissed, true},
+		{"// two", report.MutantFound, false},
+		{"// one", report.MutantMissed, false},
+	} {
+		write("a/a_test.go", "package a\n\n"+step.tests+"\n")
+		told, err := keepMissed(c, result(step.fate))
+		if err != nil || told("keeps-two") != step.told || told("another") {
+			t.Errorf("step %d: it is told: %t, want %t (%v)", i, told("keeps-two"), step.told, err)
+		}
+	}
+}
+
+func TestHowTestsAreTold(t *testing.T) {
+	t.Parallel()
+	tests := &report.Tests{
+		Lab: "02-reconciler", Outcome: report.Graded, Want: 80, Seconds: 65, Notices: []string{"1 of 3 tests skip themselves, and find nothing"},
+		Own:  &report.TestRun{Tests: 3, Failed: []string{"TestA"}, Output: []string{"\x1b[31mred"}, Seconds: 4},
+		Ours: &report.TestRun{Passed: true, Tests: 3, Skipped: 1, Seconds: 5},
+		Mutants: []report.TestedMutant{
+			{Number: 1, Name: "keeps-two", Misconception: "An icecream counts itself.", Fate: report.MutantFound, By: "TestA"},
+			{Number: 2, Fate: report.MutantMissed},
+			{Number: 3, Fate: report.MutantUnseen, By: "markers"},
+			{Number: 4, Fate: report.MutantMissed, By: "no test runs the code that it changes"},
+		},
+	}
+	var text strings.Builder
+	printTests(&text, tests, "out/02-reconciler/tests.html")
+	want := `
+02-reconciler: Your tests fail on your own operator
+  on your operator  they fail: TestA (3 tests, 4 s)
+      ` + report.Safe("\x1b[31mred") + `
+  on ours           they pass (3 tests, 1 of them skip themselves, 5 s)
+  note: 1 of 3 tests skip themselves, and find nothing
+
+  found   1: keeps-two. An icecream counts itself. Found by TestA
+  missed  wrong solution 2
+  missed  wrong solution 4 (no test runs the code that it changes)
+
+Your tests find 1 of 3 wrong solutions (33 %). They should find 80 %. Not counted: 1 that change only markers, manifests or package main, which no Go test can see.
+It took 1m5s. Report: out/02-reconciler/tests.html
+`
+	if text.String() != want {
+		t.Errorf("it prints\n%s\nwant\n%s", text.String(), want)
+	}
+}
+
+// steps is the view of a run: the names of what it was told.
+type steps []string
+
+func (s *steps) StepStarted(name string)                      { *s = append(*s, name) }
+func (*steps) StepProgress(string, string)                    {}
+func (s *steps) StepDone(_ string, _ time.Duration, n string) { *s = append(*s, "done: "+n) }
+func (*steps) CheckStarted(report.Check)                      {}
+func (s *steps) CheckDone(c report.Check)                     { *s = append(*s, c.ID+" "+string(c.Status)) }
+
+// Where the student's own tests are worth points, a run of lab grade tries them, once, and lab watch goes by what is known.
+func TestOwnTestsAreGradedWithTheLab(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	here, err := checkout.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := func(name, extra string) string {
+		return "-- solutions/09-shop/go.mod --\nmodule lva.io/operators/solutions/09-shop\n\ngo 1.26\n-- solutions/09-shop/cmd/main.go --\n" + samples.Program +
+			"-- solutions/09-shop/a/a.go --\npackage a\n\nfunc Add(a, b int) int { return a + b }\n-- solutions/09-shop/" + name + " --\n" + extra
+	}
+	root := samples.Lay(t, module("mutants.yaml", "skeleton:\n  fails: {a: b}\nmutants:\n"+
+		"- {name: subtracts, misconception: It is the same., edits: [{file: a/a.go, find: a + b, replace: a - b}], fails: {a: b}}\n"))
+	dir := filepath.Join(samples.Lay(t, module("a/a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n")),
+		"solutions", "09-shop")
+	lab := &manifest.Lab{Name: "09-shop", Number: 9, Tests: &manifest.OwnTests{Points: 8}}
+	c := &choice{Checkout: &checkout.Checkout{Root: root, ControlPlane: here.ControlPlane}, Lab: lab, Dir: dir, Out: t.TempDir()}
+	file := filepath.Join(c.Out, report.TestsJSONFile)
+	// planted is what the submission writes there while it runs; empty: nothing.
+	grade := func(how how, outcome report.Outcome, planted string) (result *report.Report, told string) {
+		t.Helper()
+		result = &report.Report{Outcome: outcome, MaxScore: 92}
+		if outcome == report.Graded {
+			result.Score = 92
+		}
+		known, err := c.takeKnownTests()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if planted != "" {
+			if err := os.WriteFile(file, []byte(planted), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var view steps
+		if err := gradeOwnTests(t.Context(), c, &view, result, how, known); err != nil {
+			t.Fatal(err)
+		}
+		return result, strings.Join(view, "; ")
+	}
+	for _, step := range []struct {
+		name    string
+		how     how
+		outcome report.Outcome
+		score   int
+		told    string
+	}{
+		{"the operator was not graded", how{}, report.Crashed, 0, ""},
+		{"lab watch, before anything is known", how{knownTests: true}, report.Graded, 92, ownTestsStep + "; done: ; own-tests skipped"},
+		{"lab grade", how{}, report.Graded, 100, ownTestsStep + "; done: ; own-tests passed"},
+		{"lab grade again", how{}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
+		{"lab watch", how{knownTests: true}, report.Graded, 100, ownTestsStep + "; done: known from an earlier run; own-tests passed"},
+	} {
+		result, told := grade(step.how, step.outcome, "")
+		if result.Score != step.score || result.MaxScore != 100 || told != step.told {
+			t.Errorf("%s: %d of %d points, %q: %+v", step.name, result.Score, result.MaxScore, told, result.Checks)
+		}
+	}
+
+	known, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the submission writes there is not what is known: neither in this run nor in the next.
+	for _, outcome := range []report.Outcome{report.Crashed, report.Graded} {
+		grade(how{knownTests: true}, outcome, "{}")
+		if now, err := os.ReadFile(file); err != nil || string(now) != string(known) {
+			t.Errorf("after a run that %s, it is known that %s (%v)", outcome, now, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		result, _ := grade(how{knownTests: true}, outcome, string(known))
+		if _, err := os.Stat(file); result.Score > 92 || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("after a run that %s, what the submission wrote is known: %+v (%v)", outcome, result, err)
+		}
+		if err := os.WriteFile(file, known, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A submission outside of the checkout may be a stranger's, and may have run before.
+	c.foreign = true
+	result, _ := grade(how{knownTests: true}, report.Graded, "")
+	own := result.Checks[len(result.Checks)-1]
+	want := "skipped: the tests of a folder outside of the checkout are run by `" + c.command("grade") + "`"
+	if result.Score != 92 || own.Reason != want {
+		t.Errorf("of a submission outside of the checkout, it says %+v, want %q", own, want)
+	}
+	result, told := grade(how{}, report.Graded, "")
+	if want := ownTestsStep + "; done: ; own-tests passed"; result.Score != 100 || told != want {
+		t.Errorf("lab grade --dir gives %d points, and says %q, want %q", result.Score, told, want)
+	}
+}

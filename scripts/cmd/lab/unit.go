@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+	"github.com/spf13/cobra"
+
+	"lva.io/operators/clusters/addons/known"
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/changes"
+	"lva.io/operators/scripts/checkout/cli"
+	"lva.io/operators/scripts/checkout/command"
+	"lva.io/operators/scripts/proving/gate"
+	"lva.io/operators/scripts/proving/proof"
+)
+
+func unitCommand() *cobra.Command {
+	var short, measuring, forgiving bool
+	var only []string
+	var controlPlane, since string
+	command := &cobra.Command{
+		Use: "unit", GroupID: groupMaintainers, Short: "Run the unit tests of all modules but the labs, which are the students'", Args: cli.NoArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			here, err := checkout.Find()
+			if err != nil {
+				return err
+			}
+			if controlPlane != "" && controlPlane != without && controlPlane != with {
+				return fmt.Errorf("--control-plane is %s or %s, and not %q", without, with, controlPlane)
+			}
+			modules, err := here.Modules()
+			if err != nil {
+				return err
+			}
+			unchanged, err := unchangedSolutions(command.Context(), here, modules, since)
+			if err != nil {
+				return err
+			}
+			// Tests start clusters and grade: what they need is built here, where one sees how far it is.
+			if err := here.Prepare(command.Context(), true, &here.Labs.Labs[0]); err != nil {
+				return err
+			}
+			if err := here.EnsureAddons(command.Context(), known.Names()); err != nil {
+				return err
+			}
+			tested, err := proof.TestedPrograms(here)
+			if err != nil {
+				return err
+			}
+			// The solutions' tests start an API server with envtest.
+			assets, err := here.Assets(command.Context())
+			if err != nil {
+				return err
+			}
+			gotestsum, err := here.Gotestsum(command.Context())
+			if err != nil {
+				return err
+			}
+			u := unitTests{
+				here: here, gotestsum: gotestsum, environment: []string{"KUBEBUILDER_ASSETS=" + assets},
+				measuring: measuring, forgiving: forgiving,
+				// What go test vets, the linters of verify vet, too. Here, it would look at each module that ours need: minutes.
+				// Tests read pages and solutions, of which Go's cache of results knows nothing.
+				// Packages wait for clusters and for quiet: two at a time leave a third of two cores idle.
+				flags: []string{"-vet=off", "-count=1", "-timeout=60m", fmt.Sprintf("-p=%d", 2*runtime.NumCPU())},
+			}
+			if short {
+				u.flags = append(u.flags, "-short")
+			}
+			if len(unchanged) > 0 {
+				fmt.Printf("Left to the proof, as they are what they were in %s: %s\n", since, strings.Join(unchanged, ", "))
+			}
+			ran := false
+			for _, module := range append(modules, tested...) {
+				if strings.HasPrefix(module, "labs/") || len(only) > 0 && !slices.Contains(only, module) {
+					continue
+				}
+				ran = true
+				if slices.Contains(unchanged, module) {
+					continue
+				}
+				packages, err := testedPackages(command.Context(), here, module, controlPlane)
+				if err != nil {
+					return err
+				}
+				if len(packages) == 0 {
+					continue
+				}
+				fmt.Printf("test %s\n", module)
+				if err := u.run(command.Context(), module, packages); err != nil {
+					return fmt.Errorf("the tests of %s failed: %w", module, err)
+				}
+			}
+			if !ran {
+				return fmt.Errorf("--only %s names no module with tests: there are %s", strings.Join(only, ","),
+					strings.Join(append(modules, tested...), ", "))
+			}
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&short, "short", false, "leave out the tests that belong to the proof: those that take long")
+	command.Flags().StringVar(&controlPlane, "control-plane", "", "only packages whose tests are linked "+with+" or "+without+" a control plane (default: all)")
+	command.Flags().StringSliceVar(&only, "only", nil, "only these modules, by their folders, as in --only clusters,scripts")
+	command.Flags().StringVar(&since, "since", "", "a commit whose tests passed: solutions that are what they were there are left out")
+	command.Flags().BoolVar(&measuring, "measure", false, "print what each package took, and the slowest tests")
+	command.Flags().BoolVar(&forgiving, "forgive", false, "repeat what fails alone, twice at most. If it passes then, name it in out/flaky.json and go on")
+	return command
+}
+
+// unchangedSolutions are the modules of solutions in which no file differs from a commit. They import nothing of ours. Without a commit there
+// are none.
+func unchangedSolutions(ctx context.Context, here *checkout.Checkout, modules []string, since string) (unchanged []string, err error) {
+	if since == "" {
+		return nil, nil
+	}
+	runner, err := command.NewRunner()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	differ, err := changes.Since(ctx, runner, here.Root, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, module := range modules {
+		if strings.HasPrefix(module, "solutions/") && !differ.Any(func(file string) bool { return strings.HasPrefix(file, module+"/") }) {
+			unchanged = append(unchanged, module)
+		}
+	}
+	return unchanged, nil
+}
+
+// with and without are the values of --control-plane.
+const (
+	with    = "with"
+	without = "without"
+)
+
+// startsControlPlane are packages that start one. A test program that is linked without them starts none.
+var startsControlPlane = []string{"lva.io/operators/clusters/embedded", "sigs.k8s.io/controller-runtime/pkg/envtest"}
+
+// testedPackages are the packages of a module that have tests, and of these only those with or without a control plane if
+// that is asked for.
+func testedPackages(ctx context.Context, here *checkout.Checkout, module, controlPlane string) (_ []string, err error) {
+	if controlPlane == "" {
+		return []string{"./..."}, nil
+	}
+	runner, err := command.NewRunner()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	// The program of a package's tests has the name of the package with .test.
+	out, err := runner.Run(ctx, filepath.Join(here.Root, filepath.FromSlash(module)), nil,
+		"go", "list", "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")
+	if err != nil {
+		return nil, fmt.Errorf("asking Go which packages of %s have tests: %w", module, err)
+	}
+	var packages []string
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		name, isTest := strings.CutSuffix(words[0], ".test")
+		if !isTest {
+			continue
+		}
+		starts := slices.ContainsFunc(words[1:], func(imported string) bool {
+			return slices.Contains(startsControlPlane, imported)
+		})
+		if starts == (controlPlane == with) {
+			packages = append(packages, name)
+		}
+	}
+	return packages, nil
+}
+
+// unitTests runs the tests of modules with gotestsum.
+type unitTests struct {
+	here      *checkout.Checkout
+	gotestsum string
+	// environment are variables besides those of a build, and flags those of go test.
+	environment, flags []string
+	// measuring prints what packages and tests took. forgiving repeats up to three tests that failed, twice at most, when
+	// no other test runs: docs/decisions/0029-a-failing-test-is-repeated-alone.md.
+	measuring, forgiving bool
+}
+
+// run runs the tests of some packages of a module. Its last lines are the output of the tests that failed.
+func (u *unitTests) run(ctx context.Context, module string, packages []string) (err error) {
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	recorded := filepath.Join(scope.Dir, "events.json")
+	args := []string{
+		"--format=pkgname", "--format-icons=text", "--hide-summary=all", "--no-color",
+		"--packages=" + strings.Join(packages, " "), "--jsonfile=" + recorded,
+	}
+	if u.forgiving {
+		args = append(args, "--rerun-fails=2", "--rerun-fails-max-failures=3", "--rerun-fails-run-root-test")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	wrapper := []string{program, attendName}
+	var m *measurement
+	if u.measuring {
+		var before []string
+		if m, before, err = measure(scope); err != nil {
+			return err
+		}
+		wrapper = append(before, wrapper...)
+	}
+	flags := append(slices.Clip(u.flags), "-exec="+shellescape.QuoteCommand(wrapper))
+	failed := runTestProgram(ctx, scope, u.here, module, u.environment, u.gotestsum, slices.Concat(args, []string{"--"}, gobuild.Flags, flags)...)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	events, err := os.ReadFile(recorded)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	ended, err := judge(bytes.NewReader(events))
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	if m != nil {
+		if err := m.print(os.Stdout, filepath.Join(u.here.Root, filepath.FromSlash(module)), bytes.NewReader(events)); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%s: %d tests passed, %d failed, %d were left out\n", module, ended.passed, len(ended.failed), ended.skipped)
+	for _, f := range ended.failed {
+		fmt.Printf("\n--- %s failed. Its last lines:\n%s\n", f.Name, lastLines(f.Output))
+	}
+	if failed == nil && len(ended.failed) > 0 { // gotestsum repeats a package without a failed test, and is content
+		failed = errors.New("what failed has left something behind, or could not be built")
+	}
+	if failed != nil {
+		return failed
+	}
+	return gate.AddFlaky(u.here.Root, ended.flaky...)
+}
+
+// attendName is the command that runs the program of a package's tests.
+const attendName = "attend"
+
+// leavePatience is how long the processes of tests may take to end after them. They need some milliseconds, or two seconds where a guard
+// has to look for them.
+const leavePatience = 30 * time.Second
+
+func attendCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: attendName + " PROGRAM [ARGUMENT…]", Hidden: true, DisableFlagParsing: true, Args: cobra.MinimumNArgs(1),
+		Short: "Run a program, and fail if it leaves processes behind; go test runs test programs with it",
+		RunE: func(command *cobra.Command, args []string) error {
+			status, left, err := process.Attend(command.Context(), args[0], args[1:], leavePatience)
+			if err != nil {
+				return fmt.Errorf("running %s: %w", args[0], err)
+			}
+			if left != "" {
+				fmt.Printf("FAIL: the tests have left processes behind: %s\n", left)
+				status = max(status, 1)
+			}
+			os.Exit(status)
+			return nil
+		},
+	}
+}
+
+// shownLines is how many lines of a failed test are shown.
+const shownLines = 40
+
+func lastLines(output string) string {
+	lines := strings.SplitAfter(output, "\n")
+	return strings.Join(lines[max(0, len(lines)-shownLines):], "")
+}
+
+// testEvent is an event of `go test -json`. Elapsed is in seconds.
+type testEvent struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64
+}
+
+// eachTestEvent reads events of `go test -json`.
+func eachTestEvent(events io.Reader, take func(testEvent)) error {
+	for decoder := json.NewDecoder(events); ; {
+		var event testEvent
+		if err := decoder.Decode(&event); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading what the tests have reported: %w", err)
+		}
+		take(event)
+	}
+}
+
+// endings say how the tests of a module ended.
+type endings struct {
+	passed, skipped int
+	// failed are the tests that failed, without those that failed only because of a subtest, and the packages that failed
+	// although no test did: they have left a process or a folder behind, or do not compile. flaky are the tests that failed
+	// and then passed.
+	failed, flaky []gate.Flaky
+}
+
+// judge reads the events of `go test -json`, in which a test that is repeated is there again.
+func judge(events io.Reader) (*endings, error) {
+	type test struct{ of, name string }
+	type history struct {
+		last           string // its last action
+		now, outFailed strings.Builder
+		failures       int
+	}
+	var order []test
+	all := map[test]*history{}
+	err := eachTestEvent(events, func(event testEvent) {
+		t := test{event.Package, event.Test}
+		if all[t] == nil {
+			all[t] = &history{}
+			order = append(order, t)
+		}
+		h := all[t]
+		switch event.Action {
+		case "output":
+			h.now.WriteString(event.Output)
+		case "fail":
+			h.failures++
+			h.outFailed.WriteString(h.now.String())
+			h.now.Reset()
+			h.last = event.Action
+		case "pass", "skip":
+			h.now.Reset()
+			h.last = event.Action
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	// explained reports whether a part of a test or package failed as well. If only the part passed when it was repeated, the
+	// package has left something behind.
+	explained := func(t test) bool {
+		return slices.ContainsFunc(order, func(part test) bool {
+			below := t.name == "" && part.name != "" || t.name != "" && strings.HasPrefix(part.name, t.name+"/")
+			if !below || part.of != t.of {
+				return false
+			}
+			ended := all[part].last
+			return ended == "fail" || ended == "" || all[part].failures > 0 && all[t].last == "pass"
+		})
+	}
+	ended := &endings{}
+	for _, t := range order {
+		h := all[t]
+		failure := gate.Flaky{Name: strings.TrimSpace(t.of + " " + t.name), Output: h.outFailed.String() + h.now.String()}
+		switch {
+		case t.name != "" && h.last == "pass":
+			ended.passed++
+		case t.name != "" && h.last == "skip":
+			ended.skipped++
+		}
+		switch {
+		case h.failures == 0 && (h.last != "" || t.name == ""), explained(t): // it passed, or a part of it says why it failed
+		case h.last == "pass" && t.name != "":
+			ended.flaky = append(ended.flaky, failure)
+		default:
+			ended.failed = append(ended.failed, failure)
+		}
+	}
+	return ended, nil
+}
+
+// goTest runs go test in a module.
+func goTest(ctx context.Context, here *checkout.Checkout, module string, args ...string) (err error) {
+	program, err := exec.LookPath("go")
+	if err != nil {
+		return gobuild.ErrNoGo
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scope.Close()) }()
+	return runTestProgram(ctx, scope, here, module, nil, program, slices.Concat([]string{"test"}, gobuild.Flags, args)...)
+}
+
+// runTestProgram runs a program that tests a module, with variables besides those of a build, its output ours.
+func runTestProgram(
+	ctx context.Context, scope *process.Scope, here *checkout.Checkout, module string, environment []string, program string, args ...string,
+) error {
+	// Until the first package has been tested, go test says nothing, and on a fresh machine that takes minutes.
+	bar := progress.Start(os.Stderr, "compile and test the first package of "+module)
+	speaks := sync.OnceFunc(bar.Done)
+	p, err := scope.Start(process.Spec{
+		Path: program, Args: args, Dir: filepath.Join(here.Root, filepath.FromSlash(module)),
+		Env:    append(gobuild.Environment(), environment...),
+		Stdout: &output{to: os.Stdout, speaks: speaks},
+		Stderr: &output{to: os.Stderr, speaks: speaks, downloads: func(n int) { bar.Set(progress.Modules, n, 0) }},
+	})
+	if err != nil {
+		speaks()
+		return err
+	}
+	err = p.Wait(ctx)
+	speaks()
+	return err
+}
+
+// output passes on what go test prints, line by line, but for the downloads that it tells of: these are counted.
+type output struct {
+	to        io.Writer
+	speaks    func() // before the first line is passed on
+	downloads func(n int)
+	n         int
+	line      []byte
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.line = append(o.line, p...)
+	for {
+		end := bytes.IndexByte(o.line, '\n') + 1
+		if end == 0 {
+			return len(p), nil
+		}
+		if o.downloads != nil && bytes.HasPrefix(o.line, []byte("go: downloading ")) {
+			o.n++
+			o.downloads(o.n)
+		} else {
+			o.speaks()
+			if _, err := o.to.Write(o.line[:end]); err != nil {
+				return 0, err
+			}
+		}
+		o.line = o.line[end:]
+	}
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package audit reads the API server's audit log while it grows: who asked for what, and what came of it. It is where
+// the grader's evidence comes from, and how it decides that an operator has nothing more to do. It judges nothing.
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"lva.io/operators/scripts/grading/limited"
+)
+
+// readInterval is how often the log is read. The server writes a request before it answers it, so what a client has
+// seen is there at the next read.
+const readInterval = 10 * time.Millisecond
+
+// logLimit is how long a log may become, in bytes: a run of minutes that floods the API server writes some 100 MB, and all of its events are in
+// memory.
+const logLimit = 1 << 30
+
+// Log is a growing audit log. All methods are safe for concurrent use.
+type Log struct {
+	file    *os.File
+	content io.Reader // of the file, and no more than a limit allows
+
+	mutex   sync.Mutex
+	rest    []byte // the beginning of a line whose end is not written yet
+	events  []Event
+	changed chan struct{} // closed and replaced when events come
+	err     error
+
+	accounts accounts
+
+	mark func(ctx context.Context, path string) error // of a log that comes late; nil of one that does not
+	ctx  context.Context
+}
+
+// Open opens a log, and reads it until the context ends. A log of more than 1 GiB is an error of Err.
+func Open(ctx context.Context, path string) (*Log, error) { return open(ctx, path, logLimit) }
+
+func open(ctx context.Context, path string, limit int64) (*Log, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	l := &Log{file: file, content: limited.Reader(file, limit), accounts: accounts{makers: map[string][]string{}}, changed: make(chan struct{}), ctx: ctx}
+	go l.follow(ctx)
+	return l, nil
+}
+
+// ComesLate says that the log is a copy, which comes a moment after the API server has written the original. Whoever asks
+// what there is waits until the copy has caught up. mark has to ask the API server for a path, which it then logs; that
+// there is nothing at the path is no error. It is called before the log is read for the first time.
+func (l *Log) ComesLate(mark func(ctx context.Context, path string) error) { l.mark = mark }
+
+// MarkPath begins the paths for which a log that comes late has the API server asked.
+const MarkPath = "/operator-labs/mark/"
+
+// markPatience is how long a copy may take.
+const markPatience = 5 * time.Second
+
+// catchUp waits until all is there that was logged before it was called.
+func (l *Log) catchUp() {
+	if l.mark == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(l.ctx, markPatience, fmt.Errorf("the copy of the audit log is more than %s late", markPatience))
+	defer cancel()
+	path := MarkPath + rand.Text()
+	err := l.mark(ctx, path)
+	for err == nil {
+		changed := l.Changed()
+		if !l.last(func(e Event) bool { return strings.HasPrefix(e.URL, path) }).IsZero() {
+			return
+		}
+		select {
+		case <-changed:
+			err = l.Err()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.err == nil && l.ctx.Err() == nil {
+		l.err = fmt.Errorf("reading the audit log: %w", err)
+	}
+}
+
+func (l *Log) follow(ctx context.Context) {
+	defer l.file.Close()
+	ticker := time.NewTicker(readInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			l.read()
+		}
+	}
+}
+
+// read takes in what was written since the last time.
+func (l *Log) read() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.err != nil {
+		return
+	}
+	more, err := io.ReadAll(l.content)
+	if errors.Is(err, os.ErrClosed) || err == nil && len(more) == 0 {
+		return // closed: the run is over
+	}
+	// Also for what can't be read: who waits must learn of the error.
+	defer func() {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}()
+	if err != nil {
+		l.err = fmt.Errorf("reading the audit log: %w", err)
+		return
+	}
+	lines := bytes.Split(append(l.rest, more...), []byte("\n"))
+	l.rest = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		var event auditv1.Event
+		if err := json.Unmarshal(line, &event); err != nil {
+			l.err = fmt.Errorf("reading the audit log: a line is not an audit event: %w", err)
+			return
+		}
+		read := newEvent(&event)
+		l.events = append(l.events, read)
+		l.accounts.take(read)
+	}
+}
+
+// Mark is a place in the log: its present end.
+type Mark int
+
+// Now is the log's present end.
+func (l *Log) Now() Mark {
+	l.catchUp()
+	l.read()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return Mark(len(l.events))
+}
+
+// Since returns what was logged after the mark, for which match is true.
+func (l *Log) Since(mark Mark, match Match) []Event {
+	l.catchUp()
+	l.read()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	var events []Event
+	for _, event := range l.events[min(int(mark), len(l.events)):] {
+		if match(event) {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+// Changed is closed when the log has grown, or can't be read any more.
+func (l *Log) Changed() <-chan struct{} {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.changed
+}
+
+// Err is what keeps the log from being read.
+func (l *Log) Err() error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.err
+}
+
+// Last is the time of the newest event for which match is true; the zero time if there is none. It does not wait for a log
+// that comes late.
+func (l *Log) Last(match Match) time.Time { return l.last(match) }
+
+func (l *Log) last(match Match) time.Time {
+	l.read()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, v := range slices.Backward(l.events) {
+		if match(v) {
+			return v.Time
+		}
+	}
+	return time.Time{}
+}
+
+// Quiet waits until nothing that matches has been logged for the length of the window, counted from now.
+func (l *Log) Quiet(ctx context.Context, window time.Duration, match Match) error {
+	since := time.Now()
+	for {
+		if last := l.Last(match); last.After(since) {
+			since = last
+		}
+		left := time.Until(since.Add(window))
+		if left <= 0 {
+			if l.catchUp(); !l.Last(match).After(since) {
+				return l.Err()
+			}
+			continue // it was not quiet, we had only not heard of it
+		}
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s without a request: %w", window, context.Cause(ctx))
+		}
+	}
+}

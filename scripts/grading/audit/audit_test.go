@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/grading/limited"
+)
+
+const student = "system:serviceaccount:operator-system:controller-manager"
+
+// growing is an audit log that a test writes.
+type growing struct {
+	t    *testing.T
+	file *os.File
+}
+
+func newLog(t *testing.T) (*growing, *Log) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	log, err := Open(t.Context(), file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &growing{t, file}, log
+}
+
+func (g *growing) write(text string) {
+	g.t.Helper()
+	if _, err := g.file.WriteString(text); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// line is a request as the API server logs it.
+func line(at time.Time, user, verb, name string) string {
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete",`+
+		`"requestURI":"/apis/demo.lva.io/v1/icecreams/%s","verb":%q,"user":{"username":%q},`+
+		`"objectRef":{"resource":"icecreams","name":%q,"apiGroup":"demo.lva.io","apiVersion":"v1"},`+
+		`"responseStatus":{"metadata":{},"code":200},"requestReceivedTimestamp":%q}`+"\n",
+		name, verb, user, name, at.UTC().Format("2006-01-02T15:04:05.000000Z"))
+}
+
+func names(events []Event) []string {
+	var all []string
+	for _, e := range events {
+		all = append(all, e.Name)
+	}
+	return all
+}
+
+func everything(Event) bool { return true }
+
+// A log without end must not fill the memory, and who waits for it to grow learns of that.
+func TestALogIsLimited(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	one := line(time.Now(), student, "get", "cone")
+	log, err := open(t.Context(), file.Name(), int64(2*len(one)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &growing{t, file}
+	g.write(one + one)
+	if got := log.Now(); got != 2 || log.Err() != nil {
+		t.Fatalf("what the limit allows has %d events, %v", got, log.Err())
+	}
+	changed := log.Changed()
+	g.write(one)
+	select {
+	case <-changed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody learns that the log is too long")
+	}
+	if _, long := errors.AsType[*limited.LongError](log.Err()); !long || log.Now() != 2 {
+		t.Errorf("the error is %v, with %d events", log.Err(), log.Now())
+	}
+}
+
+func TestHalfALineWaitsForItsEnd(t *testing.T) {
+	t.Parallel()
+	file, log := newLog(t)
+	whole := line(time.Now(), student, "get", "sundae")
+	file.write(line(time.Now(), student, "get", "cone") + whole[:40])
+	if got := names(log.Since(0, everything)); !slices.Equal(got, []string{"cone"}) {
+		t.Fatalf("with half a line written, the log has %v", got)
+	}
+	file.write(whole[40:90])
+	if got := log.Now(); got != 1 {
+		t.Fatalf("with more of the line written, the log has %d events", got)
+	}
+	file.write(whole[90:] + line(time.Now(), student, "get", "cup"))
+	if got := names(log.Since(0, everything)); !slices.Equal(got, []string{"cone", "sundae", "cup"}) {
+		t.Fatalf("when the line is complete, the log has %v", got)
+	}
+	if log.Err() != nil {
+		t.Fatal(log.Err())
+	}
+}
+
+func TestSinceBeginsAtTheMark(t *testing.T) {
+	t.Parallel()
+	file, log := newLog(t)
+	file.write(line(time.Now(), student, "get", "before"))
+	mark := log.Now()
+	if got := log.Since(mark, everything); len(got) != 0 {
+		t.Fatalf("nothing was logged since the mark, and there is %v", got)
+	}
+	file.write(line(time.Now(), student, "get", "after") + line(time.Now(), "somebody", "get", "not-ours"))
+	if got := names(log.Since(mark, log.By(student))); !slices.Equal(got, []string{"after"}) {
+		t.Fatalf("since the mark the student asked for %v", got)
+	}
+	if got := names(log.Since(mark+100, everything)); len(got) != 0 {
+		t.Fatalf("after the end there is %v", got)
+	}
+}
+
+func TestLastIsTheNewestThatMatches(t *testing.T) {
+	t.Parallel()
+	file, log := newLog(t)
+	if got := log.Last(everything); !got.IsZero() {
+		t.Fatalf("an empty log has a last event, of %s", got)
+	}
+	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	file.write(line(first, student, "update", "a") + line(first.Add(time.Second), student, "watch", "b"))
+	if got := log.Last(log.By(student).And(Writes)); !got.Equal(first) {
+		t.Fatalf("the last write was at %s, Last says %s", first, got)
+	}
+	if got := log.Last(Watching); !got.Equal(first.Add(time.Second)) {
+		t.Fatalf("Last says %s of the watch", got)
+	}
+}
+
+func TestChangedIsClosedWhenTheLogGrows(t *testing.T) {
+	t.Parallel()
+	file, log := newLog(t)
+	changed := log.Changed()
+	select {
+	case <-changed:
+		t.Fatal("nothing was written, and it changed")
+	default:
+	}
+	file.write(line(time.Now(), student, "get", "sundae"))
+	wait(t, changed)
+}
+
+// wait waits for what must come at the next read.
+func wait(t *testing.T, changed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the log was written ten seconds ago, and nobody was told")
+	}
+}
+
+func TestABrokenLineIsAnError(t *testing.T) {
+	t.Parallel()
+	file, log := newLog(t)
+	changed := log.Changed()
+	file.write(line(time.Now(), student, "get", "fine") + "{\"kind\":\n")
+	wait(t, changed) // who waits for the log to grow must learn of it
+	log.Now()
+	if err := log.Err(); err == nil || !strings.Contains(err.Error(), "not an audit event") {
+		t.Fatalf("a line is broken, and the error is %v", err)
+	}
+	if err := log.Quiet(t.Context(), time.Millisecond, everything); err == nil {
+		t.Fatal("a log that can't be read counts as quiet")
+	}
+	if got := names(log.Since(0, everything)); !slices.Equal(got, []string{"fine"}) {
+		t.Fatalf("what came before the broken line is %v", got)
+	}
+}
+
+func TestALogThatIsNotThereIsAnError(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "audit.log")); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("there is no log, and the error is %v", err)
+	}
+}
+
+func TestQuietWaitsForAWholeWindow(t *testing.T) {
+	t.Parallel()
+	const window = 200 * time.Millisecond
+	file, log := newLog(t)
+	// A request of another does not matter; one of the operator in the middle of the window begins a new one.
+	began := time.Now()
+	asked := began.Add(window / 2)
+	file.write(line(began.Add(window), "somebody", "update", "a") + line(asked, student, "update", "a"))
+	if err := log.Quiet(t.Context(), window, log.By(student)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(asked); took < window {
+		t.Fatalf("it was quiet for %s, and the window is %s", took, window)
+	}
+}
+
+// An account that somebody makes, or gets a token for, is their own.
+func TestByFollowsAccountsThatAUserMakes(t *testing.T) {
+	t.Parallel()
+	file, log := newLog(t)
+	created := func(user, account, subresource string, code int) string {
+		return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","stage":"ResponseComplete","verb":"create","user":{"username":%q},`+
+			`"objectRef":{"resource":"serviceaccounts","namespace":"shop","name":%q,"subresource":%q,"apiVersion":"v1"},"responseStatus":{"code":%d}}`+"\n",
+			user, account, subresource, code)
+	}
+	const helper, second, refused, others = "system:serviceaccount:shop:helper", "system:serviceaccount:shop:second",
+		"system:serviceaccount:shop:refused", "system:serviceaccount:shop:others"
+	file.write(created(student, "helper", "", 201) + created(helper, "second", "token", 201) + created(student, "refused", "token", 403) +
+		created("somebody", "others", "", 201) + created(second, "second", "token", 201))
+	for _, user := range []string{student, helper, second, refused, others, "somebody"} {
+		file.write(line(time.Now(), user, "get", user))
+	}
+	got := names(log.Since(0, log.By(student).And(On("demo.lva.io", "icecreams"))))
+	if want := []string{student, helper, second}; !slices.Equal(got, want) {
+		t.Errorf("the student's are %q and must be %q", got, want)
+	}
+}
+
+func TestQuietEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	_, log := newLog(t)
+	why := errors.New("the check is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if err := log.Quiet(ctx, time.Hour, everything); !errors.Is(err, why) {
+		t.Fatalf("the context ended because %v, and the error is %v", why, err)
+	}
+}

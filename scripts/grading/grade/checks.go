@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/limited"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// check runs the lab's checks and takes their results into the report. operator is nil in a lab that runs none.
+func (r *run) check(ctx context.Context, s *subject, operator *operator) error {
+	limit := r.Lab.TimeLimit.Duration
+	if r.torture != nil {
+		limit = r.torture.limit()
+	}
+	limit += time.Duration(max(0, r.Stories-1)) * storyLimit
+	began := r.machine.now()
+	ctx, cancel := r.machine.withTimeout(ctx, limit, &verdict{
+		outcome: report.TimedOut, reason: fmt.Sprintf("the checks were not done within %s", limit),
+	})
+	defer cancel()
+	protocolRun := protocol.Run{Kubectl: r.Kubectl, Exchange: s.workshop.Exchange(), Freezer: s.freezer, Cloud: s.cloud, Seed: r.Seed, First: r.First, NotStarted: r.NotStarted, Stories: r.Stories, Rules: s.rules}
+	r.report.Seed = r.Seed // what is not checked draws nothing from it
+	if s.injector != nil {
+		protocolRun.AuditMark = s.injector.AuditMark()
+	}
+	if r.torture != nil {
+		protocolRun.Torture, protocolRun.Scenes = &r.torture.random, r.Scenes
+	}
+	gone := make(chan *verdict)
+	if operator != nil || s.delivery != nil {
+		scripts := &scripts{subject: s, machine: r.machine, kubectl: r.Kubectl}
+		defer scripts.close()
+		socket, end, err := s.control(scripts, operator)
+		if err != nil {
+			return err
+		}
+		defer end()
+		protocolRun.Control = socket
+		if operator != nil {
+			protocolRun.Server = operator.serving()
+			protocolRun.Extended, protocolRun.NotExtended = s.heldBack, r.notExtended(s, operator)
+			gone = operator.gone
+		}
+	}
+	results := &results{run: r, operator: operator, ended: sets.New[string]()}
+	said, err := r.runChecks(ctx, s, protocolRun, gone, results.take)
+	if err != nil && r.machine.wasCut() {
+		r.starved = r.machine.now().since(began)
+	}
+	switch v, is := errors.AsType[*verdict](err); {
+	case err == nil:
+		return errors.Join(s.cluster.Failure(), results.complete(said))
+	case errors.Is(err, errEnough):
+		return nil
+	case is && v.outcome != report.Error:
+		results.failRunning(v.reason)
+		if results.endExtension(v.reason) {
+			return s.cluster.Failure()
+		}
+	} // otherwise a person interrupted the run, or it is our fault or the machine's: that says nothing of the check
+	return err
+}
+
+// storyLimit is for one more story: ten times what it takes.
+const storyLimit = 20 * time.Second
+
+// runChecks runs the program of the checks for what the run says, until it ends, the context does, or a verdict comes from
+// gone. take is told of each event. What the program printed is returned for the case that it did not do its work.
+func (r *run) runChecks(ctx context.Context, s *subject, run protocol.Run, gone <-chan *verdict, take func(protocol.Event) error) (said *logTail, err error) {
+	run.Lab, run.Kubeconfig, run.OperatorUser = *r.Lab, s.cluster.Kubeconfig, s.user()
+	if err := r.handOver(s, &run); err != nil {
+		return nil, err
+	}
+	run.AuditLog, run.AuditLate, run.NodeFollows = s.cluster.AuditLog, s.cluster.AuditLate, s.cluster.NodeFollows
+	file := filepath.Join(s.workshop.Scope.Dir, "run.json")
+	content, err := json.Marshal(run)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return nil, fmt.Errorf("writing the run for the checks: %w", err)
+	}
+	said = newLogTail()
+	checks, events, err := r.startChecks(s, file, said)
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	var followed error
+	go func() { followed = follow(events, take); close(done) }()
+	select {
+	case <-done:
+		if followed != nil {
+			checks.Kill()
+		}
+		select {
+		case <-checks.Done():
+		case <-time.After(endGrace):
+			checks.Kill()
+		}
+		select {
+		case v := <-gone: // at the very end
+			return said, v
+		default:
+			return said, followed
+		}
+	case v := <-gone:
+		err = v
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	checks.Kill()
+	<-done
+	return said, err
+}
+
+func (r *run) startChecks(s *subject, file string, output *logTail) (*process.Process, *os.File, error) {
+	events, write, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer write.Close()
+	checks, err := s.workshop.Scope.Start(process.Spec{
+		Name: "the checks", Path: r.Checks, Args: []string{"-test.v", "-test.timeout=0"},
+		// What checks that are killed leave in their temporary folder is removed with the run.
+		Env: append(os.Environ(), protocol.RunVariable+"="+file, "TMPDIR="+s.workshop.Scope.Dir), Stdout: output, Stderr: output, Files: []*os.File{write},
+	})
+	if err != nil {
+		events.Close()
+		return nil, nil, err
+	}
+	return checks, events, nil
+}
+
+// follow hands on the checks' events until the checks have ended, and be it in the middle of an event. The checks themselves limit what a
+// submission has a say in, and a trial's timeline has no limit that would be known here.
+func follow(events io.ReadCloser, take func(protocol.Event) error) error {
+	defer events.Close()
+	for decoder := json.NewDecoder(events); ; {
+		var event protocol.Event
+		err := decoder.Decode(&event)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading what the checks say: %w", err)
+		}
+		if err := take(event); err != nil {
+			return err
+		}
+	}
+}
+
+// results take what the checks say into the report.
+type results struct {
+	*run
+	operator *operator // nil: there is none
+	// running is the check that began last, and logged how much the operator had logged by then, in bytes. ended are the checks
+	// that came to an end.
+	running string
+	logged  int64
+	ended   sets.Set[string]
+	// given is what the machine had given to the run when that check began.
+	given supply
+}
+
+// take takes an event of the checks.
+func (r *results) take(event protocol.Event) error {
+	if event.Trial != nil {
+		switch {
+		case !event.Trial.Ended:
+			r.given = r.machine.now()
+		case !event.Trial.Passed && !event.Trial.Final:
+			r.doubtMachine()
+		}
+		r.torture.take(event, r.operator)
+		return nil
+	}
+	if event.Note != nil {
+		r.report.Timeline = append(r.report.Timeline, report.Moment{
+			At: event.Note.Time.Sub(r.report.Started).Seconds(), Seconds: event.Note.Seconds, Service: report.ServiceObjects, What: event.Note.What,
+		})
+		return nil
+	}
+	check := r.find(event.Check)
+	if check == nil {
+		return fmt.Errorf("the checks speak of %q, which labs.yaml does not list", event.Check)
+	}
+	if event.Prevented != "" {
+		return &verdict{outcome: report.Error, reason: event.Prevented}
+	}
+	if event.Status == "" {
+		check.Reason, check.At = "skipped: the run ended while it ran", time.Since(r.report.Started).Seconds()
+		r.running = check.ID
+		r.logged = r.operator.logged()
+		r.given = r.machine.now()
+		r.View.CheckStarted(*check)
+		return nil
+	}
+	takeResult(check, event)
+	r.ended.Insert(check.ID)
+	if check.Status == report.Failed {
+		r.doubtMachine()
+		check.Evidence = slices.Concat(r.operator.troubles(r.logged), check.Evidence, r.operator.served(check))
+		if r.Lab.Aggregated {
+			check.Evidence = append(check.Evidence, r.operator.said(r.logged)...)
+		}
+	}
+	r.View.CheckDone(*check)
+	if check.Status == report.Failed && r.UntilFailed {
+		return errEnough
+	}
+	return nil
+}
+
+// doubtMachine remembers that the machine starved the run during the check that failed.
+func (r *results) doubtMachine() {
+	if given := r.machine.now().since(r.given); given.starved() || r.machine.wasCut() {
+		r.starved = given
+	}
+}
+
+// errEnough ends a run that was to go on until a check fails.
+var errEnough = errors.New("a check failed")
+
+// takeResult takes how a check ended.
+func takeResult(check *report.Check, event protocol.Event) {
+	check.Status, check.Seconds, check.Reason = report.Status(event.Status), event.Seconds, event.Reason
+	check.Expected, check.Observed, check.Evidence = event.Expected, event.Observed, event.Evidence
+	check.Measurements = event.Measurements
+	if check.Status == report.Passed {
+		check.Points = check.MaxPoints
+	}
+}
+
+// endGrace is how long the checks may take to end after their last word.
+const endGrace = 5 * time.Second
+
+func (r *results) find(id string) *report.Check {
+	for i := range r.report.Checks {
+		if r.report.Checks[i].ID == id {
+			return &r.report.Checks[i]
+		}
+	}
+	return nil
+}
+
+// failRunning makes the check during which something went wrong the one that failed: it is what brought it out.
+func (r *results) failRunning(observed string) {
+	check := r.find(r.running)
+	if check == nil || r.ended.Has(check.ID) {
+		return
+	}
+	r.doubtMachine()
+	check.Status, check.Reason = report.Failed, ""
+	check.Expected, check.Observed = check.Title, observed
+	check.Evidence = r.operator.troubles(r.logged) // the end of its log stands in the report anyway
+	r.View.CheckDone(*check)
+}
+
+// complete makes sure that every check came to an end: a check that was not run must not look like one that was skipped.
+func (r *results) complete(output *logTail) error {
+	if r.torture != nil {
+		return r.torture.complete(output)
+	}
+	for _, check := range r.report.Checks {
+		if !r.ended.Has(check.ID) {
+			return output.complain("the checks ended before " + check.ID)
+		}
+	}
+	return nil
+}
+
+// complain is the error of checks that did not do their work: what they said that is no routine, and all of it as the details.
+func (l *logTail) complain(what string) error {
+	all := strings.Split(strings.TrimSpace(l.String()), "\n")
+	said := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return routine.MatchString(line) })
+	return &verdict{
+		outcome: report.Error, reason: fmt.Sprintf("the grader itself failed: %s: %s", what, strings.TrimSpace(strings.Join(said, "; "))),
+		diagnostics: []report.Diagnostic{{Message: strings.Join(all, "\n")}},
+	}
+}
+
+// routine are the lines of a test's output that say nothing of what went wrong.
+var routine = regexp.MustCompile(`^\s*(=== |--- |FAIL|PASS|ok\s|exit status |$)`)
+
+// forbiddenTimeout is for reading the audit log once more.
+const forbiddenTimeout = 5 * time.Second
+
+// takeForbidden takes all that the operator was refused into the report, each with the marker that would allow it.
+func (r *run) takeForbidden(s *subject) error {
+	ctx, cancel := context.WithTimeout(context.Background(), forbiddenTimeout)
+	defer cancel()
+	log, err := s.cluster.OpenAudit(ctx)
+	if err != nil {
+		return err
+	}
+	for _, right := range audit.ForbiddenRights(log.Since(0, log.By(s.user()))) {
+		resource := right.Resource
+		if resource == "" {
+			resource = right.URL
+		}
+		r.report.Forbidden = append(r.report.Forbidden, report.Forbidden{
+			Verb: strings.Join(right.Verbs, ";"), Group: right.Group, Resource: resource, Subresource: right.Subresource,
+			Count: right.Count, Marker: right.Marker(),
+		})
+	}
+	return log.Err()
+}
+
+// logTail is the end of what the checks print.
+type logTail struct{ *limited.Tail }
+
+func newLogTail() *logTail { return &logTail{limited.NewTail(8 << 10)} }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/services/cloud"
+	"lva.io/operators/scripts/services/freezer"
+)
+
+// connection is what stands between the operator and all that it talks to, with the lab's services. In a lab without an operator it is
+// empty.
+type connection struct {
+	gateway  stage.Gateway
+	injector *faults.Injector
+	// crash kills the operator and starts it again, once there is one.
+	crash func() error
+	// freezer and cloud are the URLs of the lab's services for checks, past the faults; empty in a lab without them.
+	freezer, cloud string
+	closeServices  []func() error
+}
+
+// connect puts the injector of faults between the operator and all that it talks to, and starts the lab's services.
+func (r *run) connect(on stage.Stage) (*connection, error) {
+	c := &connection{}
+	if !r.Lab.Operator {
+		return c, nil
+	}
+	c.injector = faults.New(func() error { return c.crash() })
+	c.injector.Address, c.injector.Known = on.Address(), on.Known()
+	cluster := on.Cluster()
+	if recorder := cluster.Recorder; recorder != nil {
+		c.injector.API = func(next http.RoundTripper) http.RoundTripper {
+			return recorder.Transport(submission.User, r.Lab.Groups, next)
+		}
+	}
+	c.gateway = stage.Gateway{Exchange: c.injector.Exchange, Refuse: c.injector.Refuse, Admit: c.injector.Admit}
+	var err error
+	if c.gateway.Host, c.gateway.CA, err = c.injector.ProxyAPI(cluster.Config); err != nil {
+		return c, err
+	}
+	if err := c.reached(c.gateway.Host); err != nil {
+		return c, err
+	}
+	if slices.Contains(r.Lab.Services, freezer.Service) {
+		books := freezer.New()
+		if c.freezer, err = c.startService(freezer.Service, freezer.Variable, books, books); err != nil {
+			return c, err
+		}
+	}
+	if slices.Contains(r.Lab.Services, cloud.Service) {
+		sky := cloud.New()
+		if c.cloud, err = c.startService(cloud.Service, cloud.Variable, sky, sky.Console()); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// reached notes that the operator must reach a URL.
+func (c *connection) reached(address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("reading the address of a proxy: %w", err)
+	}
+	c.gateway.Reached = append(c.gateway.Reached, parsed.Host)
+	return nil
+}
+
+// startService starts a service, and returns where the checks find it. The operator finds it in an environment variable, and comes to it
+// through the injector; the checks come to what is for them, and past all faults.
+func (c *connection) startService(name, variable string, forOperator, forChecks http.Handler) (url string, err error) {
+	address, err := c.injector.Proxy(name, forOperator)
+	if err != nil {
+		return "", err
+	}
+	if err := c.reached(address); err != nil {
+		return "", err
+	}
+	c.gateway.Environment = append(c.gateway.Environment, variable+"="+address)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listening for the checks' requests to the %s: %w", name, err)
+	}
+	// The operator finds the port if it looks for it: without these words no request gets past the faults.
+	secret := "/" + rand.Text()
+	server := &http.Server{Handler: http.StripPrefix(secret, forChecks), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	c.closeServices = append(c.closeServices, server.Close)
+	return "http://" + listener.Addr().String() + secret, nil
+}
+
+// close ends what connect began. It has no clients any more.
+func (c *connection) close() {
+	if c.injector != nil {
+		_ = c.injector.Close()
+	}
+	for _, end := range c.closeServices {
+		_ = end()
+	}
+}
+
+// takeTimeline takes what the operator asked for, and what befell it, into the report.
+func (r *run) takeTimeline(c *connection) {
+	if c.injector == nil {
+		return
+	}
+	for _, entry := range c.injector.Log() {
+		r.report.Timeline = append(r.report.Timeline, report.Moment{
+			At: entry.Time.Sub(r.report.Started).Seconds(), Seconds: entry.Seconds, Service: entry.Service, What: entry.What(),
+			Code: entry.Code, Fault: string(entry.Fault),
+		})
+	}
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/services/freezer"
+)
+
+// badDay grades for the check bad-day alone.
+func badDay(t *testing.T, seed uint32, submission ...string) (*report.Report, report.Check) {
+	t.Helper()
+	options := played(t, "02-labels", lay(t, submission...))
+	options.Lab.Checks = slices.DeleteFunc(options.Lab.Checks, func(c manifest.Check) bool { return c.ID != "bad-day" })
+	options.Seed = seed
+	got := grade(t.Context(), t, options)
+	if got.Outcome != report.Graded || len(got.Checks) != 1 {
+		t.Fatalf("the outcome is %s: %s", got.Outcome, got.Reason)
+	}
+	if seed != 0 && got.Seed != seed || got.Seed == 0 {
+		t.Errorf("the seed is %d and the report's is %d", seed, got.Seed)
+	}
+	return got, got.Checks[0]
+}
+
+// A bad day is made from the seed. The report has it, and all that was asked for and what befell it.
+func TestSeedAndTimelineAreInTheReport(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	got, check := badDay(t, 1, "labels") // conflict write 2, no-answer write 8 for 200ms, lost-answer read 5
+	if check.Status != report.Passed {
+		t.Errorf("it does not survive: %s %q", check.Observed, check.Evidence)
+	}
+	var told []string
+	for i, moment := range got.Timeline {
+		if i > 0 && moment.At < got.Timeline[i-1].At {
+			t.Errorf("the timeline goes back: %+v", got.Timeline[i-1:i+1])
+		}
+		if moment.At < 0 || moment.Seconds < 0 || moment.At+moment.Seconds > got.Seconds {
+			t.Errorf("the run took %g s, and this is not in it: %+v", got.Seconds, moment)
+		}
+		if during := moment.At >= check.At && moment.At <= check.At+check.Seconds; !during && moment.Fault != "" {
+			t.Errorf("the check ran from %g for %g s, and this went wrong: %+v", check.At, check.Seconds, moment)
+		}
+		told = append(told, strings.TrimSpace(fmt.Sprintf("%s: %s %d %s", moment.Service, moment.What, moment.Code, moment.Fault)))
+	}
+	want := []string{
+		"operator: the operator was started 0", "api: list icecreams 200", "api: watch icecreams 200",
+		"api: patch icecreams sundae 200", "api: patch icecreams sundae 409 conflict",
+		"api: list icecreams 200", "api: patch icecreams sundae 200",
+	}
+	// A cluster that is getting ready for a new kind may have sent it away at first; and that it watches again may come late.
+	first := slices.Index(told, want[3])
+	if first < 0 || told[0] != want[0] || !slices.Contains(told[:first], want[1]) || !slices.Contains(told[:first], want[2]) ||
+		!slices.Equal(told[first:min(first+4, len(told))], want[3:]) {
+		t.Errorf("the timeline is %q and must be like %q", told, want)
+	}
+}
+
+// The same submission survives one day and not the other.
+func TestTheSeedDecidesWhatGoesWrong(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	for seed, want := range map[uint32]struct {
+		status   report.Status
+		evidence string
+	}{
+		3:  {report.Passed, ""}, // cut write 7, conflict write 11: later than all that happens
+		24: {report.Failed, "what went wrong: lost-answer write 1, conflict write 11"},
+	} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			_, check := badDay(t, seed, "labels", "labels-thoughtless")
+			if check.Status != want.status || len(check.Evidence) > 0 != (want.evidence != "") || want.evidence != "" && check.Evidence[0] != want.evidence {
+				t.Errorf("it %s: %s %q", check.Status, check.Observed, check.Evidence)
+			}
+		})
+	}
+	t.Run("of nobody's choice", func(t *testing.T) {
+		t.Parallel()
+		one, _ := badDay(t, 0, "labels")
+		other, _ := badDay(t, 0, "labels")
+		if one.Seed == other.Seed {
+			t.Errorf("two runs have the seed %d", one.Seed)
+		}
+	})
+	t.Run("where nothing ran", func(t *testing.T) {
+		t.Parallel()
+		if got := grade(t.Context(), t, options(t, "2", lay(t, "no-module"))); got.Seed != 0 {
+			t.Errorf("nothing can go wrong again, and the seed is %d", got.Seed)
+		}
+	})
+}
+
+// An operator that gets to the API server past the proxy has no bad days: that is no pass.
+func TestGoingAroundTheFaultsFails(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	got, check := badDay(t, 1, "labels", "labels-goes-around")
+	if check.Status != report.Failed || !strings.Contains(check.Observed, "reached the API server by another way") ||
+		!slices.ContainsFunc(check.Evidence, func(line string) bool { return strings.Contains(line, "patch icecreams sundae") }) {
+		t.Errorf("it %s: %s %q\n%s", check.Status, check.Observed, check.Evidence, strings.Join(got.OperatorLog, "\n"))
+	}
+}
+
+// The checks' way to a service, past all faults, is theirs alone: whoever finds the port gets nothing there.
+func TestAServicePastTheFaults(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	c := &connection{injector: faults.New(nil)}
+	t.Cleanup(c.close)
+	books := freezer.New()
+	address, err := c.startService(freezer.Service, freezer.Variable, books, books)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := freezer.NewClient(address).Stock(t.Context()); err != nil {
+		t.Error(err)
+	}
+	past, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past.Path = ""
+	if _, err := freezer.NewClient(past.String()).Stock(t.Context()); err == nil {
+		t.Error("whoever finds the port looks into the freezer")
+	}
+	if slices.ContainsFunc(c.gateway.Environment, func(variable string) bool { return strings.Contains(variable, past.Host) }) {
+		t.Errorf("the operator is told of it: %q", c.gateway.Environment)
+	}
+}

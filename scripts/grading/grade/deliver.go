@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// deliver grades a submission that the checks deploy themselves: they get its image and its manifests. Nothing stands between it and
+// the API server, so that it finds what it would find in any cluster.
+func (r *run) deliver(ctx context.Context, on stage.Stage, workshop *submission.Workshop, manifests *submission.Manifests) (err error) {
+	deliverer, ok := on.(stage.Deliverer)
+	if !ok {
+		return fmt.Errorf("the checks of %s deploy the submission, for which the cluster needs a node that runs its image", r.Lab.Name)
+	}
+	s := &subject{connection: &connection{}, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	what := stage.Submission{Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, Webhooks: r.Lab.Webhooks}
+	if err := r.step(ctx, "make the image", func(ctx context.Context) (_ string, err error) {
+		s.delivery, err = deliverer.Deliver(ctx, what)
+		return "", asVerdict(err, report.NotGenerated)
+	}); err != nil {
+		return err
+	}
+	if s.delivery.User != "" {
+		defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
+	}
+	return r.check(ctx, s, nil)
+}
+
+// user is the name by which the API server, and so the audit log, knows the operator.
+func (s *subject) user() string {
+	if s.delivery != nil {
+		return s.delivery.User
+	}
+	return s.installed.User()
+}
+
+// handOver gives the checks what they deploy, if they do.
+func (r *run) handOver(s *subject, run *protocol.Run) error {
+	if s.delivery == nil {
+		return nil
+	}
+	run.Image, run.Manifests, run.Shared = s.delivery.Image, filepath.Join(s.workshop.Scope.Dir, "deploy.yaml"), s.cluster.Shared
+	if err := os.WriteFile(run.Manifests, s.delivery.Manifests, 0o600); err != nil {
+		return fmt.Errorf("writing the manifests for the checks: %w", err)
+	}
+	return nil
+}

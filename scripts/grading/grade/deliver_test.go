@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/local"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// deliverable is a run of a lab whose checks deploy.
+func deliverable(t *testing.T) *run {
+	t.Helper()
+	r := &run{}
+	r.Lab = &manifest.Lab{Name: "05-cert-manager", Stage: manifest.Deployed}
+	return r
+}
+
+func TestAClusterWithoutANodeCannotBeDeliveredTo(t *testing.T) {
+	t.Parallel()
+	on := local.New(&stage.Cluster{}, local.ByEgress(""))
+	err := deliverable(t).deliver(t.Context(), on, &submission.Workshop{}, &submission.Manifests{})
+	if err == nil || !strings.Contains(err.Error(), "05-cert-manager") || !strings.Contains(err.Error(), "needs a node") {
+		t.Errorf("it is said: %v", err)
+	}
+}
+
+func TestTheChecksGetWhatTheyDeploy(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = scope.Close() })
+	s := &subject{connection: &connection{}, workshop: &submission.Workshop{Scope: scope}, cluster: &stage.Cluster{Shared: true}}
+	var told protocol.Run
+	if err := deliverable(t).handOver(s, &told); err != nil || told.Image != "" || told.Manifests != "" {
+		t.Errorf("a lab whose checks don't deploy gets the image %q and the manifests %q (%v)", told.Image, told.Manifests, err)
+	}
+	s.delivery = &stage.Delivery{Image: "operator-labs/graded:05", Manifests: []byte("kind: Namespace\n"), User: "system:serviceaccount:a:b"}
+	if err := deliverable(t).handOver(s, &told); err != nil {
+		t.Fatal(err)
+	}
+	if written, err := os.ReadFile(told.Manifests); err != nil || string(written) != "kind: Namespace\n" {
+		t.Errorf("the manifests are %q (%v)", written, err)
+	}
+	if told.Image != "operator-labs/graded:05" || !told.Shared || s.user() != "system:serviceaccount:a:b" {
+		t.Errorf("the checks are told of the image %q (shared: %t), and the operator is %q", told.Image, told.Shared, s.user())
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lva.io/operators/scripts/grading/report"
+)
+
+// exhaustedVariable makes this test binary say what it finds out about an operator that has logged this.
+const exhaustedVariable = "OPERATOR_LABS_TEST_EXHAUSTED"
+
+func init() {
+	said := os.Getenv(exhaustedVariable)
+	if said == "" {
+		return
+	}
+	reason := "nothing is exhausted"
+	if v := exhausted(said, nil, 0); v != nil && v.outcome == report.Error {
+		reason = v.reason
+	}
+	os.Stdout.WriteString(reason)
+	os.Exit(0)
+}
+
+// The kernel confirms it, or the line is the operator's own.
+func TestWhatAMachineHasNoMoreOf(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		inotify = `E0101 main.go:12] "unable to start" err="failed to create fsnotify watcher: too many open files"`
+		disk    = `write /tmp/x: no space left on device`
+		fewer   = "this user has fewer instances of inotify left than the operator needs"
+		nothing = "nothing is exhausted"
+	)
+	for _, test := range []struct{ what, said, prepare, want string }{
+		{"inotify", inotify, `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
+		// The operator had one, and gave it back when it ended for want of a second one.
+		{"inotify but for one", inotify, `echo 1 >/proc/sys/user/max_inotify_instances && exec "$0"`, fewer},
+		{"inotify but for too few", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded-1), fewer},
+		{"enough of inotify", inotify, fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_instances && exec "$0"`, inotifyNeeded), nothing},
+		{"it only says so of inotify", inotify, `exec "$0"`, nothing},
+		{"the disk", disk, `mount -t tmpfs -o size=64k none "$1" && TMPDIR="$1" exec "$0"`, "the disk of TMPDIR is full"},
+		{"it only says so of the disk", disk, `exec "$0"`, nothing},
+		{"another error", "too many open files", `echo 0 >/proc/sys/user/max_inotify_instances && exec "$0"`, nothing},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			t.Parallel()
+			c := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", test.prepare, program, t.TempDir())
+			c.Env = append(os.Environ(), exhaustedVariable+"="+test.said)
+			out, err := c.CombinedOutput()
+			if err != nil && os.Getenv("OPERATOR_LABS_NAMESPACES") != "required" {
+				t.Skipf("unshare makes no namespaces here, see CI: %v: %s", err, out)
+			}
+			if err != nil || !strings.HasPrefix(string(out), test.want) {
+				t.Errorf("%q is %v, %s", test.said, err, out)
+			}
+		})
+	}
+}
+
+func TestAsManyAreTriedAsAnOperatorNeeds(t *testing.T) {
+	t.Parallel()
+	none := errors.New("there is no more")
+	for _, test := range []struct {
+		left   int
+		ending error
+		want   bool
+	}{{0, none, true}, {3, none, true}, {4, none, false}, {0, errors.New("another"), false}, {3, fmt.Errorf("starting: %w", none), true}} {
+		taken, most := 0, 0
+		got := runsOut(4, none, func() (func(), error) {
+			if taken == test.left {
+				return nil, test.ending
+			}
+			taken++
+			most = max(most, taken)
+			return func() { taken-- }, nil
+		})
+		if got != test.want || taken != 0 || most != min(4, test.left) {
+			t.Errorf("with %d left, runsOut = %t, %d at once, %d were not given back", test.left, got, most, taken)
+		}
+	}
+}
+
+// The limit counts processes and threads of a user, and not root's, so this is another user with as many as this program has itself, and a few more.
+func TestProcessesRunOut(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be a user who has no other processes")
+	}
+	const user = 47110
+	// By its descriptor, since the other user may not enter the folder.
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	said := func(number, limit int) string {
+		c := exec.CommandContext(t.Context(), "prlimit", fmt.Sprintf("--nproc=%d", limit), "/proc/self/fd/3")
+		c.Dir, c.ExtraFiles = "/", []*os.File{program}
+		c.Env = []string{"GOMAXPROCS=1", exhaustedVariable + "=runtime: failed to create new OS thread", "PATH=" + os.Getenv("PATH")}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user + number), Gid: user}}
+		out, _ := c.CombinedOutput()
+		return string(out)
+	}
+	// Each limit has its own user, whose earlier program may still be ending.
+	if got := said(0, 200); got != "nothing is exhausted" {
+		t.Errorf("with enough processes it says %s", got)
+	}
+	// Below some limit this program itself can't run. Above it, some processes can be had, and not as many as an operator needs.
+	for limit := 3; limit < 60; limit++ {
+		if strings.HasPrefix(said(limit, limit), "runtime: ") {
+			continue
+		}
+		const some = processesNeeded / 2
+		if got := said(100+limit, limit+some); !strings.HasPrefix(got, "this user can start fewer processes or threads than the operator needs") {
+			t.Errorf("with %d processes, and %d of them left, it says %s", limit+some, some, got)
+		}
+		return
+	}
+	t.Error("it ran with no limit")
+}
+
+func TestAnOperatorThatTheKernelKilledForLackOfMemory(t *testing.T) {
+	t.Parallel()
+	if outOfMemoryKills() < 0 {
+		t.Fatal("the kernel does not say how many processes it has killed")
+	}
+	killed := errors.New("signal: killed")
+	if v := exhausted("", killed, 1); v == nil || v.outcome != report.Error || !strings.Contains(v.reason, "no memory left") {
+		t.Errorf("the verdict is %+v", v)
+	}
+	for what, v := range map[string]*verdict{
+		"nobody was killed": exhausted("", killed, 0), "it ended otherwise": exhausted("", errors.New("exit status 1"), 1), "it ended well": exhausted("", nil, 1),
+	} {
+		if v != nil {
+			t.Errorf("%s, and the verdict is %+v", what, v)
+		}
+	}
+}

@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/node"
+	"lva.io/operators/clusters/openfiles"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/install"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// Options say what to grade, and with what.
+type Options struct {
+	Lab *manifest.Lab
+	// Dir is the folder of the submission's module, and Main the package of its program there. Default: it is looked for.
+	Dir, Main string
+	// ControllerGen is the program that makes manifests from markers, Checks the test binary of the lab's checks.
+	ControllerGen, Checks string
+	// Start starts the cluster. It may hand out one that was started before; the run stops it. On is what kind of cluster it is,
+	// for the report. Default: embedded.
+	Start stage.Start
+	On    string
+	// Kubectl is the control plane's program, which scripts of the submission find as kubectl, and which is the etcd of an aggregated API
+	// server that wants one.
+	Kubectl string
+	// Seed is where all that is random comes from, so that a run can be repeated. Default: another one each time.
+	Seed uint32
+	// First is the ID of the check that runs before all others, after those that it needs. Default: the order of the list.
+	First string
+	// NotStarted are the steps of the lab that the submission has not started. Their checks run as well, and wait briefly. Default: none.
+	NotStarted []int
+	// Stories is how many stories are played, where the lab has them: of the seed and of those that follow. Default: one.
+	Stories int
+	// Fetch lets the go command download the modules that the submission needs, before it is built. Default: nothing is
+	// downloaded.
+	Fetch bool
+	// Sandbox says whether what the submission runs on this machine is shut in. Default: as far as this machine can.
+	Sandbox Sandbox
+	// OperatorLog is the file into which the operator's output goes.
+	OperatorLog string
+	// BuildCache, System and Generated are as in submission.Workshop. Default of Generated: the BuildCache.
+	BuildCache, System, Generated string
+	// BuildGrace is how long the compiler goes on after another step has failed. Default: 15 s.
+	BuildGrace time.Duration
+	// StartTimeout is how long the operator may take from its start to its first request. Default: 20 s.
+	StartTimeout time.Duration
+	// UntilFailed ends the run with the first check that fails, for those who only want to know whether one does. Default: every
+	// check runs.
+	UntilFailed bool
+	// View receives the progress of the run. Default: none.
+	View View
+
+	// Scenes has Torture play the lab's scenes, too: mishaps so rare that an operator may be right without surviving them.
+	Scenes bool
+
+	torture *torture
+}
+
+// View receives the progress of a run.
+type View interface {
+	StepStarted(name string)
+	// StepProgress says how far a step is, or what it waits for.
+	StepProgress(name, note string)
+	StepDone(name string, took time.Duration, note string)
+	CheckStarted(report.Check)
+	CheckDone(report.Check)
+}
+
+// run is a grading run while it goes on.
+type run struct {
+	Options
+	mutex   sync.Mutex // of report, while steps run side by side
+	report  *report.Report
+	machine *machine
+	// starved is what the machine gave during a check that failed, if it starved the run then.
+	starved supply
+}
+
+// verdict is what ends a run before all checks have run. It is a result, not an error of ours.
+type verdict struct {
+	outcome     report.Outcome
+	reason      string
+	diagnostics []report.Diagnostic
+}
+
+func (v *verdict) Error() string { return v.reason }
+
+// Run grades. It always returns a report; cancelling the context makes it one of an interrupted run.
+func Run(ctx context.Context, options Options) *report.Report {
+	if options.View == nil {
+		options.View = silent{}
+	}
+	options.StartTimeout = cmp.Or(options.StartTimeout, startTimeout)
+	options.BuildGrace = cmp.Or(options.BuildGrace, buildGrace)
+	for options.Seed == 0 {
+		options.Seed = rand.Uint32()
+	}
+	started := time.Now()
+	r := &run{Options: options, report: Blank(options, started)}
+	r.machine = watchMachine()
+	err := r.grade(ctx)
+	r.conclude(ctx, r.doubt(err, r.machine.stop()))
+	r.report.Seconds = time.Since(started).Seconds()
+	return r.report
+}
+
+// Blank is the report of a run that has just started.
+func Blank(options Options, started time.Time) *report.Report {
+	dir, err := filepath.Abs(options.Dir)
+	if err != nil {
+		dir = options.Dir
+	}
+	r := &report.Report{
+		Schema: report.Schema, Lab: options.Lab.Name, Title: options.Lab.Title, Submission: report.Submission{Dir: dir},
+		Outcome: report.Graded, Started: started, MaxScore: options.Lab.MaxScore(),
+		Environment: report.Environment{Cluster: cmp.Or(options.On, "embedded"), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()},
+	}
+	for _, check := range options.Lab.Own() {
+		r.Checks = append(r.Checks, *blank(check))
+	}
+	var undecided []string
+	for _, check := range options.Lab.Undecided {
+		undecided, r.Undecided = append(undecided, check.ID), r.Undecided+check.Points
+	}
+	if r.Undecided > 0 {
+		r.Notices = append(r.Notices, fmt.Sprintf("Not graded here, since no Pod runs: %s. They have %d points, and this run is no grade.",
+			english.WordSeries(undecided, "and"), r.Undecided))
+	}
+	return r
+}
+
+// blank is a check that was not run.
+func blank(check manifest.Check) *report.Check {
+	return &report.Check{
+		ID: check.ID, Title: check.Title, Extension: check.Extension, Part: check.Part, MaxPoints: check.Points, Lecture: check.Lecture,
+		Causes: check.Causes, Status: report.Skipped, Reason: "skipped: the run ended before it",
+	}
+}
+
+// grade is the run, step by step: what a step needs is what one before it returned.
+func (r *run) grade(ctx context.Context) (err error) {
+	workshop, err := r.open()
+	if err != nil {
+		return err
+	}
+	if r.Sandbox == SandboxRequired {
+		if _, err := TrySandbox(ctx, workshop.Scope); err != nil {
+			return errors.Join(asVerdict(err, report.Error), workshop.Scope.Close())
+		}
+	}
+	var on stage.Stage
+	var links *connection
+	defer func() {
+		r.report.Environment.Containment = string(workshop.Scope.Containment())
+		r.report.Environment.Walls = names(workshop.Scope.Walls())
+		err = errors.Join(err, r.tearDown(workshop, on, links))
+	}()
+	if r.Fetch {
+		if err := r.step(ctx, fetchModules, func(ctx context.Context) (string, error) { return r.fetch(ctx, workshop) }); err != nil {
+			return err
+		}
+	}
+	var manifests *submission.Manifests
+	if on, manifests, err = r.prepare(ctx, workshop); err != nil {
+		return err
+	}
+	defer func() { r.report.Notices = slices.Concat(workshop.Notices(), manifests.Notices, r.report.Notices) }()
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	go watchCluster(ctx, on.Cluster(), abandon)
+	if r.Lab.Stage == manifest.Deployed {
+		links = &connection{}
+		return r.deliver(ctx, on, workshop, manifests)
+	}
+	if links, err = r.connect(on); err != nil {
+		return err
+	}
+	subject, err := r.install(ctx, on, workshop, manifests, links)
+	if err != nil {
+		return err
+	}
+	if err := r.preconditions(ctx, subject); err != nil {
+		return err
+	}
+	if !r.Lab.Operator {
+		return r.check(ctx, subject, nil)
+	}
+	place, err := r.prepareWebhooks(ctx, subject)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	return r.operate(ctx, subject, place, max(r.StartTimeout, on.Patience()))
+}
+
+// open opens the submission, and makes the folder in which the run works.
+func (r *run) open() (*submission.Workshop, error) {
+	opened, err := submission.Open(r.Dir, r.Main)
+	if err != nil {
+		return nil, &verdict{outcome: report.NotBuilt, reason: err.Error()}
+	}
+	r.report.Submission.Module = opened.Module
+	r.report.Submission.Go = opened.Go
+	r.report.Submission.ControllerRuntime = opened.ControllerRuntime
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &submission.Workshop{
+		Submission: opened, Scope: scope, ControllerGen: r.ControllerGen, Cache: r.BuildCache, System: r.System,
+		Generated: cmp.Or(r.Generated, r.BuildCache), Walled: r.Sandbox != SandboxOff,
+		Strict: r.Sandbox == SandboxRequired,
+	}, nil
+}
+
+// watchCluster ends the run when the cluster is another run's.
+func watchCluster(ctx context.Context, cluster *stage.Cluster, abandon context.CancelCauseFunc) {
+	select {
+	case <-cluster.Lost:
+		abandon(existing.ErrLost)
+	case <-ctx.Done():
+	}
+}
+
+// subject is what the checks look at: a submission that was installed, in its cluster.
+type subject struct {
+	*connection
+	workshop  *submission.Workshop
+	cluster   *stage.Cluster
+	installed stage.Installed
+	// delivery is what the checks deploy, in a lab whose stage is deployed; nil in all others.
+	delivery *stage.Delivery
+	// rules are those of the operator's role.
+	rules audit.Rules
+	// groups are the API groups of the lab's kinds.
+	groups []string
+	// heldBack says that the submission has started the lab's extension, whose version was held back.
+	heldBack bool
+}
+
+// install brings the submission into the cluster. Its operator does not run yet.
+func (r *run) install(
+	ctx context.Context, on stage.Stage, workshop *submission.Workshop, manifests *submission.Manifests, links *connection,
+) (*subject, error) {
+	s := &subject{connection: links, workshop: workshop, cluster: on.Cluster(), rules: manifests.Rules(), groups: r.Lab.Groups}
+	if r.Lab.Extension != nil {
+		s.heldBack = manifests.HoldBack(r.Lab.Extension.Version)
+	}
+	what := stage.Submission{
+		Workshop: workshop, Manifests: manifests, Name: r.Lab.Name, Groups: r.Lab.Groups, APIOnly: !r.Lab.Operator, Webhooks: r.Lab.Webhooks, Aggregated: r.Lab.Aggregated,
+		Workloads: r.Lab.Node, ControlPlane: r.Kubectl,
+	}
+	err := r.step(ctx, on.Installing(), func(ctx context.Context) (_ string, err error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, errInstall)
+		defer cancel()
+		s.installed, err = on.Install(ctx, what, links.gateway)
+		return "", asVerdict(err, report.NotGenerated)
+	})
+	return s, err
+}
+
+// prepareWebhooks lets the operator have a webhook server, also in labs that are not about webhooks: without a certificate its manager
+// would not start. Where it insists on a port that another grading uses, that takes its time, and only then such a lab speaks of it.
+func (r *run) prepareWebhooks(ctx context.Context, s *subject) (place stage.Operator, err error) {
+	const name = "prepare the webhooks"
+	prepare := func(ctx context.Context, waits func(string)) (err error) {
+		place, err = s.installed.Prepare(ctx, waits)
+		return asVerdict(err, report.NotGenerated)
+	}
+	if r.Lab.Webhooks {
+		err = r.step(ctx, name, func(ctx context.Context) (string, error) {
+			return "", prepare(ctx, func(reason string) { r.View.StepProgress(name, reason) })
+		})
+		return place, err
+	}
+	var began time.Time
+	err = prepare(ctx, func(reason string) {
+		if began.IsZero() {
+			began = time.Now()
+			r.View.StepStarted(name)
+		}
+		r.View.StepProgress(name, reason)
+	})
+	if !began.IsZero() {
+		r.View.StepDone(name, time.Since(began), "")
+	}
+	return place, err
+}
+
+// operate starts the operator, and lets the checks look at it.
+func (r *run) operate(ctx context.Context, s *subject, place stage.Operator, patience time.Duration) (err error) {
+	r.report.Submission.Arguments = place.Arguments()
+	operator, err := newOperator(s, place, r.OperatorLog)
+	if err != nil {
+		return err
+	}
+	defer operator.close()
+	r.report.Notices = append(r.report.Notices, operator.untried(r.torture != nil)...)
+	defer func() { err = errors.Join(err, r.takeForbidden(s)) }()
+	defer func() { r.report.OperatorLog = operator.lastWords() }()
+	defer func() { err = operator.explain(err) }()
+	if r.torture != nil {
+		end, err := operator.followStorage()
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	if err := r.step(ctx, "start the operator", func(ctx context.Context) (string, error) {
+		return "", operator.firstStart(ctx, patience)
+	}); err != nil {
+		return err
+	}
+	if r.Lab.Webhooks || r.Lab.Aggregated {
+		if err := place.Listening(ctx); err != nil {
+			return err
+		}
+	}
+	return r.check(ctx, s, operator)
+}
+
+// tearDown ends all that the run started, side by side: the student waits for it.
+func (r *run) tearDown(workshop *submission.Workshop, on stage.Stage, links *connection) error {
+	var wait sync.WaitGroup
+	var stopped, closed error
+	if on != nil {
+		wait.Go(func() { stopped = on.Close() })
+	}
+	wait.Go(func() {
+		closed = workshop.Scope.Close()
+		if links != nil {
+			r.takeTimeline(links)
+			links.close()
+		}
+	})
+	wait.Wait()
+	return errors.Join(r.noteLeftover(stopped), r.noteLeftover(closed))
+}
+
+// noteLeftover makes a notice of what can't be removed: it says nothing of the submission, and the next run tries again.
+func (r *run) noteLeftover(err error) error {
+	leftover, ok := errors.AsType[*process.LeftoverError](err)
+	if !ok {
+		return err
+	}
+	r.report.Notices = append(r.report.Notices, leftover.Error())
+	return nil
+}
+
+// installTimeout is for what takes a tenth of a second, and for a Pod's image some seconds.
+const installTimeout = 3 * time.Minute
+
+var errInstall = fmt.Errorf("the API was not installed within %s", installTimeout)
+
+// fetch downloads the modules that the submission needs.
+func (r *run) fetch(ctx context.Context, workshop *submission.Workshop) (string, error) {
+	modules := 0
+	err := workshop.Fetch(ctx, func(done, total int) {
+		modules = done
+		r.View.StepProgress(fetchModules, fmt.Sprintf("%d of %d modules", done, total))
+	})
+	if modules == 0 {
+		return "all are here", asVerdict(err, report.NotBuilt)
+	}
+	return fmt.Sprintf("%d modules", modules), asVerdict(err, report.NotBuilt)
+}
+
+// asVerdict makes what is wrong with the submission the outcome of the run. What hindered the run, and its user can clear
+// away, is the reason of a run that could not be graded.
+func asVerdict(err error, outcome report.Outcome) error {
+	if problem, ok := errors.AsType[*submission.Problem](err); ok {
+		return &verdict{outcome: outcome, reason: problem.Reason, diagnostics: problem.Diagnostics}
+	}
+	if inTheWay, ok := errors.AsType[*install.InTheWayError](err); ok {
+		return &verdict{outcome: report.Error, reason: inTheWay.Error()}
+	}
+	if hindrance, ok := errors.AsType[*submission.HindranceError](err); ok {
+		return &verdict{outcome: report.Error, reason: hindrance.Reason}
+	}
+	if missing, ok := errors.AsType[*MissingWallsError](err); ok {
+		return &verdict{outcome: report.Error, reason: missing.Error()}
+	}
+	if few, ok := errors.AsType[*openfiles.Error](err); ok {
+		return &verdict{outcome: report.Error, reason: few.Error()}
+	}
+	return err
+}
+
+// prepare does side by side what can be: a cluster is started while the submission is built and its manifests are
+// generated. A step that fails ends those that stand below it: what does not build matters more than what can't be
+// generated from it, so a failing generator waits for the compiler, which may know the reason, but not for long: what is
+// compiled for the first time takes minutes.
+func (r *run) prepare(ctx context.Context, workshop *submission.Workshop) (on stage.Stage, manifests *submission.Manifests, err error) {
+	steps := []struct {
+		name string
+		do   func(context.Context) (string, error)
+	}{
+		{"build", func(ctx context.Context) (string, error) {
+			return "", asVerdict(workshop.Build(ctx), report.NotBuilt)
+		}},
+		{"generate manifests", func(ctx context.Context) (note string, err error) {
+			manifests, err = workshop.Generate(ctx)
+			return "", asVerdict(err, report.NotGenerated)
+		}},
+		{startCluster, func(ctx context.Context) (note string, err error) {
+			waits := func(reason string) { r.View.StepProgress(startCluster, reason) }
+			if on, err = r.Start(ctx, waits); err != nil {
+				return "", asVerdict(err, report.Error)
+			}
+			r.report.Environment.Kubernetes = on.Cluster().Version
+			return "Kubernetes " + on.Cluster().Version, nil
+		}},
+	}
+	errs := make([]error, len(steps))
+	ctx, endAll := context.WithCancelCause(ctx)
+	defer endAll(nil)
+	var wait sync.WaitGroup
+	for i, step := range steps {
+		above := ctx
+		below, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		wait.Go(func() {
+			if errs[i] = r.step(above, step.name, step.do); errs[i] != nil {
+				end(errAborted)
+				time.AfterFunc(r.BuildGrace, func() { endAll(errAborted) })
+			}
+		})
+		ctx = below
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errAborted) {
+			return on, nil, err
+		}
+	}
+	return on, manifests, nil
+}
+
+const (
+	fetchModules = "fetch modules"
+	startCluster = "start a cluster"
+)
+
+// buildGrace is long enough to find a mistake in a submission whose dependencies are compiled.
+const buildGrace = 15 * time.Second
+
+var errAborted = errors.New("ended because another step failed")
+
+// step runs one step, shows it and times it.
+func (r *run) step(ctx context.Context, name string, do func(context.Context) (note string, err error)) error {
+	r.View.StepStarted(name)
+	started := time.Now()
+	note, err := do(ctx)
+	took := time.Since(started)
+	if err != nil {
+		note = "failed"
+		if ctx.Err() != nil {
+			// Whatever the step says of it: it was ended.
+			err, note = context.Cause(ctx), "ended"
+		}
+	}
+	r.View.StepDone(name, took, note)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.report.Steps = append(r.report.Steps, report.Step{Name: name, Seconds: took.Seconds()})
+	return err
+}
+
+// conclude turns what ended the run into its outcome, and adds up the points.
+func (r *run) conclude(ctx context.Context, err error) {
+	var v *verdict
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		r.report.Outcome, r.report.Reason = report.Interrupted, "it ended before all checks had run"
+		r.report.OperatorLog = nil // where it happened to be says nothing of that
+	case errors.As(err, &v):
+		r.report.Outcome, r.report.Reason, r.report.Diagnostics = v.outcome, v.reason, v.diagnostics
+	default:
+		r.report.Outcome, r.report.Reason = report.Error, "the grader itself failed: "+err.Error()
+		if lacks, ok := errors.AsType[*node.Unavailable](err); ok {
+			r.report.Reason = r.withoutNode(lacks)
+		}
+	}
+	r.report.Score = 0
+	for i := range r.report.Checks {
+		check := &r.report.Checks[i]
+		check.Points = 0
+		if check.Status == report.Passed {
+			check.Points = check.MaxPoints
+			if !check.Extension {
+				r.report.Score += check.Points
+			}
+		}
+	}
+}
+
+// withoutNode says that there is no grade since this machine can have no node, and what to do.
+func (r *run) withoutNode(lacks *node.Unavailable) string {
+	reason := fmt.Sprintf("lab %d needs Pods, and none can run on this machine: %s", r.Lab.Number, lacks.Error())
+	if _, err := r.Lab.WithoutNode(); err == nil {
+		reason += "; with --without-node, only the checks that need no Pod are graded"
+	}
+	return reason
+}
+
+type silent struct{}
+
+func (silent) StepStarted(string)                     {}
+func (silent) StepProgress(string, string)            {}
+func (silent) StepDone(string, time.Duration, string) {}
+func (silent) CheckStarted(report.Check)              {}
+func (silent) CheckDone(report.Check)                 {}

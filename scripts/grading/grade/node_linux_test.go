@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/images"
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage/node"
+	"lva.io/operators/scripts/grading/stage/stagetest"
+)
+
+// onNode lets an operator be a Pod of an embedded cluster's node.
+func onNode(t *testing.T) func(*Options) {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := stagetest.Node(t, have.Checkout)
+	return func(o *Options) {
+		o.System = "linux"
+		o.Start = node.Start(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+			return embedded.StartWithNode(ctx, have.ControlPlane, parts)
+		}, images.StoreOf(have.Root), have.ControlPlane.Path)
+	}
+}
+
+// besideNode lets an operator be a process, and Pods of what it makes run on an embedded cluster's node.
+func besideNode(t *testing.T) func(*Options) {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := stagetest.Node(t, have.Checkout)
+	return func(o *Options) {
+		o.Start = node.Beside(func(ctx context.Context, _ func(string)) (*embedded.Cluster, error) {
+			return embedded.StartWithNode(ctx, have.ControlPlane, parts)
+		})
+	}
+}
+
+// Whether an operator is a process or a Pod of the embedded cluster's node is all the same to the checks: it is restarted, killed at its
+// writes, and asked as a webhook.
+func TestAnOperatorIsAPodOfTheNode(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := onNode(t)
+	for _, lab := range []string{"2", "4"} {
+		t.Run(lab, func(t *testing.T) {
+			t.Parallel()
+			listed, err := have.Labs.Lab(lab)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := options(t, lab, have.SolutionDir(listed))
+			place(&o)
+			wantFull(t, grade(t.Context(), t, o))
+		})
+	}
+}
+
+// A Pod is killed at each of its writes, as a process is, and who does not survive that falls to the same schedule.
+func TestTortureOfAPodOfTheNode(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	place := onNode(t)
+	for _, test := range []struct {
+		submissions []string
+		falls       string
+		tried       int
+	}{
+		{[]string{"labels", "deployed"}, "", 5}, // a good day, and two crashes at each of its two writes
+		{[]string{"labels", "deployed", "labels-thoughtless"}, "kill-after write 1", 3},
+	} {
+		t.Run(strings.Join(test.submissions, ", "), func(t *testing.T) {
+			o := played(t, "02-labels", lay(t, test.submissions...))
+			o.Seed = 4711
+			place(&o)
+			trials, told := tortured(t, o, 0)
+			falls := ""
+			if trials.Failure != nil {
+				falls = trials.Failure.Schedule.String()
+			}
+			if trials.Run.Outcome != report.Graded || falls != test.falls || trials.Tried != test.tried {
+				t.Errorf("%s %s: after %d schedules it falls to %q, want %q after %d; it told\n%s\n%s", trials.Run.Outcome, trials.Run.Reason, trials.Tried,
+					falls, test.falls, test.tried, strings.Join(told, "\n"), strings.Join(trials.Run.OperatorLog, "\n"))
+			}
+		})
+	}
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+const (
+	// startTimeout is how long an operator may take from its start to its first request, unless Options say otherwise.
+	startTimeout = 20 * time.Second
+	// logLimit is how much an operator may write into its log in a run, in bytes: what a reconcile loop that never ends
+	// writes in a second.
+	logLimit = 8 << 20
+	// lastLines of the log go into the report.
+	lastLines = 20
+)
+
+// operator is the submission's program while it is graded. It is stopped and started by the checks.
+type operator struct {
+	*subject
+	place stage.Operator
+	log   *operatorLog
+	// gone carries the verdict on an operator that ended by itself, or floods its log.
+	gone chan *verdict
+
+	// upgraded says that versions which were held back have come: all checks of the lab itself have run.
+	upgraded atomic.Bool
+
+	// transition is held while the operator is started or ended: one such change begins when the one before is done.
+	transition sync.Mutex
+
+	mutex    sync.Mutex
+	instance stage.Instance // nil when it should not run
+	// how it was started the last time by who is not a fault: one that crashes is started so again.
+	how protocol.Start
+	// logBegan is how much was in the log when it was started the last time, in bytes.
+	logBegan int64
+	// killsBefore is how many processes the kernel had killed for lack of memory by then.
+	killsBefore int
+	// failure is how the instance that was ended last has ended: nil for exit code 0.
+	failure error
+}
+
+// newOperator is an operator that does not run yet, and logs into a file. From now on a fault can crash it.
+func newOperator(s *subject, place stage.Operator, logFile string) (*operator, error) {
+	file, err := os.Create(logFile)
+	if err != nil {
+		return nil, fmt.Errorf("making the operator's log: %w", err)
+	}
+	o := &operator{subject: s, place: place, gone: make(chan *verdict, 1)}
+	o.log = &operatorLog{file: file, flooded: func() {
+		o.report(&verdict{outcome: report.Flooded, reason: fmt.Sprintf(
+			"it wrote more than %d MB into its log"+overAndOver, logLimit>>20)})
+	}}
+	s.crash = o.restart
+	return o, nil
+}
+
+// overAndOver is what is wrong with most operators that flood their log.
+const overAndOver = ": it does the same thing over and over"
+
+// report says why the operator can't be graded any more. The first reason counts.
+func (o *operator) report(v *verdict) {
+	select {
+	case o.gone <- v:
+	default:
+	}
+}
+
+// start starts the operator if it does not run.
+func (o *operator) start() error { return o.startAs(protocol.Start{}) }
+
+// Errors of startAs.
+var (
+	errNoSuchFlag    = errors.New("the operator's program has no such flag")
+	errNotAdjustable = errors.New("this operator runs as its Deployment says, and with no other flags")
+)
+
+// startAs starts the operator in another way if it does not run.
+func (o *operator) startAs(how protocol.Start) error {
+	if len(how.Flags) > 0 {
+		adjustable, ok := o.place.(stage.Adjustable)
+		if !ok {
+			return errNotAdjustable
+		}
+		for _, flag := range how.Flags {
+			name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+			if !adjustable.Knows(name) {
+				return fmt.Errorf("%w: --%s", errNoSuchFlag, name)
+			}
+		}
+	}
+	o.transition.Lock()
+	defer o.transition.Unlock()
+	o.mutex.Lock()
+	if o.instance == nil {
+		o.how = how
+	}
+	o.mutex.Unlock()
+	return o.startLocked()
+}
+
+// startLocked is start for a caller that holds the transition.
+func (o *operator) startLocked() error {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.instance != nil {
+		return nil
+	}
+	o.logBegan = o.log.size()
+	if !o.how.KeepLeases {
+		if err := o.releaseLeases(); err != nil {
+			return err
+		}
+	}
+	kills := outOfMemoryKills()
+	started, err := o.launch()
+	if err != nil {
+		return err
+	}
+	o.instance, o.killsBefore = started, kills
+	o.injector.Note("started")
+	go o.watch(started)
+	return nil
+}
+
+// launch starts the operator as was asked for.
+func (o *operator) launch() (stage.Instance, error) {
+	if adjustable, ok := o.place.(stage.Adjustable); ok && len(o.how.Flags) > 0 {
+		return adjustable.StartWith(o.log, o.how.Flags...)
+	}
+	return o.place.Start(o.log)
+}
+
+// watch reports an operator that ends without having been asked to.
+func (o *operator) watch(p stage.Instance) {
+	<-p.Done()
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.instance == p { // otherwise it was stopped, and another may run by now
+		o.instance = nil
+		fault := o.portTaken() // a manager may have begun its work before it listens
+		if fault == nil {
+			fault = exhausted(strings.Join(o.log.last(allLines), "\n"), p.Err(), outOfMemoryKills()-o.killsBefore)
+		}
+		if fault != nil {
+			o.report(fault)
+			return
+		}
+		o.report(&verdict{outcome: report.Crashed, reason: endedByItself + stage.Ending(p.Err())})
+	}
+}
+
+const endedByItself = "it ended by itself: "
+
+// stop asks the operator to end, and kills it if it has not within grace. 0 kills it at once.
+func (o *operator) stop(grace time.Duration) error {
+	o.transition.Lock()
+	defer o.transition.Unlock()
+	return o.end(grace)
+}
+
+// end is stop for who holds the transition.
+func (o *operator) end(grace time.Duration) error {
+	o.mutex.Lock()
+	p := o.instance
+	o.instance = nil
+	o.mutex.Unlock()
+	if p == nil {
+		return nil
+	}
+	end, ended := p.Kill, "killed"
+	if grace > 0 {
+		end, ended = func() error { return p.Stop(grace) }, "stopped"
+	}
+	if err := end(); err != nil {
+		return fmt.Errorf("the operator could not be %s: %w", ended, err)
+	}
+	o.mutex.Lock()
+	o.failure = p.Err()
+	o.mutex.Unlock()
+	o.injector.Note(ended)
+	return nil
+}
+
+// stopped is stop, and says how the operator has ended.
+func (o *operator) stopped(grace time.Duration) (protocol.Stopped, error) {
+	if err := o.stop(grace); err != nil {
+		return protocol.Stopped{}, err
+	}
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.failure == nil {
+		return protocol.Stopped{}, nil
+	}
+	return protocol.Stopped{Failure: o.failure.Error()}, nil
+}
+
+// restart is a kill after which the operator is started again, as its Deployment would.
+func (o *operator) restart() error {
+	o.transition.Lock()
+	defer o.transition.Unlock()
+	if err := o.end(0); err != nil {
+		return err
+	}
+	return o.startLocked()
+}
+
+// firstStart starts the operator and waits until it has sent a request: from then on the checks can judge it.
+func (o *operator) firstStart(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	log, err := o.cluster.OpenAudit(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.start(); err != nil {
+		return err
+	}
+	if server := o.server(); server != nil {
+		return o.firstAnswer(ctx, server, log, patience)
+	}
+	for {
+		changed := log.Changed()
+		if err := log.Err(); err != nil {
+			return err
+		}
+		if !log.Last(log.By(o.installed.User()).And(begins)).IsZero() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case v := <-o.gone:
+			return o.goneAtFirst(v, log, patience)
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errSilent) {
+				if overload := o.tooBusy(patience); overload != nil {
+					return overload
+				}
+				return o.notStarted(log, "", patience)
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// firstAnswer waits until an aggregated API server accepts connections: it may ask for nothing before it is asked.
+func (o *operator) firstAnswer(ctx context.Context, server stage.Server, log *audit.Log, patience time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan error, 1)
+	go func() { answers <- server.Answers(ctx) }()
+	select {
+	case err := <-answers:
+		if errors.Is(err, errSilent) {
+			if overload := o.tooBusy(patience); overload != nil {
+				return overload
+			}
+			return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s and accepts no connection at its port: "+
+				"does main listen at the port of its flag --%s?", patience, submission.SecurePortFlag)}
+		}
+		return err
+	case v := <-o.gone:
+		return o.goneAtFirst(v, log, patience)
+	}
+}
+
+// goneAtFirst is the verdict on an operator that was gone before it began its work.
+func (o *operator) goneAtFirst(v *verdict, log *audit.Log, patience time.Duration) *verdict {
+	if v.outcome == report.Crashed {
+		return o.notStarted(log, strings.TrimPrefix(v.reason, endedByItself), patience)
+	}
+	return v
+}
+
+var errSilent = errors.New("the operator asked for nothing")
+
+// begins matches the requests by which an operator begins its work: it lists and watches what it is about. That those
+// may be forbidden to it is for the checks to say.
+func begins(e audit.Event) bool {
+	return (e.Verb == "list" || e.Verb == "watch") && e.Resource != "leases"
+}
+
+func (o *operator) lastWords() []string { return o.log.last(lastLines) }
+
+func (o *operator) close() {
+	o.injector.Disarm() // a crash that is under way would start it again
+	_ = o.stop(0)       // one that is left is removed with all that the run has made
+	o.log.close()
+}
+
+// operatorLog is the operator's output: in a file, as much as is allowed.
+type operatorLog struct {
+	flooded func()
+
+	mutex   sync.Mutex
+	file    *os.File
+	written int64
+}
+
+func (l *operatorLog) Write(p []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.written += int64(len(p))
+	if l.written > logLimit {
+		l.flooded()
+		return len(p), nil // a full pipe would only hang it
+	}
+	return l.file.Write(p)
+}
+
+// last are the last lines that were written.
+func (l *operatorLog) last(lines int) []string {
+	const enough = 16 << 10
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	size, err := l.file.Seek(0, 2)
+	if err != nil || size == 0 {
+		return nil
+	}
+	tail := make([]byte, min(size, enough))
+	if _, err := l.file.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return nil
+	}
+	all := strings.Split(strings.TrimRight(string(tail), "\n"), "\n")
+	return all[max(0, len(all)-lines):]
+}
+
+func (l *operatorLog) close() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.file.Close()
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/stage"
+)
+
+// census counts the operators that run, and how many that were at most.
+type census struct {
+	mutex      sync.Mutex
+	runs, most int
+}
+
+func (c *census) add(n int) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.runs += n
+	c.most = max(c.most, c.runs)
+}
+
+// slowToEnd is an instance that takes its time to end.
+type slowToEnd struct {
+	*census
+	fails error
+	done  chan struct{}
+}
+
+func (s *slowToEnd) Done() <-chan struct{} { return s.done }
+func (s *slowToEnd) Err() error            { return nil }
+func (s *slowToEnd) Kill() error           { return s.Stop(0) }
+
+func (s *slowToEnd) Stop(time.Duration) error {
+	<-time.After(5 * time.Millisecond)
+	s.add(-1)
+	close(s.done)
+	return s.fails
+}
+
+// newSlow is an operator whose instances are slow to end, or can't be ended.
+func newSlow(t *testing.T, fails error) (*operator, *census) {
+	t.Helper()
+	links := &connection{injector: faults.New(nil)}
+	t.Cleanup(links.close)
+	all := &census{}
+	// A cluster of others, whose Leases nobody touches.
+	s := &subject{connection: links, cluster: &stage.Cluster{Shared: true}}
+	o, err := newOperator(s, slowPlace{census: all, fails: fails}, filepath.Join(t.TempDir(), "operator.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, all
+}
+
+// slowPlace starts such instances.
+type slowPlace struct {
+	stage.Operator
+	*census
+	fails error
+}
+
+func (p slowPlace) Start(io.Writer) (stage.Instance, error) {
+	p.add(1)
+	return &slowToEnd{census: p.census, fails: p.fails, done: make(chan struct{})}, nil
+}
+
+// A fault kills the operator while a check stops it, and another check starts it: there is never more than one.
+func TestOneOperatorAtATime(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	o, all := newSlow(t, nil)
+	var group sync.WaitGroup
+	for range 20 {
+		for _, change := range []func() error{o.start, o.restart, func() error { return o.stop(stage.StopGrace) }, func() error { return o.stop(0) }} {
+			group.Go(func() {
+				if err := change(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	o.close()
+	if all.most != 1 {
+		t.Errorf("%d operators ran at the same time", all.most)
+	}
+	for _, entry := range o.injector.Log() {
+		if entry.Verb != "started" && entry.Verb != "stopped" && entry.Verb != "killed" {
+			t.Errorf("the log says that the operator was %s", entry.Verb)
+		}
+	}
+}
+
+func TestAnOperatorThatCannotBeEndedIsNotCalledDead(t *testing.T) {
+	t.Parallel()
+	o, _ := newSlow(t, errors.New("no answer"))
+	if err := o.start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.stop(0); err == nil || err.Error() != "the operator could not be killed: no answer" {
+		t.Errorf("the error is %v", err)
+	}
+	for _, entry := range o.injector.Log() {
+		if strings.Contains(entry.Verb, "killed") {
+			t.Error("the log says that the operator was killed")
+		}
+	}
+}
+
+// adjustable is a place whose program has one flag, and that remembers with which flags it was started.
+type adjustable struct {
+	slowPlace
+	started *[][]string
+}
+
+func (adjustable) Knows(flag string) bool { return flag == "leader-elect" }
+
+func (p adjustable) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	*p.started = append(*p.started, flags)
+	return p.Start(log)
+}
+
+// Flags hold until the operator is stopped, also when it crashes. One that its program does not have would end it, and is refused.
+func TestAnOperatorIsStartedWithOtherFlags(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	o, all := newSlow(t, nil)
+	var started [][]string
+	o.place = adjustable{slowPlace{census: all}, &started}
+	if err := o.startAs(protocol.Start{Flags: []string{"--leader-elect", "--namespace=herd"}}); !errors.Is(err, errNoSuchFlag) || !strings.Contains(err.Error(), "--namespace") {
+		t.Errorf("a flag that there is not: %v", err)
+	}
+	for _, do := range []func() error{
+		func() error { return o.startAs(protocol.Start{Flags: []string{"--leader-elect=true"}}) }, o.restart,
+		func() error { return o.stop(stage.StopGrace) }, o.start, o.restart,
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.close()
+	if len(started) != 2 || started[0][0] != "--leader-elect=true" || started[1][0] != "--leader-elect=true" {
+		t.Errorf("it was started with the flags %q, want them at the first start and after the crash, and at no other", started)
+	}
+	o, _ = newSlow(t, nil)
+	if err := o.startAs(protocol.Start{Flags: []string{"--leader-elect"}}); !errors.Is(err, errNotAdjustable) {
+		t.Errorf("an operator whose flags can't be chosen: %v", err)
+	}
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/limited"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// scripted runs the scripts of testdata/submissions/scripts.txtar, in a cluster with icecreams and nothing else.
+func scripted(t *testing.T) *scripts {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := pool.Lease()
+	t.Cleanup(lease.Return)
+	on, err := lease.Start(t.Context(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := on.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := scope.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	opened, err := submission.Open(lay(t, "scripts"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	workshop := &submission.Workshop{Submission: opened, Scope: scope, ControllerGen: have.controllerGen}
+	manifests, err := workshop.Generate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := []string{"demo.lva.io"}
+	if _, err := on.Install(t.Context(), stage.Submission{Workshop: workshop, Manifests: manifests, Groups: groups}, stage.Gateway{}); err != nil {
+		t.Fatal(err)
+	}
+	watched := watchMachine()
+	t.Cleanup(func() { watched.stop() })
+	return &scripts{machine: watched, subject: &subject{workshop: workshop, cluster: on.Cluster(), groups: groups}, kubectl: have.ControlPlane.Path}
+}
+
+// administrator runs kubectl with all rights.
+func (s *scripts) administrator(t *testing.T, args ...string) string {
+	t.Helper()
+	output := limited.NewOutput(outputLimit)
+	// The program is one of several, and goes by the name that it is called by.
+	name := filepath.Join(s.workshop.Scope.Dir, "kubectl")
+	if err := os.Symlink(s.kubectl, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+	p, err := s.workshop.Scope.Start(process.Spec{
+		Path: name, Args: append([]string{"--kubeconfig=" + s.cluster.Kubeconfig}, args...), Stdout: output, Stderr: output,
+	})
+	if err == nil {
+		err = p.Wait(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("kubectl %q: %v\n%s", args, err, output.String())
+	}
+	return output.String()
+}
+
+func TestWhatTheRescuerMayDo(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	s := scripted(t)
+	write := func(name, content string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	sundae := write("sundae.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: sundae\n  finalizers: [a.example.com/b]\n")
+	split := write("split.yaml", "apiVersion: demo.lva.io/v1\nkind: Icecream\nmetadata:\n  name: split\n")
+	lease := write("lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  name: shop\n  namespace: default\n")
+	s.administrator(t, "create", "-f", sundae, "-f", lease)
+	before := digest(t, s.workshop.Dir)
+	for _, test := range []struct {
+		line string
+		// want is what it prints. Forbidden: the API server refuses it.
+		want string
+	}{
+		{"kubectl auth whoami -o name", "selfsubjectreview.authentication.k8s.io/"},
+		{"kubectl auth whoami -o jsonpath={.status.userInfo.username}", "system:serviceaccount:operator-system:rescuer"},
+		{"kubectl get icecreams -o name", "icecream.demo.lva.io/sundae"},
+		{"kubectl get leases -n default -o name", "lease.coordination.k8s.io/shop"},
+		{`kubectl patch icecream sundae --type=merge -p {"metadata":{"finalizers":[]}}`, "icecream.demo.lva.io/sundae patched"},
+		{"kubectl delete icecream sundae", `icecream.demo.lva.io "sundae" deleted`},
+		{"kubectl create -f " + split, forbidden},
+		{"kubectl delete customresourcedefinition icecreams.demo.lva.io", forbidden},
+		{"kubectl delete lease shop -n default", forbidden},
+		{"kubectl patch lease shop -n default -p {}", forbidden},
+		{"kubectl get secrets -A", forbidden},
+		{"kubectl get clusterroles", forbidden},
+		{"kubectl delete validatingwebhookconfigurations x", forbidden},
+		{"kubectl create token controller-manager -n operator-system", forbidden},
+		{"kubectl create clusterrolebinding mine --clusterrole=cluster-admin --user=me", forbidden},
+		{"kubectl get secrets -A --as=admin --as-group=system:masters", forbidden},
+		{"kubectl get icecreams --as=system:serviceaccount:operator-system:controller-manager", forbidden},
+	} {
+		got, err := s.run(t.Context(), "zombie/try.sh", strings.Fields(test.line))
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", test.line, err)
+		case !strings.Contains(strings.ToLower(got.Text), strings.ToLower(test.want)) || (got.Exit == 0) == (test.want == forbidden):
+			t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
+		}
+	}
+	if digest(t, s.workshop.Dir) != before {
+		t.Error("the submission's folder was changed")
+	}
+}
+
+// forbidden is what kubectl says of a 403, in letters of any size.
+const forbidden = "forbidden"
+
+func TestHowScriptsAreRun(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	s := scripted(t)
+	home := filepath.Join(s.workshop.Scope.Dir, "script")
+	do := func(ctx context.Context, t *testing.T, script string, args ...string) *protocol.Output {
+		t.Helper()
+		got, err := s.run(ctx, "zombie/"+script, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	t.Run("in a folder of its own, with an environment of its own", func(t *testing.T) {
+		first, second := do(t.Context(), t, "try.sh", "pwd"), do(t.Context(), t, "try.sh", "pwd")
+		if !strings.HasPrefix(first.Text, home+"/") || first.Exit != 0 || first.Text == second.Text {
+			t.Errorf("two run in %s and %s, and must in different folders below %s", first.Text, second.Text, home)
+		}
+		var names []string
+		for line := range strings.Lines(do(t.Context(), t, "try.sh", "env").Text) {
+			name, _, _ := strings.Cut(line, "=")
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		// The last one is how its processes are found.
+		want := []string{"HOME", "KUBECACHEDIR", "KUBECONFIG", "OPERATOR_LABS_SCOPE", "PATH", "PWD", "TMPDIR"}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "_" || name == "OLDPWD" || name == "SHLVL" }) // some shells
+		if !slices.Equal(names, want) {
+			t.Errorf("its environment has %q, not %q", names, want)
+		}
+	})
+	t.Run("its exit code and its output are the result", func(t *testing.T) {
+		if got := do(t.Context(), t, "echo.sh", "a", "", "c d"); got.Exit != 7 || got.Text != "[a][][c d]\nto stderr\n" {
+			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
+		}
+		if got := do(t.Context(), t, "try.sh", "no-such-command"); got.Exit != 127 || !strings.Contains(got.Text, "no-such-command") {
+			t.Errorf("it ended with %d and printed %q", got.Exit, got.Text)
+		}
+	})
+	t.Run("one that is missing does not exist", func(t *testing.T) {
+		if got, err := s.run(t.Context(), "zombie/none.sh", nil); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is %+v, %v", got, err)
+		}
+	})
+	t.Run("Windows line endings are named", func(t *testing.T) {
+		const windows = "the script has Windows line endings (CRLF), of which sh takes the CR for a part of each line: save it with LF, as `sed -i 's/\\r$//' zombie/"
+		for script, content := range map[string]string{
+			"windows.sh": "#!/bin/sh\r\nset -eu\r\nexit 0\r\n", "windows-quiet.sh": "echo order: sundae\r\n", "windows-comment.sh": "# order\r\necho order: sundae\n",
+		} {
+			if err := os.WriteFile(filepath.Join(s.workshop.Dir, "zombie", script), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for script, named := range map[string]bool{"echo.sh": false, "windows.sh": true, "windows-quiet.sh": true, "windows-comment.sh": false} {
+			if got := do(t.Context(), t, script); strings.HasPrefix(got.Hindered, windows+script+"` does") != named || (got.Hindered != "") != named {
+				t.Errorf("%s was hindered: %q", script, got.Hindered)
+			}
+		}
+	})
+	t.Run("what it leaves behind ends", func(t *testing.T) {
+		got := do(t.Context(), t, "leave.sh")
+		if _, err := strconv.Atoi(strings.TrimSpace(got.Text)); err != nil || got.Exit != 0 {
+			t.Fatalf("it ended with %d and printed %q", got.Exit, got.Text)
+		}
+		wantNone(t, home)
+	})
+	t.Run("it ends with the check that wanted it", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if got := do(ctx, t, "hang.sh"); got.Exit != -1 || got.Hindered != "the script did not end, and was killed when the time of its check was over" {
+			t.Errorf("it ended with %d and was hindered: %q", got.Exit, got.Hindered)
+		}
+		wantNone(t, home)
+	})
+	t.Run("the beginning of its output is kept", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		got := do(ctx, t, "flood.sh")
+		if !strings.HasPrefix(got.Text, "again and again\n") || len(got.Text) != outputLimit {
+			t.Errorf("%d bytes of its output are kept, from %.40q", len(got.Text), got.Text)
+		}
+		wantNone(t, home)
+	})
+	t.Run("one that hangs is killed", func(t *testing.T) {
+		if limit := s.limit(); limit != scriptTimeout {
+			t.Errorf("a script has %s, want %s", limit, scriptTimeout)
+		}
+		s.timeout = 2 * time.Second
+		began := time.Now()
+		if got := do(t.Context(), t, "hang.sh"); got.Exit != -1 || got.Text != "begins\n" || !strings.HasPrefix(got.Hindered, "the script did not end, and was killed after ") {
+			t.Errorf("it ended with %d, printed %q and was hindered: %q", got.Exit, got.Text, got.Hindered)
+		}
+		if took := time.Since(began); took < s.timeout {
+			t.Errorf("it took %s", took)
+		}
+		wantNone(t, home)
+	})
+	t.Run("a busy machine gives it more time", func(t *testing.T) {
+		watched := s.machine
+		defer func() { s.machine = watched }()
+		s.machine = busyMachine(t, 2)
+		s.timeout = time.Second
+		began := time.Now()
+		got := do(t.Context(), t, "hang.sh")
+		if took := time.Since(began); got.Exit != -1 || took < 3*s.timeout || s.machine.wasCut() {
+			t.Errorf("it ended with %d after %s, want a third of the time counted", got.Exit, took)
+		}
+		s.timeout = scriptTimeout
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if do(ctx, t, "hang.sh"); !s.machine.wasCut() {
+			t.Error("its check ended before it had its time, and nobody knows")
+		}
+		wantNone(t, home)
+	})
+}
+
+// In a lab whose checks deploy the submission, scripts look at what runs, several at a time.
+func TestWhatAWatcherMayDo(t *testing.T) {
+	t.Parallel()
+	s := scripted(t)
+	s.delivery = &stage.Delivery{}
+	var running sync.WaitGroup
+	for _, test := range []struct {
+		line string
+		want string // as in TestWhatTheRescuerMayDo; what there is none of is not found
+	}{
+		{"kubectl get icecreams -o name", ""},
+		{"kubectl get pods,services,events -A -o name", "service/kubernetes"},
+		{"kubectl get ingresses -A -o name", ""},
+		{"kubectl get secrets -A", forbidden},
+		{"kubectl get configmaps -A", forbidden},
+		{"kubectl delete icecream sundae", forbidden},
+		{"kubectl delete service kubernetes -n default", forbidden},
+		{"kubectl run pod --image=probe -n default", forbidden},
+	} {
+		running.Go(func() {
+			got, err := s.run(t.Context(), "zombie/try.sh", strings.Fields(test.line))
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", test.line, err)
+			case !strings.Contains(strings.ToLower(got.Text), test.want) || (got.Exit == 0) == (test.want == forbidden):
+				t.Errorf("%s: it must say %q, and ends with %d:\n%s", test.line, test.want, got.Exit, got.Text)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// wantNone demands that no process runs any more that has a home folder in this one. It waits a little: what is killed takes a
+// moment to die.
+func wantNone(t *testing.T, home string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	giveUp := time.After(5 * time.Second)
+	for {
+		var left []string
+		processes, err := filepath.Glob("/proc/[0-9]*")
+		if err != nil || len(processes) == 0 {
+			t.Fatalf("there are no processes: %v", err)
+		}
+		for _, process := range processes {
+			environment, _ := os.ReadFile(filepath.Join(process, "environ")) // one that ended meanwhile has none
+			if strings.Contains(string(environment), "HOME="+home+"/") {
+				command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+				left = append(left, strings.ReplaceAll(string(command), "\x00", " "))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			t.Fatalf("these still run: %q", left)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage/shared"
+)
+
+// elsewhere is an embedded cluster that is treated as one of others: nobody but them starts it, ends it, or reads its audit log.
+type elsewhere struct {
+	*embedded.Cluster
+	client dynamic.Interface
+}
+
+func newElsewhere(t *testing.T) *elsewhere {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := embedded.Start(t.Context(), have.ControlPlane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &elsewhere{Cluster: cluster, client: dynamic.NewForConfigOrDie(cluster.Config())}
+}
+
+// options grade the solution of a lab there.
+func (e *elsewhere) options(t *testing.T, lab string) Options {
+	t.Helper()
+	have, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := have.Labs.Lab(lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, lab, have.SolutionDir(listed))
+	o.On, o.Start = "existing", shared.Cluster{File: e.Kubeconfig, Context: embedded.Context, Who: t.Name()}.Start
+	return o
+}
+
+var icecreamKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// snapshot is all that there is, by identity, but for Events, which come and go.
+func (e *elsewhere) snapshot(t *testing.T) map[string]string {
+	t.Helper()
+	lists, err := discovery.NewDiscoveryClientForConfigOrDie(e.Config()).ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := metadata.NewForConfigOrDie(e.Config())
+	all := map[string]string{}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range list.APIResources {
+			if kind.Name == "events" || !slices.Contains(kind.Verbs, "list") {
+				continue
+			}
+			found, err := client.Resource(version.WithResource(kind.Name)).List(t.Context(), metav1.ListOptions{})
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range found.Items {
+				if kind.Name == "leases" && strings.HasPrefix(one.Name, "apiserver-") {
+					continue // the API server makes that of its identity some time after its start
+				}
+				all[fmt.Sprintf("%s %s/%s", kind.Name, one.Namespace, one.Name)] = string(one.UID)
+			}
+		}
+	}
+	return all
+}
+
+// settled is the first snapshot with these in it: what the controllers make for a namespace comes a moment after it.
+func (e *elsewhere) settled(t *testing.T, made ...string) (all map[string]string) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		all = e.snapshot(t)
+		return !slices.ContainsFunc(made, func(name string) bool { return all[name] == "" }), nil
+	})
+	if err != nil {
+		t.Fatalf("waiting for %v: %v", made, err)
+	}
+	return all
+}
+
+func (e *elsewhere) make(t *testing.T, resource schema.GroupVersionResource, object map[string]any) {
+	t.Helper()
+	untyped := &unstructured.Unstructured{Object: object}
+	if _, err := e.client.Resource(resource).Create(t.Context(), untyped, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// definition is that of icecreams, with a label if one is given.
+func definition(labels map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "icecreams.demo.lva.io", "labels": labels},
+		"spec": map[string]any{
+			"group": "demo.lva.io", "scope": "Cluster",
+			"names": map[string]any{"kind": "Icecream", "listKind": "IcecreamList", "plural": "icecreams", "singular": "icecream"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+				"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+			}}},
+		},
+	}
+}
+
+func wantFull(t *testing.T, got *report.Report) {
+	t.Helper()
+	if got.FullMarks() {
+		return
+	}
+	t.Errorf("the outcome is %s with %d of %d points: %s\n%s", got.Outcome, got.Score, got.MaxScore, got.Reason, strings.Join(got.OperatorLog, "\n"))
+	for _, check := range got.Checks {
+		if check.Status != report.Passed {
+			t.Errorf("%s: expected %s\nobserved %s\n%s", check.ID, check.Expected, check.Observed, strings.Join(check.Evidence, "\n"))
+		}
+	}
+}
+
+// One cluster of others has one submission after the other. Each finds what the one before it left.
+func TestAClusterOfOthers(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	e := newElsewhere(t)
+	type row struct {
+		name string
+		is   func(*testing.T)
+	}
+	for _, test := range []row{
+		{"it is as it was", e.isAsItWas},
+		{"two runs take turns, and what a killed one left is removed", e.isUsedInTurns},
+		{"a submission cannot reach out", e.cannotBeReached},
+		{"what is in the way is not touched", e.keepsWhatIsInTheWay},
+	} {
+		t.Run(test.name, test.is)
+	}
+}
+
+func (e *elsewhere) isAsItWas(t *testing.T) {
+	t.Helper()
+	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	e.make(t, namespaces, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "somebody"}})
+	before := e.settled(t, "serviceaccounts somebody/default", "configmaps somebody/kube-root-ca.crt")
+	// The lab in which everything is used: an operator that is killed, a service, a script, and things that die hard.
+	result := grade(t.Context(), t, e.options(t, "3"))
+	wantFull(t, result)
+	if result.Environment.Cluster != "existing" || len(result.Timeline) == 0 {
+		t.Errorf("the report is of the cluster %q, with %d moments", result.Environment.Cluster, len(result.Timeline))
+	}
+	if after := e.snapshot(t); !maps.Equal(before, after) {
+		for name, uid := range after {
+			if before[name] != uid {
+				t.Errorf("new: %s", name)
+			}
+		}
+		for name := range before {
+			if _, there := after[name]; !there {
+				t.Errorf("gone: %s", name)
+			}
+		}
+	}
+}
+
+func (e *elsewhere) isUsedInTurns(t *testing.T) {
+	t.Helper()
+	ours := map[string]any{existing.Label: "true"}
+	e.make(t, icecreamKinds, definition(ours))
+	icecreams := schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}
+	zombie := map[string]any{
+		"apiVersion": "demo.lva.io/v1", "kind": "Icecream",
+		"metadata": map[string]any{"name": "zombie", "finalizers": []any{"demo.lva.io/finalizer"}},
+	}
+	deadline := time.After(20 * time.Second)
+	for {
+		_, err := e.client.Resource(icecreams).Create(t.Context(), &unstructured.Unstructured{Object: zombie}, metav1.CreateOptions{})
+		if err == nil {
+			break
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+	e.make(t, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "operator-system", "labels": ours}})
+	var waited sync.Map
+	var both sync.WaitGroup
+	turn := func(i int) Options {
+		o := e.options(t, "1")
+		o.View = patient{told: func(note string) { waited.Store(note, i) }}
+		return o
+	}
+	other := turn(0)
+	both.Go(func() { wantFull(t, Run(context.WithoutCancel(t.Context()), other)) })
+	wantFull(t, grade(t.Context(), t, turn(1)))
+	both.Wait()
+	told := ""
+	waited.Range(func(note, _ any) bool { told = note.(string); return false })
+	match(t, "what the second one was told", told, t.Name()+" works on this cluster, since ")
+	if _, err := e.client.Resource(icecreamKinds).Get(t.Context(), "icecreams.demo.lva.io", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the kind is still there: %v", err)
+	}
+}
+
+func (e *elsewhere) keepsWhatIsInTheWay(t *testing.T) {
+	t.Helper()
+	e.make(t, icecreamKinds, definition(nil))
+	before := e.snapshot(t)
+	result := grade(t.Context(), t, e.options(t, "1"))
+	if result.Outcome != report.Error || result.Score != 0 {
+		t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
+	}
+	match(t, "the reason", result.Reason, "^the CustomResourceDefinition icecreams.demo.lva.io is in the cluster already, .* remove it")
+	if after := e.snapshot(t); !maps.Equal(before, after) {
+		t.Errorf("before there was\n%v\nand after\n%v", before, after)
+	}
+}
+
+// What a submission asks for on a cluster of others is what a lab's operator needs, and not more.
+func (e *elsewhere) cannotBeReached(t *testing.T) {
+	t.Helper()
+	for _, test := range []struct{ submission, reason string }{
+		{"wants-everything", "^the ClusterRole manager-role needs rights that no lab's operator has on a cluster which others use, too: grade it on the embedded cluster"},
+		{"wants-a-namespace", "^the Role manager-role needs rights that no lab's operator has on a cluster which others use, too"},
+	} {
+		before := e.snapshot(t)
+		o := e.options(t, "2")
+		o.Dir, o.BuildCache = lay(t, test.submission), ""
+		result := grade(t.Context(), t, o)
+		if result.Outcome != report.NotGenerated || result.Score != 0 {
+			t.Errorf("the outcome is %s with %d points", result.Outcome, result.Score)
+		}
+		match(t, "the reason", result.Reason, test.reason)
+		if after := e.snapshot(t); !maps.Equal(before, after) {
+			t.Errorf("before there was\n%v\nand after\n%v", before, after)
+		}
+	}
+}
+
+// patient is a View that is told what a run waits for.
+type patient struct {
+	silent
+	told func(note string)
+}
+
+func (p patient) StepProgress(_, note string) { p.told(note) }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// podOnly is what an operator says that wants to be a Pod, and what else helps. (k8s.io/client-go/rest,
+// controller-runtime/pkg/leaderelection)
+var podOnly = []struct {
+	said *regexp.Regexp
+	todo string
+}{
+	{regexp.MustCompile(`unable to load in-cluster configuration`), "let it take its cluster from KUBECONFIG, as ctrl.GetConfigOrDie does"},
+	{regexp.MustCompile(`unable to find leader election namespace`), "set LeaderElectionNamespace in main, or leave leader election off unless a flag asks for it"},
+	{regexp.MustCompile(`open /var/run/secrets/kubernetes\.io/serviceaccount/`), "let it do without the files of a Pod's account"},
+}
+
+var (
+	portTaken = regexp.MustCompile(`listen (?:tcp|udp)[46]? \S*:(\d+): bind: address already in use`)
+	// commands begins the list in the usage of a program that has several. (github.com/spf13/cobra, github.com/urfave/cli)
+	commands = regexp.MustCompile(`(?mi)^(?:available )?commands:\s*$`)
+)
+
+// notStarted is the verdict on an operator that ended, or did nothing, before it watched anything. ended is how it ended;
+// empty if it still runs after its patience.
+func (o *operator) notStarted(log *audit.Log, ended string, patience time.Duration) *verdict {
+	said := strings.Join(o.log.last(allLines), "\n")
+	for _, only := range podOnly {
+		if line := only.said.FindString(said); line != "" {
+			return &verdict{outcome: report.Error, reason: fmt.Sprintf("the operator runs only as a Pod in a cluster (it said %q), and here it is a process on this machine: "+
+				"grade it on a kind cluster, with --cluster kind, or %s", line, only.todo)}
+		}
+	}
+	if v := o.portTaken(); v != nil {
+		return v
+	}
+	if o.awaitsLease(log) {
+		return &verdict{outcome: report.NotStarted, reason: "it waits to be elected as the leader, and may not use the Lease for that: " +
+			"add the marker below, or leave leader election off unless a flag asks for it"}
+	}
+	switch {
+	case ended == "":
+		return &verdict{outcome: report.NotStarted, reason: fmt.Sprintf("it ran for %s without listing or watching anything at the API server: "+
+			"does main start the manager, and is the controller set up with it?", patience)}
+	case commands.MatchString(said):
+		ended += ". It printed its commands, and was started without one: name it in the Deployment in config/manager (args: [start]), or let the program start without"
+	case strings.TrimSpace(said) == "":
+		ended += ", and its log is empty: let main print why it ends (what is logged before ctrl.SetLogger is lost)"
+	}
+	return &verdict{outcome: report.NotStarted, reason: "it ended before it listed or watched anything at the API server: " + ended}
+}
+
+// portTaken is the verdict on an operator that can't listen because another program of this machine does; nil: none does.
+func (o *operator) portTaken() *verdict {
+	taken := portTaken.FindStringSubmatch(strings.Join(o.log.last(allLines), "\n"))
+	if taken == nil || !o.place.Occupied(taken[1]) {
+		return nil
+	}
+	return &verdict{outcome: report.Error, reason: fmt.Sprintf("port %s, at which the operator listens, is another program's on this machine: "+
+		"end that (`ss -ltnp` names it), or let the operator's main take the port from a flag, as --metrics-bind-address", taken[1])}
+}
+
+// awaitsLease reports whether all that the operator was forbidden is a Lease.
+func (o *operator) awaitsLease(log *audit.Log) bool {
+	rights := audit.ForbiddenRights(log.Since(0, log.By(o.installed.User())))
+	for _, right := range rights {
+		if right.Resource != "leases" {
+			return false
+		}
+	}
+	return len(rights) > 0
+}
+
+// allLines are as many lines of the operator's log as are looked at for the reason why it did not start.
+const allLines = 1000

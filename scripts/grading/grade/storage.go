@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+
+	"lva.io/operators/scripts/grading/faults"
+)
+
+// followStorage tells the injector of each change in the folder where an aggregated API server stores, so that the server can be killed
+// after it. Of a Pod, and of a server that stores elsewhere, there is nothing to tell. end ends it.
+func (o *operator) followStorage() (end func(), err error) {
+	server := o.server()
+	if server == nil || server.Serving().DataDir == "" {
+		return func() {}, nil
+	}
+	return followFolder(server.Serving().DataDir, o.injector)
+}
+
+// followFolder tells the injector of each change in a folder, and in those below it.
+func followFolder(folder string, injector *faults.Injector) (end func(), err error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching %s: %w", folder, err)
+	}
+	if err := watchBelow(watcher, folder); err != nil {
+		return nil, errors.Join(err, watcher.Close())
+	}
+	go func() { // ends with Close
+		for {
+			select {
+			case event, ok := <-watcher.Events:
+				if !ok {
+					return
+				}
+				// First of all, since what is stored in a new folder before it is watched is not seen.
+				if event.Has(fsnotify.Create) {
+					_ = watchBelow(watcher, event.Name) // a file, or gone again
+				}
+				if verb := changeOf(event); verb != "" {
+					file, _ := filepath.Rel(folder, event.Name)
+					injector.Changed(verb, filepath.ToSlash(file))
+				}
+			case _, ok := <-watcher.Errors: // an overflow: some changes are not counted
+				if !ok {
+					return
+				}
+			}
+		}
+	}()
+	return func() { _ = watcher.Close() }, nil
+}
+
+// changeOf is what has happened to a file, in a word; empty if its content and name are what they were.
+func changeOf(event fsnotify.Event) string {
+	if changed := event.Op &^ fsnotify.Chmod; changed != 0 {
+		return strings.ToLower(changed.String())
+	}
+	return ""
+}
+
+// watchBelow watches a folder and those below it.
+func watchBelow(watcher *fsnotify.Watcher, folder string) error {
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return watcher.Add(path)
+	})
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", folder, err)
+	}
+	return nil
+}

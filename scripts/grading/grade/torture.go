@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+)
+
+const (
+	// tortureLimit is for the good day and all single crashes, and trialLimit for each random schedule: a second or two, and more on a busy
+	// machine, or of an operator that backs off.
+	tortureLimit = 15 * time.Minute
+	trialLimit   = 15 * time.Second
+)
+
+// RandomSchedules is how many random schedules a sweep has, by default.
+const RandomSchedules = 20
+
+// Trials is what came of a torture: a lab's scenario, played with a crash at each write and under random schedules.
+type Trials struct {
+	// Run is the run around the trials; it has no checks. Trials decide only where its Outcome is graded.
+	Run report.Report `json:"run"`
+	// Tried is how many trials of all Of were played, the one on a good day included.
+	Tried int `json:"tried"`
+	Of    int `json:"of"`
+	// Failure is nil if all trials that were played passed.
+	Failure *Failure `json:"failure,omitempty"`
+}
+
+// Failure is the shortest schedule that was found to fail.
+type Failure struct {
+	Schedule faults.Schedule `json:"schedule"`
+	Expected string          `json:"expected"`
+	Observed string          `json:"observed"`
+	Evidence []string        `json:"evidence"`
+	// Troubles are what the operator's log tells of panics and errors of Reconcile, a sentence each.
+	Troubles []string `json:"troubles,omitempty"`
+	// Timeline is what the operator asked for, and what befell it, from the moment at which the schedule began.
+	Timeline []faults.Entry `json:"timeline"`
+}
+
+// Survived is true if every schedule was played and none failed.
+func (t *Trials) Survived() bool {
+	return t.Run.Outcome == report.Graded && t.Failure == nil && t.Of > 0 && t.Tried == t.Of
+}
+
+// torture is the trials while they go on.
+type torture struct {
+	Trials
+	random  int
+	current protocol.Trial
+	view    func(protocol.Trial)
+	// logged is how much the operator had logged when the current trial began, and troubles what it then logged in the last
+	// one that failed.
+	logged   int64
+	troubles []string
+}
+
+// Torture grades nothing: it plays the lab's scenario under faults, all single crashes and so many random schedules, until
+// one fails. view is told of each trial when it begins and when it has ended.
+func Torture(ctx context.Context, options Options, random int, view func(protocol.Trial)) *Trials {
+	trials := &torture{random: random, view: view}
+	options.torture = trials
+	trials.Run = *Run(ctx, options)
+	trials.Run.Checks, trials.Run.Score, trials.Run.MaxScore = []report.Check{}, 0, 0
+	trials.conclude()
+	return &trials.Trials
+}
+
+// limit is for all trials of a sweep.
+func (t *torture) limit() time.Duration {
+	return tortureLimit + time.Duration(t.random)*trialLimit
+}
+
+// conclude says what it means that the run has ended before the trials.
+func (t *torture) conclude() {
+	switch t.Run.Outcome {
+	case report.Error:
+		t.Failure = nil // it was no fault of the operator's
+	case report.TimedOut:
+		// That the time is up says nothing of the schedule that was played then.
+		t.Run.Reason += fmt.Sprintf("; %d of %d schedules were played", t.Tried, t.Of)
+	case report.Crashed, report.Flooded:
+		// Of an operator that ends by itself, it is the schedule that brought it out.
+		if t.Failure == nil && t.current.Of > 0 {
+			t.Failure = &Failure{
+				Schedule: t.current.Schedule, Expected: "the operator goes on, whatever it is answered",
+				Observed: t.Run.Reason, Evidence: t.Run.OperatorLog,
+			}
+		}
+	}
+}
+
+// take takes what the checks say of a trial.
+func (t *torture) take(event protocol.Event, operator *operator) {
+	trial := *event.Trial
+	t.view(trial)
+	t.Of = max(t.Of, trial.Of)
+	if !trial.Ended {
+		t.current, t.logged = trial, operator.logged()
+		return
+	}
+	if trial.Final { // the last one that failed
+		t.Failure = &Failure{
+			Schedule: trial.Schedule, Expected: event.Expected, Observed: event.Observed, Evidence: event.Evidence,
+			Troubles: t.troubles, Timeline: trial.Timeline,
+		}
+		return
+	}
+	if !trial.Passed {
+		t.troubles = operator.troubles(t.logged)
+	}
+	t.Tried = max(t.Tried, trial.Number)
+}
+
+// complete makes sure that the trials came to an end.
+func (t *torture) complete(output *logTail) error {
+	// Who survives the good day has something before them: an operator that writes nothing can't have done what it must.
+	if t.Failure == nil && (t.Of <= 1 || t.Tried < t.Of) {
+		return output.complain(fmt.Sprintf("the trials ended after %d of %d", t.Tried, t.Of))
+	}
+	return nil
+}

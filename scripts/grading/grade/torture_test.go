@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/grading/faults"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// seen are the trials that a torture told of: "begins 2 of 5 [kill-before write 1]".
+type seen struct {
+	mutex  sync.Mutex
+	trials []string
+}
+
+func (s *seen) view(trial protocol.Trial) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	how := "begins"
+	switch {
+	case trial.Final:
+		how = "concludes"
+	case trial.Passed:
+		how = "passed"
+	case trial.Ended:
+		how = "failed"
+	}
+	s.trials = append(s.trials, fmt.Sprintf("%s %d of %d [%s]", how, trial.Number, trial.Of, trial.Schedule))
+}
+
+// tortured tortures, and demands what must hold of all trials: they are written as JSON and read again, and there is
+// nothing in them of a grade.
+func tortured(t *testing.T, options Options, random int) (*Trials, []string) {
+	t.Helper()
+	var seen seen
+	trials := Torture(t.Context(), options, random, seen.view)
+	if len(trials.Run.Checks) != 0 || trials.Run.Score != 0 || trials.Run.MaxScore != 0 || (trials.Run.Seed == 0) != (trials.Of == 0 && trials.Run.Outcome != report.Crashed) {
+		t.Errorf("the run around the trials has a grade, or no seed: %+v", trials.Run)
+	}
+	content, err := json.Marshal(trials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Trials
+	if err := json.Unmarshal(content, &read); err != nil {
+		t.Fatal(err)
+	}
+	if read.Tried != trials.Tried || read.Of != trials.Of || (read.Failure == nil) != (trials.Failure == nil) {
+		t.Errorf("what is read again is %+v, not %+v", read, trials)
+	}
+	return trials, seen.trials
+}
+
+func TestTortureOfAnOperatorThatSurvives(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	options := played(t, "02-labels", lay(t, "labels"))
+	options.Seed = 4711
+	// A good day, two crashes at each of its two writes, and what the seed makes of these two writes, wherever it is played.
+	want := []string{"no faults", "kill-before write 1", "kill-after write 1", "kill-before write 2", "kill-after write 2"}
+	const random, writes, reads = 3, 2, 0
+	for n := range random {
+		want = append(want, faults.Random(4711, n, writes, reads).String())
+	}
+	trials, told := tortured(t, options, random)
+	if !trials.Survived() || trials.Failure != nil || trials.Tried != len(want) || trials.Of != len(want) || trials.Run.Seed != 4711 {
+		t.Errorf("it does not survive: %d of %d tried with seed %d, %s %s, %+v\n%s", trials.Tried, trials.Of, trials.Run.Seed,
+			trials.Run.Outcome, trials.Run.Reason, trials.Failure, strings.Join(trials.Run.OperatorLog, "\n"))
+	}
+	var wantTold []string
+	for i, schedule := range want {
+		of := len(want)
+		if i == 0 {
+			of = 1 // how many there are is not known before the good day is over
+		}
+		for _, how := range []string{"begins", "passed"} {
+			wantTold = append(wantTold, fmt.Sprintf("%s %d of %d [%s]", how, i+1, of, schedule))
+		}
+	}
+	if !slices.Equal(told, wantTold) {
+		t.Errorf("it told of\n%s\nand must tell of\n%s", strings.Join(told, "\n"), strings.Join(wantTold, "\n"))
+	}
+}
+
+func TestTortureOfOperatorsThatFall(t *testing.T) {
+	t.Parallel()
+	longtest.Proof(t)
+	type row struct {
+		submission string
+		outcome    report.Outcome
+		reason     string
+		// schedule is the one to which it falls; empty: there is none, since it was never tried.
+		schedule, expected, observed string
+		// tried is how many schedules were played to the end, and evidence what the evidence says, timeline what the timeline does.
+		tried              int
+		evidence, timeline string
+	}
+	for _, test := range []row{
+		{
+			submission: "base", outcome: report.Graded, schedule: "no faults", expected: "^sundae has a cup and a spoon$",
+			observed: `^its labels are \[\] \(and the operator has been silent for [\d.]+s\)$`, tried: 1,
+			// It has listed before the check began. On a busy machine, its watch comes later.
+			evidence: "^what went wrong: no faults\n(the operator has sent no request since this check began\n)?.*the check: create icecreams sundae → 201 Created(\n.* watch icecreams → 200 OK)?$",
+			timeline: "^the check: create icecreams sundae(\nwatch icecreams)?$",
+		},
+		{
+			submission: "labels-thoughtless", outcome: report.Graded, schedule: "kill-after write 1", expected: "^sundae has a cup and a spoon$",
+			observed: `^its labels are \["cup"\] \(and the operator has been silent for [\d.]+s\)$`, tried: 3,
+			evidence: `(?s)^what went wrong: kill-after write 1\n.* patch icecreams sundae → 200 OK \(write 1, kill-after\)\n.*the operator was killed\n.*the operator was started\n.*list icecreams`,
+			timeline: "^the check: create icecreams sundae\npatch icecreams sundae kill-after\nthe operator was killed\nthe operator was started\nlist icecreams\nwatch icecreams$",
+		},
+		{
+			submission: "labels-brittle", outcome: report.Crashed, reason: "^it ended by itself: exit status 2; it panicked: a cup without a spoon, at cmd/behaviour.go:", schedule: "kill-after write 1",
+			expected: "^the operator goes on, whatever it is answered$", observed: "^it ended by itself: exit status 2; it panicked: ", tried: 2,
+			evidence: "(?s)panic: a cup without a spoon.*behaviour.go:",
+		},
+		{submission: "crashes-at-start", outcome: report.NotStarted, reason: "^it ended before it listed or watched anything at the API server"},
+		{submission: "does-not-compile", outcome: report.NotBuilt, reason: "^it does not compile$"},
+	} {
+		t.Run(test.submission, func(t *testing.T) {
+			t.Parallel()
+			names := []string{test.submission}
+			if strings.HasPrefix(test.submission, "labels-") {
+				names = []string{"labels", test.submission}
+			}
+			options := played(t, "02-labels", lay(t, names...))
+			options.Seed = 4711
+			trials, told := tortured(t, options, 0)
+			if trials.Run.Outcome != test.outcome || trials.Survived() {
+				t.Errorf("the outcome is %s, survived: %t\n%s", trials.Run.Outcome, trials.Survived(), strings.Join(trials.Run.OperatorLog, "\n"))
+			}
+			match(t, "the reason", trials.Run.Reason, test.reason)
+			if test.schedule == "" {
+				if trials.Failure != nil || len(told) > 0 {
+					t.Errorf("it was never tried, and there is %+v; it told %q", trials.Failure, told)
+				}
+				return
+			}
+			failure := trials.Failure
+			if failure == nil || failure.Schedule.String() != test.schedule || trials.Tried != test.tried {
+				t.Fatalf("%d schedules were tried, and it falls to %+v; it told %q", trials.Tried, failure, told)
+			}
+			match(t, "what was expected", failure.Expected, test.expected)
+			match(t, "what was observed", failure.Observed, test.observed)
+			match(t, "the evidence", strings.Join(failure.Evidence, "\n"), test.evidence)
+			var timeline []string
+			for _, entry := range failure.Timeline {
+				timeline = append(timeline, strings.TrimSpace(entry.What()+" "+string(entry.Fault)))
+			}
+			match(t, "the timeline", strings.Join(timeline, "\n"), test.timeline)
+		})
+	}
+}
+
+// What ends trials before their time. Scripts print what checks would.
+func TestTrialsThatAreCutShort(t *testing.T) {
+	t.Parallel()
+	event := func(trial protocol.Trial) string {
+		content, err := json.Marshal(protocol.Event{Observed: "the shop is closed", Trial: &trial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "echo '" + string(content) + "' >&3\n"
+	}
+	kill := faults.Schedule{Faults: []faults.Fault{{Kind: faults.KillAfter, Class: faults.Write, At: 3}}}
+	both := faults.Schedule{Seed: 1, Faults: append([]faults.Fault{{Kind: faults.Conflict, Class: faults.Write, At: 1}}, kill.Faults...)}
+	passed := func(number, of int) string {
+		return event(protocol.Trial{Number: number, Of: of}) + event(protocol.Trial{Number: number, Of: of, Ended: true, Passed: true})
+	}
+	for _, test := range []struct {
+		name, script, submission string
+		outcome                  report.Outcome
+		reason                   string
+		// failure is its schedule and what was observed; empty: none.
+		failure string
+		tried   int
+	}{
+		{"they end too early", passed(1, 1) + passed(2, 3) + "echo 'panic: a mistake of ours'", "labels", report.Error, "(?s)the trials ended after 2 of 3.*a mistake of ours", "", 2},
+		{
+			// Then the schedule that is tried at the moment is the one that brought it out.
+			"the operator ends while a shorter schedule is looked for", passed(1, 1) + event(protocol.Trial{Number: 2, Of: 9, Schedule: both}) +
+				event(protocol.Trial{Number: 2, Of: 9, Schedule: both, Ended: true}) + event(protocol.Trial{Of: 9, Schedule: kill}) +
+				"touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",
+			"labels-ends-when-told", report.Crashed, "^it ended by itself: exit status 3$", "kill-after write 3: it ended by itself: exit status 3", 2,
+		},
+		{
+			"the operator ends before the first trial", "touch \"$(dirname \"$" + protocol.RunVariable + "\")/tmp/end\"; exec sleep 1000",
+			"labels-ends-when-told", report.Crashed, "^it ended by itself: exit status 3$", "", 0,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			options := played(t, "02-labels", lay(t, "labels", test.submission))
+			options.Checks = filepath.Join(t.TempDir(), "checks")
+			if err := os.WriteFile(options.Checks, []byte("#!/bin/sh\n"+test.script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			trials, told := tortured(t, options, 0)
+			if trials.Run.Outcome != test.outcome || trials.Survived() || trials.Tried != test.tried {
+				t.Errorf("the outcome is %s, %d tried, survived: %t; it told %q", trials.Run.Outcome, trials.Tried, trials.Survived(), told)
+			}
+			match(t, "the reason", trials.Run.Reason, test.reason)
+			failure := ""
+			if trials.Failure != nil {
+				failure = trials.Failure.Schedule.String() + ": " + trials.Failure.Observed
+			}
+			if failure != test.failure {
+				t.Errorf("the failure is %q and must be %q", failure, test.failure)
+			}
+		})
+	}
+}
+
+// A sweep of any length has its time, and one whose time is up blames no schedule.
+func TestTheTimeOfTrials(t *testing.T) {
+	t.Parallel()
+	few, many := &torture{random: RandomSchedules}, &torture{random: 1000}
+	if least := 1000 * 2 * time.Second; many.limit()-few.limit() < least || few.limit() < 10*time.Minute {
+		t.Errorf("%d random schedules may take %s, and %d %s", few.random, few.limit(), many.random, many.limit())
+	}
+	for outcome, blamed := range map[report.Outcome]bool{report.TimedOut: false, report.Crashed: true, report.Flooded: true} {
+		trials := &torture{current: protocol.Trial{Number: 8, Of: 9}}
+		trials.Run.Outcome, trials.Run.Reason, trials.Tried, trials.Of = outcome, "it ended", 7, 9
+		trials.conclude()
+		if blamed != (trials.Failure != nil) || trials.Survived() {
+			t.Errorf("%s: the failure is %v, survived: %t", outcome, trials.Failure, trials.Survived())
+		}
+		if says := strings.HasSuffix(trials.Run.Reason, "; 7 of 9 schedules were played"); says == blamed {
+			t.Errorf("%s: the reason is %q", outcome, trials.Run.Reason)
+		}
+	}
+}

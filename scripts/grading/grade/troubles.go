@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"lva.io/operators/scripts/grading/operatorlog"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// troubles are panics and errors of Reconcile that the operator has logged since its log had this size, a sentence each. They
+// are evidence: a panic that controller-runtime recovers leaves no other trace than an operator that does nothing.
+func (o *operator) troubles(since int64) []string {
+	if o == nil {
+		return nil
+	}
+	return o.findings(since).Lines()
+}
+
+// served says, where the API server got no answer from a webhook, at which paths the operator serves any by its own words.
+func (o *operator) served(check *report.Check) []string {
+	unanswered := func(text string) bool {
+		return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "gave no answer")
+	}
+	if o == nil || !unanswered(check.Observed) && !slices.ContainsFunc(check.Evidence, unanswered) {
+		return nil
+	}
+	paths := o.findings(o.began()).Webhooks
+	if len(paths) == 0 {
+		return nil
+	}
+	return []string{"the operator serves webhooks, by its log, at " + strings.Join(paths, " and ")}
+}
+
+// saidLines is how many lines of a server's log a failed check shows, and saidWidth how much of each, in bytes.
+const (
+	saidLines = 8
+	saidWidth = 500
+)
+
+// said is the end of what an aggregated API server has logged since its log had this size: of what it is asked, and of what it makes of
+// that, only its log tells.
+func (o *operator) said(since int64) []string {
+	if o == nil {
+		return nil
+	}
+	text := strings.TrimSpace(o.log.since(since))
+	if text == "" {
+		return []string{"the server has logged nothing since this check began"}
+	}
+	lines := strings.Split(text, "\n")
+	told := []string{"the last lines of the server's log since this check began:"}
+	for _, line := range lines[max(0, len(lines)-saidLines):] {
+		if len(line) > saidWidth {
+			line = strings.ToValidUTF8(line[:saidWidth], "") + "…"
+		}
+		told = append(told, line)
+	}
+	return told
+}
+
+func (o *operator) findings(since int64) operatorlog.Findings {
+	return operatorlog.Read(o.log.since(since), operatorlog.Source{Module: o.workshop.Module, Dir: o.workshop.Dir})
+}
+
+// began is how much was in the log when the operator was started the last time, in bytes.
+func (o *operator) began() int64 {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.logBegan
+}
+
+// logged is how much the operator has logged so far.
+func (o *operator) logged() int64 {
+	if o == nil {
+		return 0
+	}
+	return o.log.size()
+}
+
+// explain says more of what ended a run, where the operator's log does: why it crashed, and with what it flooded its log.
+func (o *operator) explain(err error) error {
+	v := (*verdict)(nil)
+	if !errors.As(err, &v) {
+		return err
+	}
+	switch v.outcome {
+	case report.Crashed, report.NotStarted:
+		switch found := o.findings(o.began()); {
+		case len(found.Panics) > 0:
+			v.reason += "; it panicked: " + found.Panics[0].String()
+		case found.Last != "":
+			v.reason += "; its last error: " + found.Last
+		}
+	case report.Flooded:
+		v.reason = o.flood(v.reason)
+	}
+	return err
+}
+
+// flood says with what the operator has flooded its log, behind a reason: what takes most of it, or the trouble that it
+// tells of most often.
+func (o *operator) flood(reason string) string {
+	log := o.log.since(0)
+	switch bulk := operatorlog.BulkOf(log); {
+	case bulk.Bytes > len(log)/2 && bulk.Long:
+		what := fmt.Sprintf("%d lines of up to %s, which begin", bulk.Count, humanize.Bytes(uint64(bulk.Longest)))
+		if bulk.Count == 1 {
+			what = fmt.Sprintf("one line of %s, which begins", humanize.Bytes(uint64(bulk.Longest)))
+		}
+		return fmt.Sprintf("%s, most of it as %s %q", strings.TrimSuffix(reason, overAndOver), what, bulk.Text)
+	case bulk.Bytes > len(log)/2 && !bulk.Trouble:
+		return fmt.Sprintf("%s; %d times: %s", reason, bulk.Count, bulk.Text)
+	}
+	if lines := o.troubles(0); len(lines) > 0 {
+		return reason + "; most often: " + lines[0]
+	}
+	return reason
+}
+
+// size is how much is in the log, in bytes.
+func (l *operatorLog) size() int64 {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return min(l.written, logLimit)
+}
+
+// since is what was logged since the log had this size. A log that can't be read has nothing to say.
+func (l *operatorLog) since(size int64) string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	content, _ := io.ReadAll(io.NewSectionReader(l.file, size, logLimit))
+	return string(content)
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lva.io/operators/scripts/grading/report"
+	"lva.io/operators/scripts/grading/stage"
+)
+
+// notExtended says why the lab's extension can't be tried; empty: it can, or the lab has none.
+func (r *run) notExtended(s *subject, o *operator) string {
+	extension := r.Lab.Extension
+	switch {
+	case extension == nil || o == nil:
+		return ""
+	case !s.heldBack:
+		return fmt.Sprintf("the extension is not begun: no kind of the submission has the version %s", extension.Version)
+	case o.upgrader() == nil:
+		return "here the operator is not upgraded: grade it on the embedded cluster, or as a Pod on kind"
+	}
+	return ""
+}
+
+// upgrader is the place of the operator, if versions that were held back can be brought there; nil: they can't.
+func (o *operator) upgrader() stage.Upgrader {
+	if upgrader, ok := o.place.(stage.Upgrader); ok && upgrader.Upgradable() {
+		return upgrader
+	}
+	return nil
+}
+
+// upgrade upgrades the operator as a user would: first its definitions, whose webhook answers already, then the operator.
+func (o *operator) upgrade(ctx context.Context) error {
+	upgrader := o.upgrader()
+	if upgrader == nil {
+		return errors.New("this operator can't be upgraded here")
+	}
+	o.upgraded.Store(true)
+	if err := upgrader.Upgrade(ctx); err != nil {
+		return err
+	}
+	if err := o.stop(stage.StopGrace); err != nil {
+		return err
+	}
+	if err := o.start(); err != nil {
+		return err
+	}
+	return upgrader.Listening(ctx)
+}
+
+// endExtension makes of an operator that was gone, or of checks that took too long, after the upgrade the end of the extension and not of
+// the run: the lab itself had been graded by then. It reports whether it did.
+func (r *results) endExtension(reason string) bool {
+	if r.operator == nil || !r.operator.upgraded.Load() {
+		return false
+	}
+	for i := range r.report.Checks {
+		check := &r.report.Checks[i]
+		if r.ended.Has(check.ID) || check.Status == report.Failed {
+			continue
+		}
+		check.Reason = "skipped: " + reason
+		r.View.CheckDone(*check)
+	}
+	return true
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package classroom50 writes a report as Classroom 50's result.json.
+package classroom50
+
+import (
+	"io"
+	"time"
+
+	"lva.io/operators/scripts/grading/report"
+)
+
+// Schema names the version of Classroom 50's result.json.
+const Schema = "classroom50/result/v1"
+
+// Options are what Classroom 50 wants to know of a submission, and a report does not: whose it is and where.
+// FromEnvironment makes them.
+type Options struct {
+	// Classroom and Assignment are the short names by which Classroom 50 knows them.
+	Classroom, Assignment string
+	// AssignmentType is one of AssignmentTypes.
+	AssignmentType string
+	// Owner is the login of the student, or of the group's repository.
+	Owner string
+	// Submission is the name of the tag: submit/2026-06-01T14-32-05Z-a1b2c3d.
+	Submission string
+	// Commit, Release and Review are addresses of web pages; Review is the difference to what the student began with.
+	Commit, Release, Review string
+	// Submitted is when the graded commit was made: what is late is decided by it. Zero: when the run began.
+	Submitted time.Time
+	// SubmittedBy is who pushed; nil if that is not known.
+	SubmittedBy *User
+}
+
+// AssignmentTypes are those that Classroom 50 knows.
+var AssignmentTypes = []string{"individual", "group", "team"}
+
+// User is a user of GitHub.
+type User struct {
+	Username string `json:"username"`
+	ID       int64  `json:"id,omitempty"`
+}
+
+// result is result.json. It is closed: only in tests may there be more than Classroom 50 knows.
+type result struct {
+	Schema         string `json:"schema"`
+	Classroom      string `json:"classroom"`
+	Assignment     string `json:"assignment"`
+	AssignmentType string `json:"assignment_type"`
+	Owner          string `json:"owner"`
+	Submission     string `json:"submission"`
+	Commit         string `json:"commit"`
+	Release        string `json:"release"`
+	Review         string `json:"review"`
+	Datetime       string `json:"datetime"`
+	GradedAt       string `json:"graded_at"`
+	SubmittedBy    *User  `json:"submitted_by,omitempty"`
+	Score          int    `json:"score"`
+	MaxScore       int    `json:"max-score"`
+	Tests          []test `json:"tests"`
+}
+
+type test struct {
+	Name     string `json:"test-name"`
+	Passed   bool   `json:"passed"`
+	Score    int    `json:"score"`
+	MaxScore int    `json:"max-score"`
+	// What follows is ours. Classroom 50 keeps it as it is.
+	Title  string `json:"title"`
+	Status string `json:"status"`
+	Output string `json:"output"`
+}
+
+// Write writes Classroom 50's result.json. Without tests it would count as a pass with 0 of 0 points, so a run without
+// a grade has a test that did not pass and says why.
+func Write(w io.Writer, r *report.Report, o Options) error {
+	submitted := o.Submitted
+	if submitted.IsZero() {
+		submitted = r.Started
+	}
+	ended := r.Started.Add(time.Duration(r.Seconds * float64(time.Second)))
+	written := result{
+		Schema: Schema, Classroom: o.Classroom, Assignment: o.Assignment, AssignmentType: o.AssignmentType, Owner: o.Owner,
+		Submission: o.Submission, Commit: o.Commit, Release: o.Release, Review: o.Review,
+		Datetime: timeText(submitted), GradedAt: timeText(ended), SubmittedBy: o.SubmittedBy,
+	}
+	if title, left := r.WithoutGrade(); title != "" {
+		written.Tests = append(written.Tests, test{
+			Name: report.RunTest, MaxScore: left, Title: title, Status: string(r.Outcome), Output: title + ": " + r.RunText(),
+		})
+	}
+	for i := range r.Checks {
+		check := &r.Checks[i]
+		one := test{
+			Name: check.ID, MaxScore: check.MaxPoints, Title: check.Title, Status: string(check.Status), Output: check.PlainText(),
+		}
+		if check.Extension {
+			// Its points are not among the lab's: here it only says whether it passed.
+			if one.MaxScore = 0; check.Status == report.Skipped {
+				continue
+			}
+		}
+		if check.Status == report.Passed {
+			one.Passed, one.Score = true, one.MaxScore
+		}
+		written.Tests = append(written.Tests, one)
+	}
+	for _, one := range written.Tests {
+		written.Score += one.Score
+		written.MaxScore += one.MaxScore
+	}
+	return report.WriteJSON(w, written, "Classroom 50's result.json")
+}
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

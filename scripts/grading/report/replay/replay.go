@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package replay shows a check of a graded run step by step, and asks the reader what the operator does next. It reads the timeline of a
+// report; the report's page shows the same steps.
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// Nothing is the answer where the operator makes no request for a while.
+const Nothing = "nothing for a while"
+
+const (
+	// pause is the shortest time without a request that is a step of its own, in seconds.
+	pause = 0.3
+	// maxChoices are offered for a question.
+	maxChoices = 4
+	// maxRepeats is how often it is asked what follows the same request: more would bore.
+	maxRepeats = 2
+)
+
+// Step is one thing that happened during a check, or the same request several times in a row.
+type Step struct {
+	// Moments are the indices of its moments in the report's timeline. A pause has none.
+	Moments []int
+	// At is when it began, in seconds after the check, and Seconds how long a pause took.
+	At, Seconds float64
+	// Request is what the operator asked for, without the object's name: "patch icecreams"; Nothing for a pause. It is empty for what
+	// happened to the operator or to objects.
+	Request string
+	// Choices are the possible answers to what the operator does next, in alphabetical order, Request among them. Nil: it is shown without a question.
+	Choices []string
+}
+
+// What is the step in words: a request with the object's name, in which UIDs and hashes are cut.
+func (s Step) What(r *report.Report) string {
+	if len(s.Moments) == 0 {
+		return fmt.Sprintf("no request for %.1f s", s.Seconds)
+	}
+	what := opaque.ReplaceAllString(r.Timeline[s.Moments[0]].What, "$1$3…")
+	if more := len(s.Moments) - 1; more > 0 {
+		what += fmt.Sprintf(", and %s like it", english.Plural(more, "request", ""))
+	}
+	return what
+}
+
+// Of are the steps of the checks that can be replayed, which have at least one question, by the indices of the checks in the report.
+func Of(r *report.Report) map[int][]Step {
+	all := map[int][]Step{}
+	requests := offered(r)
+	for i := range r.Checks {
+		if steps := steps(r, &r.Checks[i], requests); questions(steps) > 0 {
+			all[i] = steps
+		}
+	}
+	return all
+}
+
+// First is the index of the check to replay first: the one to fix first, or, if that can't be replayed, the one with the most questions. It is -1
+// if there is none.
+func First(r *report.Report, replayable map[int][]Step) int {
+	first, explained := -1, r.Explained()
+	for _, i := range slices.Sorted(maps.Keys(replayable)) {
+		if &r.Checks[i] == explained {
+			return i
+		}
+		if first < 0 || questions(replayable[i]) > questions(replayable[first]) {
+			first = i
+		}
+	}
+	return first
+}
+
+// questions counts those of the steps.
+func questions(steps []Step) (n int) {
+	for _, step := range steps {
+		if step.Choices != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Choose finds the check to replay: the one with this ID, or, for an empty one, the First.
+func Choose(r *report.Report, id string) (*report.Check, error) {
+	replayable := Of(r)
+	i := First(r, replayable)
+	if id == "" && i < 0 {
+		return nil, errors.New("no check of this report can be replayed: in none of them did an operator make requests to choose from; docs/runs has reports that can")
+	}
+	if id != "" {
+		if i = slices.IndexFunc(r.Checks, func(c report.Check) bool { return c.ID == id }); i < 0 {
+			return nil, fmt.Errorf("the report has no check %q: it has %s", id, names(r, func(int) bool { return true }))
+		}
+		if replayable[i] == nil {
+			others := names(r, func(i int) bool { return replayable[i] != nil })
+			return nil, fmt.Errorf("the check %s can't be replayed: the operator made no requests in it to choose from; choose from %s", id, cmp.Or(others, "another report"))
+		}
+	}
+	return &r.Checks[i], nil
+}
+
+// names lists the checks whose indices are wanted.
+func names(r *report.Report, wanted func(int) bool) string {
+	var all []string
+	for i := range r.Checks {
+		if wanted(i) {
+			all = append(all, r.Checks[i].ID)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Steps are what happened during a check, in order.
+func Steps(r *report.Report, check *report.Check) []Step { return steps(r, check, offered(r)) }
+
+// steps are the Steps of a check, with choices from the requests of the whole run.
+func steps(r *report.Report, check *report.Check, requests []string) []Step {
+	if check.At == 0 && check.Seconds == 0 || check.ID == manifest.OwnTestsID { // the submission's own tests do not look at its operator
+		return nil
+	}
+	var steps []Step
+	end := check.At // of what happened last
+	for i, moment := range r.Timeline {
+		if moment.At < check.At || moment.At > check.At+check.Seconds || background(moment) {
+			continue
+		}
+		request := requestOf(moment)
+		if gap := moment.At - end; request != "" && gap >= pause && len(steps) > 0 {
+			steps = append(steps, Step{At: end - check.At, Seconds: gap, Request: Nothing})
+		}
+		end = max(end, moment.At)
+		if request != "" && !isWatch(request) { // a watch lasts while others are made
+			end = max(end, moment.At+moment.Seconds)
+		}
+		if last := len(steps) - 1; last >= 0 && request != "" && steps[last].Request == request && alike(r.Timeline[steps[last].Moments[0]], moment) {
+			steps[last].Moments = append(steps[last].Moments, i)
+			continue
+		}
+		steps = append(steps, Step{Moments: []int{i}, At: moment.At - check.At, Request: request})
+	}
+	ask(steps, requests)
+	return steps
+}
+
+// alike reports whether two requests for the same ended the same way, without a fault.
+func alike(a, b report.Moment) bool { return a.Fault == "" && b.Fault == "" && a.Code == b.Code }
+
+// ask gives the steps their choices. What only fills the cache is not asked, and what follows the same request not too often.
+func ask(steps []Step, all []string) {
+	asked := map[[2]string]int{}
+	before := ""
+	for i := range steps {
+		step := &steps[i]
+		transition := [2]string{before, step.Request}
+		before = step.Request
+		if step.Request == "" || reads(step.Request) || asked[transition] == maxRepeats {
+			continue
+		}
+		asked[transition]++
+		step.Choices = choices(step.Request, all)
+	}
+}
+
+// choices are the answer and the most frequent others; nil if there is nothing to choose from.
+func choices(answer string, all []string) []string {
+	picked := []string{answer}
+	for _, other := range all {
+		if len(picked) < maxChoices && other != answer {
+			picked = append(picked, other)
+		}
+	}
+	if len(picked) < 3 {
+		return nil
+	}
+	slices.Sort(picked)
+	return picked
+}
+
+// offered are the requests of the whole run that are asked for, the most frequent first, and Nothing.
+func offered(r *report.Report) []string {
+	count := map[string]int{}
+	for _, moment := range r.Timeline {
+		if request := requestOf(moment); request != "" && !background(moment) && !reads(request) {
+			count[request]++
+		}
+	}
+	var all []string
+	for request := range count {
+		all = append(all, request)
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	return append([]string{Nothing}, all...)
+}
+
+// requestOf is what the operator asked for, without the object; empty for what is no request.
+func requestOf(moment report.Moment) string {
+	if moment.Service == report.ServiceOperator || moment.Service == report.ServiceObjects {
+		return ""
+	}
+	words := strings.Fields(moment.What)
+	return strings.Join(words[:min(2, len(words))], " ")
+}
+
+// background is what an operator requests for its own sake: discovery, its lease, and how it is.
+func background(moment report.Moment) bool {
+	return requestOf(moment) != "" && backgroundRequest.MatchString(moment.What)
+}
+
+var backgroundRequest = regexp.MustCompile(`^\S+ (/|leases\b|subjectaccessreviews\b|tokenreviews\b)`)
+
+// reads reports whether a request only fills the cache.
+func reads(request string) bool { return isWatch(request) || strings.HasPrefix(request, "list ") }
+
+func isWatch(request string) bool { return strings.HasPrefix(request, "watch ") }
+
+// opaque are names that no reader can remember: UIDs and hashes.
+var opaque = regexp.MustCompile(`\b([0-9a-f]{6})[0-9a-f]{2}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b([0-9a-f]{6})[0-9a-f]{10,}\b`)

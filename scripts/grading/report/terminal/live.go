@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/progress"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// Live shows a run while it is going on: every step and check when it ends and, on a terminal, in a last line what is being
+// done and for how long. Its methods may be called from several goroutines. It is for show: what it can't write is lost, and
+// no grade depends on it.
+type Live struct {
+	mutex    sync.Mutex
+	w        io.Writer
+	page     *page
+	now      func() time.Time
+	active   []*activity // in the order in which they began
+	picture  rune        // of the spinner
+	drawn    bool        // the last line is on the screen
+	anyCheck bool
+	anyStep  bool
+	closed   bool
+	still    func() // ends the spinner
+	options  Options
+	left     int // how many checks have not ended
+}
+
+// activity is a step or a check that is going on.
+type activity struct {
+	name, note string
+	began      time.Time
+	told       time.Time // when its progress was last printed in a pipe; zero: not yet
+	isCheck    bool
+}
+
+// NewLive prints the header of a run, of which the report need have only Lab, Title and Submission.Dir; if it has Checks too
+// (planned ones), their ids decide how wide that column is. Close must be called.
+func NewLive(w io.Writer, r *report.Report, o Options) *Live {
+	l := newLive(w, r, o, time.Now)
+	if l.page.screen.Interactive {
+		l.still = progress.Spin(l.page.screen.Unicode, l.spin)
+	}
+	return l
+}
+
+func newLive(w io.Writer, r *report.Report, o Options, now func() time.Time) *Live {
+	safe := *r
+	safe.Sanitize()
+	l := &Live{w: w, page: newPage(o.screen(w), safe.Checks), now: now, still: func() {}, options: o, left: len(safe.Checks)}
+	l.picture = progress.Pictures(l.page.screen.Unicode)[0]
+	l.write(l.page.header(&safe, o))
+	return l
+}
+
+// StepStarted tells of a step; several may go on at once.
+func (l *Live) StepStarted(name string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.start(&activity{name: name})
+}
+
+// StepProgress says how far a step is, as "312 of 1840 packages", or what it waits for. In a pipe that is a line at once, and then
+// one every ten seconds at most.
+func (l *Live) StepProgress(name, note string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	i := l.find(name, false)
+	if i < 0 || l.closed {
+		return
+	}
+	step, now := l.active[i], l.now()
+	step.note = report.Safe(note)
+	if !l.page.screen.Interactive && now.Sub(step.told) >= progress.QuietTime {
+		step.told = now
+		l.write("step " + step.name + ": " + step.note + "\n")
+	}
+}
+
+// StepDone prints a step with how long it took; the note says something of it, as a version, or nothing.
+func (l *Live) StepDone(name string, took time.Duration, note string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.end(name, false)
+	l.anyStep = true
+	l.print(l.page.step(report.Safe(name), took.Seconds(), report.Safe(note)))
+}
+
+// CheckStarted tells of a check, of which only ID and Title matter.
+func (l *Live) CheckStarted(c report.Check) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.start(&activity{name: c.ID, note: report.Safe(c.Title), isCheck: true})
+}
+
+// CheckDone prints how a check ended. One that is skipped need not have been started.
+func (l *Live) CheckDone(c report.Check) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.end(c.ID, true)
+	one := report.Report{Checks: []report.Check{c}}
+	one.Sanitize()
+	line := l.page.check(&one.Checks[0])
+	if !l.anyCheck && l.anyStep && l.page.screen.Interactive {
+		line = "\n" + line
+	}
+	l.anyCheck = true
+	l.left--
+	if c.ID == l.options.First && c.ID != "" {
+		line += l.first(&one.Checks[0])
+	}
+	l.print(line)
+}
+
+// first is the verdict on the check that failed last time, while the others still have to run.
+func (l *Live) first(c *report.Check) string {
+	rest := ""
+	if l.left > 0 {
+		rest = fmt.Sprintf("Checking the other %d.", l.left)
+	}
+	switch {
+	case c.Status == report.Failed && l.page.screen.Interactive && rest != "":
+		return l.page.failure(c, nil, l.options) + "\n" + l.page.remark(rest) + "\n"
+	case c.Status == report.Failed:
+		return l.page.failure(c, nil, l.options)
+	case c.Status == report.Passed && l.page.screen.Interactive:
+		return "\n" + l.page.remark(strings.TrimSpace("Fixed: "+c.ID+". "+rest)) + "\n"
+	case c.Status == report.Passed:
+		return "fixed: " + c.ID + ": " + c.Title + "\n"
+	}
+	return ""
+}
+
+// Close clears the last line and ends the animation. Nothing is printed after it; closing twice is fine.
+func (l *Live) Close() {
+	l.mutex.Lock()
+	if !l.closed {
+		l.closed = true
+		l.write(l.erase())
+	}
+	l.mutex.Unlock()
+	l.still()
+}
+
+// spin draws the last line with another picture.
+func (l *Live) spin(picture rune) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if !l.closed {
+		l.picture = picture
+		l.write(l.erase() + l.draw())
+	}
+}
+
+func (l *Live) start(a *activity) {
+	a.name, a.began = report.Safe(a.name), l.now()
+	l.active = append(l.active, a)
+	l.print("")
+}
+
+func (l *Live) end(name string, isCheck bool) {
+	if i := l.find(report.Safe(name), isCheck); i >= 0 {
+		l.active = slices.Delete(l.active, i, i+1)
+	}
+}
+
+func (l *Live) find(name string, isCheck bool) int {
+	return slices.IndexFunc(l.active, func(a *activity) bool { return a.name == name && a.isCheck == isCheck })
+}
+
+// print puts a finished line above the last one, in one write so that nothing flickers.
+func (l *Live) print(line string) {
+	if !l.closed {
+		l.write(l.erase() + line + l.draw())
+	}
+}
+
+func (l *Live) erase() string {
+	if !l.drawn {
+		return ""
+	}
+	l.drawn = false
+	return progress.ClearLine
+}
+
+// draw is the last line: what is going on, in the columns of the lines above. It never fills the width, since some terminals
+// then begin a new line.
+func (l *Live) draw() string {
+	if !l.page.screen.Interactive || len(l.active) == 0 {
+		return ""
+	}
+	l.drawn = true
+	names := make([]string, len(l.active))
+	note := ""
+	for i, a := range l.active {
+		names[i] = a.name
+		if a.note != "" {
+			note = a.note
+		}
+	}
+	p := l.page
+	seconds := duration(l.now().Sub(l.active[0].began).Seconds())
+	text := strings.Join(names, ", ")
+	switch {
+	case note != "" && p.idWidth > 0:
+		text += spaces(p.idWidth, text) + "  " + note
+	case note != "":
+		text += ": " + note
+	}
+	textWidth := p.width() - 2 - 2 - secondsWidth
+	text = p.truncate(text, textWidth)
+	return margin + p.command.Render(string(l.picture)) + " " + text +
+		spaces(textWidth, text) + spaces(2+secondsWidth, seconds) + p.faint.Render(seconds)
+}
+
+// write ignores errors: a closed pipe must not end a grading run, whose report is a file.
+func (l *Live) write(text string) {
+	if text != "" {
+		_, _ = io.WriteString(l.w, text)
+	}
+}

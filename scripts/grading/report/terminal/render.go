@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/dustin/go-humanize/english"
+
+	"lva.io/operators/scripts/grading/report"
+)
+
+// What is shown at most; the report has the rest.
+const (
+	maxDiagnostics = 5
+	maxEvidence    = 10
+	maxLogLines    = 12
+	maxOthers      = 5
+)
+
+// Options say what a person can type next. The zero value is right where nothing is known.
+type Options struct {
+	// Commands to suggest; one that is empty is not suggested.
+	Commands Commands
+	// File is where the whole report is, to name it where something is left out; Page is the same for a browser, and
+	// OperatorLog what the operator has logged. One that is empty is not named.
+	File, Page, OperatorLog string
+	// Dir is how the submission's folder is called, as one would type it. Default: as the report has it.
+	Dir string
+	// First is the ID of a check that failed last time and now runs before the others: Live shows its verdict as soon as there is one.
+	First string
+	// Screen to write for. Nil: what Detect finds.
+	Screen *Screen
+}
+
+func (o Options) dir(r *report.Report) string {
+	return cmp.Or(o.Dir, r.Submission.Dir)
+}
+
+// Commands are what a person can type next, as `make hint-2` or, for a folder outside the repository, `lab hint 2`.
+type Commands struct {
+	// Hint shows the next hint for the check that is explained.
+	Hint string
+	// Read is the command that shows a check's lecture (file#anchor), which may be that of an earlier lab. Nil: there is none.
+	Read func(lecture string) string
+	// Grade repeats this run. Torture and then Next are what follows full marks.
+	Grade, Torture, Next string
+	// Replay repeats this run once `--seed S` is added to it, as `lab grade 3 --solution`. Default: lab grade and the lab's number.
+	Replay string
+}
+
+func (o Options) screen(w io.Writer) Screen {
+	if o.Screen != nil {
+		return *o.Screen
+	}
+	return Detect(w, os.Getenv)
+}
+
+// Render shows a whole run from its report: header, steps, checks and verdict.
+func Render(w io.Writer, r *report.Report, o Options) error {
+	safe := *r
+	safe.Sanitize()
+	p := newPage(o.screen(w), safe.Checks)
+	var out strings.Builder
+	out.WriteString(p.header(&safe, o))
+	out.WriteString(p.steps(safe.Steps))
+	// Of a run that came to no check, a list of checks that all say the same would only hide the reason.
+	if !cameToNoCheck(&safe) {
+		if p.screen.Interactive && len(safe.Steps) > 0 {
+			out.WriteString("\n")
+		}
+		for i := range safe.Checks {
+			out.WriteString(p.check(&safe.Checks[i]))
+		}
+	}
+	out.WriteString(p.verdict(&safe, o))
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// Verdict shows what comes of a run whose steps and checks Live has shown.
+func Verdict(w io.Writer, r *report.Report, o Options) error {
+	safe := *r
+	safe.Sanitize()
+	p := newPage(o.screen(w), safe.Checks)
+	_, err := io.WriteString(w, p.verdict(&safe, o))
+	return err
+}
+
+// steps are one compact line on a terminal: of a run that is over they matter little.
+func (p *page) steps(steps []report.Step) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	if !p.screen.Interactive {
+		var out strings.Builder
+		for _, step := range steps {
+			out.WriteString(p.step(step.Name, step.Seconds, ""))
+		}
+		return out.String()
+	}
+	parts := make([]string, len(steps))
+	for i, step := range steps {
+		// A time must not be parted from its step by a line's end.
+		parts[i] = strings.ReplaceAll(step.Name+" "+duration(step.Seconds), " ", "\u00a0")
+	}
+	var out strings.Builder
+	for _, line := range wrap(strings.Join(parts, " "+p.marks.step+" "), p.width()) {
+		out.WriteString(margin + p.faint.Render(strings.ReplaceAll(line, "\u00a0", " ")) + "\n")
+	}
+	return out.String()
+}
+
+func cameToNoCheck(r *report.Report) bool {
+	return r.Outcome != report.Graded && r.Count(report.Skipped) == len(r.Checks)
+}
+
+func (p *page) verdict(r *report.Report, o Options) string {
+	var out strings.Builder
+	if r.Outcome != report.Graded {
+		out.WriteString(p.noGrade(r, o))
+	}
+	if explained := r.Explained(); explained != nil {
+		out.WriteString(p.failure(explained, r.AlsoFailed(), o))
+	}
+	out.WriteString(p.permissions(r.Forbidden))
+	out.WriteString(p.notices(r.Notices))
+	out.WriteString(p.score(r, o))
+	return out.String()
+}
+
+// noGrade explains why a run has no grade: the reason, the first errors, the end of the log.
+func (p *page) noGrade(r *report.Report, o Options) string {
+	headline := r.Outcome.Headline()
+	b := p.block(p.bad)
+	if !p.screen.Interactive {
+		b.add("outcome: %s", r.Outcome)
+		b.add("reason: %s", r.Reason)
+	} else {
+		b.title(p.failed, headline)
+		b.text("", p.normal, r.Reason)
+	}
+	p.diagnostics(b, r, o)
+	p.log(b, r, o)
+	return b.String()
+}
+
+func (p *page) diagnostics(b *block, r *report.Report, o Options) {
+	for i, d := range r.Diagnostics {
+		if i == maxDiagnostics && p.screen.Interactive {
+			b.blank()
+			b.more(len(r.Diagnostics)-i, o)
+			return
+		}
+		if d.File != "" && !path.IsAbs(d.File) {
+			// As seen from where the command was typed, so that an editor or a click opens it.
+			d.File = path.Join(o.dir(r), d.File)
+		}
+		if !p.screen.Interactive {
+			b.add("error: %s", strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+			continue
+		}
+		b.blank()
+		if position := d.Position(); position != "" {
+			// Never wrapped: it is there to be clicked or copied.
+			b.line(p.command.Render(position))
+			b.text("  ", p.normal, d.Message)
+		} else {
+			b.text("", p.normal, d.Message)
+		}
+	}
+}
+
+// log shows the end of the operator's log, or where it panicked.
+func (p *page) log(b *block, r *report.Report, o Options) {
+	lines := r.OperatorLog
+	if len(lines) == 0 {
+		return
+	}
+	if !p.screen.Interactive {
+		for _, line := range lines {
+			b.add("log: %s", line)
+		}
+		return
+	}
+	b.blank()
+	shown := r.LastWords(maxLogLines)
+	for _, line := range shown {
+		if report.Panics(line) {
+			b.text("", p.bad, line)
+			continue
+		}
+		wrapped := wrap(line, b.width())
+		if len(wrapped) > 2 {
+			wrapped = []string{wrapped[0], p.truncate(wrapped[1]+" "+wrapped[2], b.width())}
+		}
+		for _, part := range wrapped {
+			b.line(p.faint.Render(part))
+		}
+	}
+	if more := len(lines) - len(shown); more > 0 {
+		b.more(more, o)
+	}
+}
+
+// failure explains a failed check: what was expected, what was seen, and where to read on. The others that failed are named.
+func (p *page) failure(c *report.Check, others []*report.Check, o Options) string {
+	b := p.block(p.bad)
+	if !p.screen.Interactive {
+		b.add("fix first: %s: %s", c.ID, c.Title)
+		b.add("expected: %s", c.Expected)
+		b.add("observed: %s", c.Observed)
+		for _, line := range c.Evidence {
+			b.add("evidence: %s", line)
+		}
+		if c.Lecture != "" {
+			b.add("lecture: %s", c.Lecture)
+		}
+		for _, h := range o.help(c) {
+			b.add("%s: %s", h.word, h.command)
+		}
+		for _, other := range others {
+			b.add("also failed: %s: %s", other.ID, firstLine(other.Observed))
+		}
+		return b.String()
+	}
+	b.title(p.failed, c.ID+": "+c.Title)
+	b.field("expected", p.normal, c.Expected)
+	b.field("observed", p.strong, c.Observed)
+	if len(c.Evidence) > 0 {
+		shown := c.Evidence[:min(len(c.Evidence), maxEvidence)]
+		b.field("evidence", p.normal, strings.Join(shown, "\n"))
+		if more := len(c.Evidence) - len(shown); more > 0 {
+			b.field("", p.faint, p.leftOut(more, o))
+		}
+	}
+	if c.Lecture != "" {
+		b.field("lecture", p.normal, c.Lecture)
+	}
+	label, column := "next", 0
+	for _, h := range o.help(c) {
+		column = max(column, lipgloss.Width(h.command))
+	}
+	for _, h := range o.help(c) {
+		b.raw(label, p.command.Render(h.command)+spaces(column+2, h.command)+h.meaning)
+		label = ""
+	}
+	p.others(b, others, o)
+	return b.String()
+}
+
+// others are a line each: what was seen of them may follow from the one that is explained.
+func (p *page) others(b *block, others []*report.Check, o Options) {
+	label := "also"
+	for i, other := range others {
+		if i == maxOthers {
+			b.field("", p.faint, p.leftOut(len(others)-i, o))
+			return
+		}
+		if i == 0 {
+			b.blank()
+		}
+		b.raw(label, p.truncate(other.ID+": "+firstLine(other.Observed), b.width()-labelWidth))
+		label = ""
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// help is a command that helps with a failed check.
+type help struct{ word, command, meaning string }
+
+func (o Options) help(c *report.Check) []help {
+	var helps []help
+	if o.Commands.Hint != "" {
+		helps = append(helps, help{"hint", o.Commands.Hint, "a hint"})
+	}
+	if o.Commands.Read != nil && c.Lecture != "" {
+		helps = append(helps, help{"read", o.Commands.Read(c.Lecture), "the lecture on it"})
+	}
+	return helps
+}
+
+// permissions are the markers that are missing, as lines to paste.
+func (p *page) permissions(forbidden []report.Forbidden) string {
+	if len(forbidden) == 0 {
+		return ""
+	}
+	var markers, requests []string
+	for _, f := range forbidden {
+		if !slices.Contains(markers, f.Marker) {
+			markers = append(markers, f.Marker)
+		}
+		resource := f.Resource
+		if f.Subresource != "" {
+			resource += "/" + f.Subresource
+		}
+		requests = append(requests, fmt.Sprintf("%s %s (%s)", f.Verb, resource, times(f.Count)))
+	}
+	if !p.screen.Interactive {
+		b := p.block(p.warn)
+		for i, f := range forbidden {
+			b.add("forbidden: %s; if you want this request, add above Reconcile: %s", requests[i], f.Marker)
+		}
+		return b.String()
+	}
+	these, it := "this request", "it"
+	if len(requests) > 1 {
+		these, it = "these requests", "them"
+	}
+	var out strings.Builder
+	out.WriteString("\n" + p.remark("Its role forbids the operator to "+english.WordSeries(requests, "and")+". Do you want "+these+"? If so, add above Reconcile "+
+		"what follows. If not, remove the call that sends "+it+".") + "\n")
+	for _, marker := range markers {
+		// Neither wrapped nor behind a bar: these lines are there to be copied.
+		out.WriteString(margin + p.command.Render(marker) + "\n")
+	}
+	return out.String()
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func (p *page) notices(notices []string) string {
+	if len(notices) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	out.WriteString("\n")
+	for _, notice := range notices {
+		if !p.screen.Interactive {
+			out.WriteString("notice: " + notice + "\n")
+			continue
+		}
+		out.WriteString(p.remark(notice))
+	}
+	return out.String()
+}
+
+// remark is a sentence that is no failure.
+func (p *page) remark(text string) string {
+	var out strings.Builder
+	mark := p.warn.Render(p.note)
+	for _, line := range wrap(text, p.width()-2) {
+		out.WriteString(margin + mark + " " + line + "\n")
+		mark = " "
+	}
+	return out.String()
+}
+
+// score is the last line: points, a bar, and what to do next.
+func (p *page) score(r *report.Report, o Options) string {
+	points := r.Points()
+	next := nextStep(r, o)
+	if !p.screen.Interactive {
+		return "\n" + p.files(r, o) + p.seed(r, o) + counts(r) + "\n" + p.milestones(r) + strings.TrimSuffix(points+"; "+next, "; ") + "\n"
+	}
+	const columns = 20
+	line := p.strong.Render(points)
+	if !r.SaysNothing() {
+		line += "  " + p.bar(r.Score, r.MaxScore, columns)
+	}
+	out := "\n" + p.files(r, o) + p.seed(r, o) + margin + p.faint.Render(counts(r)) + "\n" + p.milestones(r)
+	switch {
+	case next == "":
+		out += margin + line + "\n"
+	case lipgloss.Width(line)+2+lipgloss.Width(next) <= p.width():
+		out += margin + line + "  " + next + "\n"
+	default:
+		out += margin + line + "\n" + margin + next + "\n"
+	}
+	return out + "\n"
+}
+
+// milestones are the points of each, in a lab that has milestones.
+func (p *page) milestones(r *report.Report) string {
+	text := r.MilestonesText()
+	switch {
+	case text == "":
+		return ""
+	case !p.screen.Interactive:
+		return "milestones: " + text + "\n"
+	}
+	return margin + p.faint.Render(text) + "\n"
+}
+
+// files names what there is to read besides, in one line where it fits.
+func (p *page) files(r *report.Report, o Options) string {
+	var files []string
+	if len(r.OperatorLog) > 0 && o.OperatorLog != "" {
+		files = append(files, o.OperatorLog)
+	}
+	if o.Page != "" {
+		files = append(files, o.Page)
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	const label = "files: "
+	if !p.screen.Interactive {
+		return label + strings.Join(files, ", ") + "\n"
+	}
+	if text := label + strings.Join(files, ", "); lipgloss.Width(text) <= p.width() {
+		return margin + p.faint.Render(text) + "\n"
+	}
+	return margin + p.faint.Render(label+strings.Join(files, ",\n"+margin+spaces(len(label), ""))) + "\n"
+}
+
+// seed says how to repeat the run, with the same draws and faults.
+func (p *page) seed(r *report.Report, o Options) string {
+	if r.Seed == 0 {
+		return ""
+	}
+	replay := fmt.Sprintf("%s --seed %d", cmp.Or(o.Commands.Replay, "lab grade "+r.Number()), r.Seed)
+	text := fmt.Sprintf("seed %d; to repeat this run: ", r.Seed)
+	if !p.screen.Interactive {
+		return "seed: " + strings.TrimPrefix(text, "seed ") + replay + "\n"
+	}
+	if lipgloss.Width(text+replay) > p.width() {
+		return margin + p.faint.Render(strings.TrimSuffix(text, " ")) + "\n" + margin + p.command.Render(replay) + "\n"
+	}
+	return margin + p.faint.Render(text) + p.command.Render(replay) + "\n"
+}
+
+func counts(r *report.Report) string {
+	if cameToNoCheck(r) {
+		return fmt.Sprintf("none of the %d checks ran; it took %s", len(r.Checks), duration(r.Seconds))
+	}
+	var parts []string
+	for _, status := range []report.Status{report.Passed, report.Failed, report.Skipped} {
+		if n := r.Count(status); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	return strings.Join(parts, ", ") + " in " + duration(r.Seconds)
+}
+
+// nextStep is one instruction: the most useful one.
+func nextStep(r *report.Report, o Options) string {
+	then := func(what string) string {
+		if o.Commands.Grade == "" {
+			return what
+		}
+		return what + ", then " + o.Commands.Grade
+	}
+	explained := r.Explained()
+	switch {
+	case r.FullMarks() && explained == nil && o.Commands.Torture+o.Commands.Next != "":
+		next := slices.DeleteFunc([]string{o.Commands.Torture, o.Commands.Next}, func(command string) bool { return command == "" })
+		return "all done; next: " + strings.Join(next, ", then ")
+	case r.FullMarks() && explained == nil:
+		return "all done"
+	case r.Undecided > 0 && r.Outcome == report.Graded && explained == nil:
+		return "for a grade, grade it where Pods can run"
+	case r.SaysNothing():
+		if o.Commands.Grade == "" {
+			return "try again"
+		}
+		return "try again: " + o.Commands.Grade
+	case r.Outcome == report.NotBuilt && len(r.Diagnostics) > 0:
+		return then("fix the first error")
+	case r.Outcome != report.Graded || explained == nil:
+		return then("fix this")
+	default:
+		return then("fix " + explained.ID)
+	}
+}
+
+func (p *page) leftOut(n int, o Options) string {
+	text := fmt.Sprintf("%s and %d more", p.ellipsis(), n)
+	if o.File != "" {
+		text += " in " + o.File
+	}
+	return text
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package install
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// Delegate gives the operator's account the roles of Kubernetes by which an aggregated API server authenticates and authorizes: those
+// that the submission's own bindings name, under names of ours.
+func (in Into) Delegate(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
+	for _, binding := range m.Delegations {
+		binding = binding.DeepCopy()
+		resource := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+		bound := dynamic.ResourceInterface(client.Resource(resource))
+		if binding.GetKind() == "RoleBinding" {
+			resource.Resource = "rolebindings"
+			binding.SetNamespace(metav1.NamespaceSystem)
+			bound = client.Resource(resource).Namespace(metav1.NamespaceSystem)
+		}
+		role, _, _ := unstructured.NestedString(binding.Object, "roleRef", "name")
+		binding.SetName("operator-labs:" + role)
+		account := map[string]any{"kind": "ServiceAccount", "name": submission.AccountName, "namespace": submission.AccountNamespace}
+		if err := unstructured.SetNestedSlice(binding.Object, []any{account}, "subjects"); err != nil {
+			return err
+		}
+		if _, err := in.Apply(ctx, bound, binding); err != nil {
+			return err
+		}
+	}
+	return nil
+}

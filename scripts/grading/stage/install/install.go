@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/util/retry"
+
+	"lva.io/operators/clusters/await"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+const (
+	// tokenSeconds is how long the account's token is good for: a day in the playground.
+	tokenSeconds = 24 * 60 * 60
+	// FieldManager owns what we apply.
+	FieldManager = "operator-labs"
+)
+
+// Definitions are the CustomResourceDefinitions of a cluster.
+var Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// Into says into which cluster something is installed, and what may be done there.
+type Into struct {
+	// Config is the access of the account that installs.
+	Config *rest.Config
+	// Shared says that the cluster has other users, too. Existing objects are then those of others, and not touched: that one is in
+	// the way is an error. In a cluster of our own it is an earlier submission's, and replaced.
+	Shared bool
+	// Groups are the API groups of the kinds about which the submission may decide in a shared cluster.
+	Groups []string
+	// Made is told of each namespace that was made, before anything is made in it. Default: no function.
+	Made func(ctx context.Context, namespace string) error
+}
+
+// let ignores the error of an existing object, unless it belongs to another owner.
+func (in Into) let(what string, err error) error {
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if in.Shared {
+		return &InTheWayError{what}
+	}
+	return nil
+}
+
+// InTheWayError says that a cluster of others has something already that the submission would bring.
+type InTheWayError struct {
+	// What it is, with its name.
+	What string
+}
+
+func (e *InTheWayError) Error() string {
+	return e.What + " is in the cluster already, and was not made by a run of ours, so it is not touched: " +
+		"if it is yours (of `make deploy` or `make install`), remove it; otherwise take another cluster"
+}
+
+// API brings a submission's API and its account into a cluster: its CustomResourceDefinitions, until they are established, and a
+// ServiceAccount that has the rights of its roles and no others, of which it returns a token. Installing again brings a cluster up to
+// date, and takes out the webhooks that an earlier submission had registered. A definition that the API server refuses is a
+// *submission.Problem.
+func API(ctx context.Context, in Into, m *submission.Manifests) (token string, err error) {
+	client, err := kubernetes.NewForConfig(in.Config)
+	if err != nil {
+		return "", fmt.Errorf("making a client: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(in.Config)
+	if err != nil {
+		return "", fmt.Errorf("making a client: %w", err)
+	}
+	if !in.Shared {
+		if err := removeStale(ctx, dynamicClient, m); err != nil {
+			return "", err
+		}
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return in.definitions(ctx, dynamicClient, m) })
+	both.Go(func() (err error) {
+		if err := in.account(ctx, client, m); err != nil {
+			return err
+		}
+		token, err = Token(ctx, client, submission.AccountNamespace, submission.AccountName)
+		return err
+	})
+	return token, both.Wait()
+}
+
+// Token is a token of an account that the API server has signed.
+func Token(ctx context.Context, client kubernetes.Interface, namespace, account string) (string, error) {
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))}},
+		metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("asking for the operator's token: %w", err)
+	}
+	return token.Status.Token, nil
+}
+
+func (in Into) definitions(ctx context.Context, client dynamic.Interface, m *submission.Manifests) error {
+	definitions := client.Resource(Definitions)
+	for _, definition := range m.Definitions {
+		if err := in.Definition(ctx, definitions, definition, m); err != nil {
+			return err
+		}
+	}
+	for _, definition := range m.Definitions {
+		if _, err := waitEstablished(ctx, definitions, definition.GetName()); err != nil {
+			return err
+		}
+		if in.Shared {
+			continue // there may be several API servers, and they need the time
+		}
+		if err := backdate(ctx, definitions, definition.GetName()); err != nil {
+			return fmt.Errorf("backdating the CustomResourceDefinition %s: %w", definition.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// Definition brings a definition into a cluster. One that was generated and is refused gives way to the committed one:
+// then the submission's own `make manifests` does what ours does not.
+func (in Into) Definition(
+	ctx context.Context, definitions dynamic.ResourceInterface, definition *unstructured.Unstructured, m *submission.Manifests,
+) error {
+	_, err := in.Apply(ctx, definitions, definition)
+	refused, ok := errors.AsType[*submission.Problem](err)
+	if !ok {
+		return err
+	}
+	committed := submission.Find(m.Committed, definition.GetName())
+	if committed == nil {
+		return err
+	}
+	if _, err := in.Apply(ctx, definitions, committed); err != nil {
+		return refused
+	}
+	m.Notice("%s; what is committed in config/crd/bases was used instead", refused.Reason)
+	return nil
+}
+
+// discoveryLimit is how long the API server may take to list a kind that it serves already. It took more than 60 ms once.
+const discoveryLimit = 30 * time.Second
+
+// WaitDiscovered waits until a definition's kind is served and the mapper finds it, which the API server allows a moment
+// later. It returns without an error if the kind never will be served: then it is for the checks to say why.
+func WaitDiscovered(
+	ctx context.Context, definitions dynamic.ResourceInterface, mapper *restmapper.DeferredDiscoveryRESTMapper,
+	definition *unstructured.Unstructured,
+) error {
+	if established, err := waitEstablished(ctx, definitions, definition.GetName()); err != nil || !established {
+		return err
+	}
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	ctx, cancel := context.WithTimeout(ctx, discoveryLimit)
+	defer cancel()
+	return await.Until(ctx, 20*time.Millisecond, "the API server to list the kind "+kind, func(context.Context) (string, error) {
+		mapper.Reset()
+		for _, version := range submission.ServedVersions(definition) {
+			if _, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, version); err != nil {
+				return err.Error(), nil //nolint:nilerr // it asks again until the limit, and then this is the objection
+			}
+		}
+		return "", nil
+	})
+}
+
+// waitEstablished watches a definition until its kind is served, or never will be.
+func waitEstablished(ctx context.Context, definitions dynamic.ResourceInterface, name string) (established bool, err error) {
+	err = await.Change(ctx, definitions, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, func(change watch.Event) (bool, error) {
+		definition, ok := change.Object.(*unstructured.Unstructured)
+		if !ok {
+			return false, apierrors.FromObject(change.Object)
+		}
+		established = ConditionIs(definition, "Established", "True")
+		return established || ConditionIs(definition, "NamesAccepted", "False"), nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("waiting for the CustomResourceDefinition %s: %w", name, err)
+	}
+	return established, nil
+}
+
+// backdate makes a definition look as if it had been established for a minute. For the first two seconds the API server
+// holds back each create of a new kind for two seconds, so that its replicas learn of the kind; here there are none, and
+// a whole grading run takes but a few seconds. (k8s.io/apiextensions-apiserver, customresource_handler.go)
+func backdate(ctx context.Context, definitions dynamic.ResourceInterface, name string) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		definition, err := definitions.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if c, ok := condition.(map[string]any); ok && c["type"] == "Established" {
+				c["lastTransitionTime"] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+			}
+		}
+		if err := unstructured.SetNestedSlice(definition.Object, conditions, "status", "conditions"); err != nil {
+			return err
+		}
+		_, err = definitions.UpdateStatus(ctx, definition, metav1.UpdateOptions{FieldManager: FieldManager})
+		return err
+	})
+}
+
+// ConditionIs reports whether an object has a condition of this type with this status.
+func ConditionIs(object *unstructured.Unstructured, kind, status string) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, condition := range conditions {
+		if c, ok := condition.(map[string]any); ok && c["type"] == kind && c["status"] == status {
+			return true
+		}
+	}
+	return false
+}
+
+// account makes the operator's account.
+func (in Into) account(ctx context.Context, client kubernetes.Interface, m *submission.Manifests) error {
+	if err := in.namespace(ctx, client, submission.AccountNamespace); err != nil {
+		return err
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: submission.AccountName}}
+	_, err := client.CoreV1().ServiceAccounts(submission.AccountNamespace).Create(ctx, account, metav1.CreateOptions{})
+	if err := in.let("the ServiceAccount "+submission.AccountName, err); err != nil {
+		return fmt.Errorf("creating the operator's ServiceAccount: %w", err)
+	}
+	for _, role := range m.ClusterRoles {
+		if err := in.bindClusterRole(ctx, client.RbacV1(), role); err != nil {
+			return installing("the ClusterRole "+role.Name, err)
+		}
+	}
+	for _, role := range m.Roles {
+		if err := in.bindRole(ctx, client, role); err != nil {
+			return installing("the Role "+role.Name, err)
+		}
+	}
+	return nil
+}
+
+// namespace makes a namespace. One that is there is an earlier submission's in a cluster of our own, and in the way in a shared one.
+func (in Into) namespace(ctx context.Context, client kubernetes.Interface, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelled(nil)}}
+	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err == nil && in.Made != nil {
+		return in.Made(ctx, name)
+	}
+	if err := in.let("the namespace "+name, err); err != nil {
+		return fmt.Errorf("creating the namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+func subjects() []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: submission.AccountName, Namespace: submission.AccountNamespace}}
+}
+
+// installing tells what the API server refuses, which is the submission's fault, from what is ours.
+func installing(what string, err error) error {
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "operator-labs-") {
+		// Said of the account that installs: see existing.Account.
+		return &submission.Problem{Reason: fmt.Sprintf("%s needs rights that no lab's operator has on a cluster which others use, too: grade it on the embedded cluster, "+
+			"or ask for less: %v", what, err)}
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
+		err != nil && strings.Contains(err.Error(), "failed to create typed patch object") { // a field that there is not; it has no code
+		return &submission.Problem{Reason: fmt.Sprintf("the API server refuses %s: %v", what, err)}
+	}
+	return fmt.Errorf("installing %s: %w", what, err)
+}
+
+// Apply makes an object that the submission brings, or brings it up to date. In a shared cluster it only makes it.
+func (in Into) Apply(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if object.GetName() == "" {
+		return nil, &submission.Problem{Reason: fmt.Sprintf("a %s of the submission has no name: give it one under metadata", object.GetKind())}
+	}
+	object = object.DeepCopy()
+	object.SetLabels(labelled(object.GetLabels()))
+	object.SetManagedFields(nil) // of a file that was taken from some cluster
+	var made *unstructured.Unstructured
+	var err error
+	if in.Shared {
+		made, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			return nil, &InTheWayError{"the " + submission.NameOf(object)}
+		}
+	} else {
+		made, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	}
+	if err != nil {
+		return nil, installing("the "+submission.NameOf(object), err)
+	}
+	return made, nil
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package install
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/scripts/grading/stage/stagetest"
+	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }
+
+// A definition that the generator of the submission's own project makes, and ours does not, is the committed one.
+func TestRefusedDefinitionGivesWayToTheCommitted(t *testing.T) {
+	cluster := stagetest.Cluster(t)
+	definition := func(schema string) []*unstructured.Unstructured {
+		return stagetest.Objects(t, strings.Replace(samples.Sorbets, "{type: object}", schema, 1))
+	}
+	const refused, fine = "{type: delicious}", "{type: object}"
+	for _, test := range []struct{ name, generated, committed, notice, problem string }{
+		{"what is generated is fine", fine, refused, "", ""},
+		{"only what is committed is fine", refused, fine, `"delicious": .*; what is committed in config/crd/bases was used instead`, ""},
+		{"neither is fine", refused, "{type: chilled}", "", `"delicious"`},
+		{"nothing is committed", refused, "", "", `"delicious"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := &submission.Manifests{Definitions: definition(test.generated)}
+			if test.committed != "" {
+				m.Committed = definition(test.committed)
+			}
+			_, err := API(t.Context(), Into{Config: cluster.Config()}, m)
+			if test.problem == "" && err != nil || test.problem != "" && !strings.Contains(stagetest.ProblemOf(t, err).Reason, test.problem) {
+				t.Errorf("the error must say %q and is %v", test.problem, err)
+			}
+			notices := strings.Join(m.Notices, "\n")
+			if test.notice == "" && notices != "" || !regexp.MustCompile(test.notice).MatchString(notices) {
+				t.Errorf("the notices are %q and must match %q", notices, test.notice)
+			}
+		})
+	}
+}

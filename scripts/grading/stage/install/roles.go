@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package install
+
+import (
+	"context"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
+
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// bindClusterRole gives the operator's account the role. One of an earlier submission is replaced: its rights must not
+// help this one.
+func (in Into) bindClusterRole(ctx context.Context, client rbacv1client.RbacV1Interface, role rbacv1.ClusterRole) error {
+	role.Labels = labelled(role.Labels)
+	_, err := client.ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
+	if there := apierrors.IsAlreadyExists(err); there && !in.Shared {
+		_, err = client.ClusterRoles().Update(ctx, &role, metav1.UpdateOptions{})
+	}
+	if err := in.let("the ClusterRole "+role.Name, err); err != nil {
+		return err
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name, Labels: labelled(nil)}, Subjects: subjects(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	}
+	_, err = client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+	return in.let("the ClusterRoleBinding "+role.Name, err)
+}
+
+// bindRole is bindClusterRole for a role of one namespace, which is made if it is missing. A role that names none is for
+// the operator's own, as kustomize would have it.
+func (in Into) bindRole(ctx context.Context, client kubernetes.Interface, role rbacv1.Role) error {
+	if role.Namespace == "" {
+		role.Namespace = submission.AccountNamespace
+	}
+	role.Labels = labelled(role.Labels)
+	// A namespace that is there already stays as it is, whosever it is: in a shared cluster nothing can be made there.
+	if err := (Into{Made: in.Made}).namespace(ctx, client, role.Namespace); err != nil {
+		return err
+	}
+	roles := client.RbacV1().Roles(role.Namespace)
+	_, err := roles.Create(ctx, &role, metav1.CreateOptions{})
+	if there := apierrors.IsAlreadyExists(err); there && !in.Shared {
+		_, err = roles.Update(ctx, &role, metav1.UpdateOptions{})
+	}
+	if err := in.let("the Role "+role.Namespace+"/"+role.Name, err); err != nil {
+		return err
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name, Namespace: role.Namespace, Labels: labelled(nil)}, Subjects: subjects(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+	}
+	_, err = client.RbacV1().RoleBindings(role.Namespace).Create(ctx, binding, metav1.CreateOptions{})
+	return in.let("the RoleBinding "+role.Namespace+"/"+role.Name, err)
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package install
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// MayDecide returns an error for webhooks that would be asked about objects of others: without the operator, these objects could not
+// be changed any more.
+func (in Into) MayDecide(configurations []*unstructured.Unstructured) error {
+	if !in.Shared {
+		return nil
+	}
+	for _, configuration := range configurations {
+		for _, webhook := range submission.WebhooksOf(configuration) {
+			rules, _ := webhook["rules"].([]any)
+			for _, rule := range rules {
+				rule, _ := rule.(map[string]any)
+				groups, _ := rule["apiGroups"].([]any)
+				for _, group := range groups {
+					if name, _ := group.(string); !slices.Contains(in.Groups, name) {
+						return &submission.Problem{Reason: fmt.Sprintf("the webhook %v wants to be asked about the API group %q, and on a cluster which others use, too, "+
+							"it may decide on %s alone: name that in its rules, or grade it on the embedded cluster", webhook["name"], name, strings.Join(in.Groups, ", "))}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Connected is a configuration as kustomize and a CA injector would leave it: its webhooks lead to the Services in the
+// namespace, and trust the authority. One that names a URL is left as it is.
+func Connected(m *submission.Manifests, configuration *unstructured.Unstructured, namespace string, ca []byte) *unstructured.Unstructured {
+	configuration = configuration.DeepCopy()
+	for _, webhook := range submission.WebhooksOf(configuration) {
+		client, reference := submission.ServiceOf(webhook)
+		if reference == nil {
+			continue
+		}
+		reference["namespace"] = namespace
+		if service := m.Service(reference["name"]); service != nil {
+			reference["name"] = service.GetName()
+		}
+		client["caBundle"] = base64.StdEncoding.EncodeToString(ca)
+	}
+	return configuration
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// listenTimeout is how long the operator's webhooks may take until they listen. Those of a submission without a webhook server never
+// do: that is for the checks to find.
+const listenTimeout = 3 * time.Second
+
+// operator is the submission's program, with what serves its webhooks.
+type operator struct {
+	*installed
+	flags   []string // what it is told of where it listens
+	router  router   // nil: they are not registered
+	claims  []*claim
+	ca      *certificates.Authority
+	host    string      // that the serving certificate is for
+	targets map[int]int // the port at which a Service expects the operator, and where it listens
+	files   []string    // that it is told of
+	data    string      // the folder in which it stores; empty: it has none
+	closed  bool
+}
+
+// User is as the API's account is called.
+func (i *installed) User() string { return submission.User }
+
+// Prepare makes what the operator needs so that its webhooks can listen: a serving certificate, and a port. Of a program that insists
+// on its port, only one is run at a time on this machine: it waits for its turn, as long as the context allows. That the port is
+// another program's is no *submission.Problem.
+//
+// Where its webhooks are to be registered, it brings them into the cluster: their Services and their configurations, as kustomize would
+// put them together, and leads the Services to the operator. After Close they stay registered, and fail as their failure policy says.
+func (i *installed) Prepare(ctx context.Context, waits func(reason string)) (_ stage.Operator, err error) {
+	if i.Aggregated {
+		return i.prepareServer(ctx)
+	}
+	o := &operator{installed: i, targets: map[int]int{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.Close())
+		}
+	}()
+	register := i.Webhooks && i.Manifests.HasWebhooks()
+	if register || i.Manifests.Converts() {
+		if err := i.into.MayDecide(i.Manifests.Webhooks); err != nil {
+			return nil, err
+		}
+		// First, since who finds it taken need not wait for a port.
+		if o.router, err = i.way.open(i.into); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.claimPorts(ctx, waits); err != nil {
+		return nil, err
+	}
+	if err := o.certify(); err != nil {
+		return nil, err
+	}
+	if o.router != nil {
+		if err := o.register(ctx, register); err != nil {
+			return nil, err
+		}
+	}
+	if i.Conversion && i.Manifests.Converts() {
+		if err := o.Upgrade(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// Arguments are those of its Deployment that are a command, and flags for its ports. The flag for its kubeconfig comes on top.
+func (o *operator) Arguments() []string {
+	return slices.Concat(o.Launch.Command, o.Launch.Flags, o.flags)
+}
+
+// Start starts the built program with the account's kubeconfig, which it finds in all the places where operators look for one, and as
+// the submission's own Deployment starts it.
+func (o *operator) Start(log io.Writer) (stage.Instance, error) { return o.StartWith(log) }
+
+// Knows reports whether the program says that it has a flag of this name.
+func (o *operator) Knows(flag string) bool { return slices.Contains(o.Launch.Known, flag) }
+
+// StartWith is Start with more flags. --kubeconfig= leaves out the flag --kubeconfig, which it otherwise gets.
+func (o *operator) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	started, err := o.start(log, flags...)
+	if err != nil {
+		return nil, err
+	}
+	return instance{started}, nil
+}
+
+func (o *operator) start(log io.Writer, flags ...string) (*process.Process, error) {
+	home := o.Home()
+	if err := os.MkdirAll(o.Exchange(), 0o700); err != nil {
+		return nil, fmt.Errorf("making the operator's folder for exchange: %w", err)
+	}
+	if err := o.furnish(".kube", func(folder *os.Root) error { return folder.Symlink(o.kubeconfig, "config") }); err != nil {
+		return nil, fmt.Errorf("linking the operator's kubeconfig: %w", err)
+	}
+	arguments := o.Arguments()
+	if flag := o.Launch.Kubeconfig; flag != "" {
+		if without := flag + "="; slices.Contains(flags, without) {
+			flags = slices.DeleteFunc(slices.Clone(flags), func(given string) bool { return given == without })
+		} else {
+			arguments = append(arguments, flag+"="+o.kubeconfig)
+		}
+	}
+	for _, flag := range o.Launch.DelegationKubeconfigs {
+		arguments = append(arguments, flag+"="+o.kubeconfig)
+	}
+	return o.Scope.Start(process.Spec{
+		Name: "the operator", Path: o.Program(), Args: append(arguments, flags...), Dir: home, Stdout: log, Stderr: log,
+		Env: o.Variables(o.kubeconfig, o.environment...), Contained: true, Walls: o.walls(),
+	})
+}
+
+// walls are those around the program. It reaches what its gateway leads to, and itself: a webhook server looks whether it listens.
+func (o *operator) walls() *process.Walls {
+	ports := slices.Clone(o.reached)
+	for _, c := range o.claims {
+		ports = append(ports, c.port)
+	}
+	walls := o.Walls(append(slices.Clip(o.files), o.kubeconfig), ports)
+	if walls == nil {
+		return nil
+	}
+	walls.Write = append(walls.Write, o.Exchange())
+	if o.data != "" {
+		walls.Write = append(walls.Write, o.data)
+	}
+	return walls
+}
+
+// instance is a process of this machine, which can always be ended.
+type instance struct{ *process.Process }
+
+func (i instance) Stop(grace time.Duration) error {
+	i.Process.Stop(grace)
+	return nil
+}
+
+func (i instance) Kill() error {
+	i.Process.Kill()
+	return nil
+}
+
+// Listening waits until the operator that was started answers where the API server will ask it.
+func (o *operator) Listening(ctx context.Context) error {
+	if o.router == nil {
+		return nil
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(o.ca.PEM)
+	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: trusted, ServerName: o.host}}
+	listening, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	for _, port := range o.targets {
+		err := wait.PollUntilContextCancel(listening, portPoll, true, func(ctx context.Context) (bool, error) {
+			connection, err := dialer.DialContext(ctx, "tcp", localAddress(port))
+			if err != nil {
+				return false, nil //nolint:nilerr // no process listens yet
+			}
+			return true, connection.Close()
+		})
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("waiting until the operator's webhooks listen at port %d: %w", port, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// Close ends what leads to the operator, and gives its ports back. Closing it again does nothing.
+func (o *operator) Close() (err error) {
+	if o.closed {
+		return nil
+	}
+	o.closed = true
+	if o.router != nil {
+		err = o.router.Close()
+	}
+	for _, c := range o.claims {
+		c.Close()
+	}
+	return err
+}

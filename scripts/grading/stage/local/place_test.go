@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/stagetest"
+	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+// scaffold is an operator with a webhook, of the standard library alone, so that it builds in no time. It denies matcha.
+// Its CRD and its webhook's manifests are committed, and it has no markers.
+const scaffold = samples.Module + `-- cmd/main.go --
+package main
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	port := flag.Int("PORTFLAG", 9443, "")
+	flag.Parse()
+	folder := filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs")
+	pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+	if err != nil {
+		panic(err)
+	}
+	listener, err := tls.Listen("tcp", fmt.Sprintf(":%d", *port), &tls.Config{Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		panic(err)
+	}
+	panic(http.Serve(listener, http.HandlerFunc(decide)))
+}
+
+func decide(w http.ResponseWriter, r *http.Request) {
+	var review struct {
+		APIVersion string ` + "`json:\"apiVersion\"`" + `
+		Request    struct {
+			UID    string
+			Object struct{ Spec struct{ Flavour string } }
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"apiVersion": review.APIVersion, "kind": "AdmissionReview", "response": map[string]any{
+			"uid": review.Request.UID, "allowed": review.Request.Object.Spec.Flavour != "matcha",
+			"status": map[string]any{"message": "no matcha, says " + r.TLS.ServerName + r.URL.Path + " to " + review.APIVersion},
+		},
+	})
+}
+-- config/crd/bases/demo.lva.io_icecreams.yaml --
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: icecreams.demo.lva.io
+spec:
+  group: demo.lva.io
+  scope: Cluster
+  names: {kind: Icecream, plural: icecreams}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+const (
+	fixedPort = "THE-PORT-IS-9443" // a flag that nobody passes
+	anyPort   = submission.WebhookPortFlag
+)
+
+func operatorWith(portFlag, files string) string {
+	return strings.Replace(scaffold, "PORTFLAG", portFlag, 1) + files
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(victimVariable) != "" {
+		victim()
+		return
+	}
+	os.Exit(stagetest.Main(m))
+}
+
+// place is where a submission with webhooks is tried out.
+type place struct {
+	*embedded.Cluster
+	*testing.T
+}
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	return place{Cluster: stagetest.Cluster(t), T: t}
+}
+
+// operate builds a submission, brings it into the cluster and registers its webhooks. end ends what serves them.
+func (p place) operate(files string) (o *operator, end func()) {
+	p.Helper()
+	prepared, err := p.install(files).Prepare(p.Context(), p.waits)
+	if err != nil {
+		p.Fatal(err)
+	}
+	end = func() {
+		if err := prepared.Close(); err != nil {
+			p.Error(err)
+		}
+	}
+	p.Cleanup(end)
+	return prepared.(*operator), end
+}
+
+// waits is for who need not wait.
+func (p place) waits(reason string) { p.Errorf("it waits: %s", reason) }
+
+// install builds a submission, and brings its API into the cluster.
+func (p place) install(files string) *installed { return p.installBy(ByEgress(p.Egress), files) }
+
+func (p place) installBy(way Way, files string) *installed {
+	p.Helper()
+	w := stagetest.Workshop(p.T, samples.Lay(p.T, files))
+	if err := w.Build(p.Context()); err != nil {
+		p.Fatal(err)
+	}
+	manifests, err := w.Generate(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	on := New(&stage.Cluster{Config: p.Config()}, way)
+	made, err := on.Install(p.Context(), stage.Submission{Workshop: w, Manifests: manifests, Webhooks: true}, stage.Gateway{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return made.(*installed)
+}
+
+// start starts the operator and waits until its webhooks listen.
+func (p place) start(o *operator) (kill func()) {
+	p.Helper()
+	started, err := o.Start(os.Stderr)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := o.Listening(p.Context()); err != nil {
+		p.Fatal(err)
+	}
+	return func() {
+		if err := started.Kill(); err != nil {
+			p.Error(err)
+		}
+	}
+}
+
+// ask asks for an icecream, and leaves none.
+func (p place) ask(flavour string) error {
+	p.Helper()
+	client, err := dynamic.NewForConfig(p.Config())
+	if err != nil {
+		p.Fatal(err)
+	}
+	_, err = client.Resource(schema.GroupVersionResource{Group: "demo.lva.io", Version: "v1", Resource: "icecreams"}).Create(p.Context(),
+		&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "demo.lva.io/v1", "kind": "Icecream", "metadata": map[string]any{"name": "sundae"},
+			"spec": map[string]any{"flavour": flavour},
+		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// becomes waits until the answer contains some words; "" is an icecream. The API server learns of a configuration a moment
+// after it was made.
+func (p place) becomes(flavour, want string) {
+	p.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := p.ask(flavour)
+		if want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			p.Fatalf("%s is answered with %v, and must be with %q", flavour, err, want)
+		}
+	}
+}

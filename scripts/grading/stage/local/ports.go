@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// An operator that lets itself be told at which port its webhooks listen is told one of these. They lie below those that
+// systems hand out by themselves, so an operator that is started again finds its port free.
+const (
+	firstPort = 19443
+	portCount = 200
+)
+
+const (
+	// portPoll is how often one looks whether a port is free now.
+	portPoll = 50 * time.Millisecond
+	// portGrace is how long a port may stay in use that no run has claimed: the operator of a run that was killed ends a
+	// moment after it.
+	portGrace = 3 * time.Second
+	// portPatience is how long runs wait for their turn at a port that another one has claimed.
+	portPatience = 5 * time.Minute
+)
+
+// claim is a port of this machine at which no other run starts its operator. It goes with its process, whatever ends that.
+type claim struct {
+	port  int
+	Close func()
+}
+
+var errClaimed = errors.New("another process has claimed it")
+
+// claimAny claims a port that is free.
+func claimAny() (*claim, error) {
+	for _, i := range rand.Perm(portCount) {
+		c, err := tryClaim(firstPort + i)
+		if errors.Is(err, errClaimed) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if free(c.port) {
+			return c, nil
+		}
+		c.Close()
+	}
+	return nil, &submission.HindranceError{Reason: fmt.Sprintf("none of the ports %d to %d is free for the operator's webhooks: end a program that listens there",
+		firstPort, firstPort+portCount-1)}
+}
+
+// claimPort claims the port that an operator insists on. Runs take turns: waits is told whom this one waits for. That it was
+// not its turn within patience, or that another program is there, is a *submission.HindranceError.
+func claimPort(ctx context.Context, port int, patience time.Duration, waits func(reason string)) (*claim, error) {
+	tick := time.NewTicker(portPoll)
+	defer tick.Stop()
+	giveUp := time.After(patience)
+	var reason string
+	c, err := tryClaim(port)
+	for ; errors.Is(err, errClaimed); c, err = tryClaim(port) {
+		if reason == "" {
+			reason = fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator that is graded or run on this machine%s",
+				port, claimant(port))
+			waits(reason)
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			return nil, &submission.HindranceError{Reason: fmt.Sprintf("%s, and was so for %s: end that, or let the operator's main take its port from a flag %s",
+				reason, patience, submission.WebhookPortFlag)}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: %w", reason, context.Cause(ctx))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.After(portGrace); !free(port); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			c.Close()
+			return nil, context.Cause(ctx)
+		case <-deadline:
+			c.Close()
+			return nil, &submission.HindranceError{Reason: fmt.Sprintf("port %d, at which this operator's webhooks listen, is another program's on this machine: "+
+				"end that (`ss -ltnp` names it), or let the operator's main take its port from a flag %s", port, submission.WebhookPortFlag)}
+		}
+	}
+	return c, nil
+}
+
+// Occupied reports whether a program of this machine listens at a port.
+func (o *operator) Occupied(port string) bool {
+	number, err := strconv.Atoi(port)
+	return err == nil && !free(number)
+}
+
+// free reports whether an operator could listen at the port. One that only root may listen at counts as free: what comes
+// of that is the operator's to say.
+func free(port int) bool {
+	listener, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return !errors.Is(err, syscall.EADDRINUSE)
+	}
+	listener.Close()
+	return true
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/stagetest"
+	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+// unusedPort is one at which nobody listens.
+func unusedPort(t *testing.T) int {
+	t.Helper()
+	c, err := claimAny() // given back at once: among so many it stays unused for a while
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	return c.port
+}
+
+// generated is a submission whose webhooks are not registered, so that it needs no cluster.
+func generated(t *testing.T, files string) *installed {
+	t.Helper()
+	w := stagetest.Workshop(t, samples.Lay(t, files))
+	manifests, err := w.Generate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &installed{Submission: stage.Submission{Workshop: w, Manifests: manifests}}
+}
+
+func TestOperatorsThatInsistOnTheirPortTakeTurns(t *testing.T) {
+	t.Parallel()
+	port := unusedPort(t)
+	prepare := func(ctx context.Context, waits func(string)) (stage.Operator, error) {
+		return generated(t, operatorWith(fixedPort, samples.Webhook+serviceAt(port))).Prepare(ctx, waits)
+	}
+	first, err := prepare(t.Context(), func(reason string) { t.Errorf("the first one waits: %s", reason) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is used by another operator that is graded or run on this machine"+
+		" (by process %d)", port, os.Getpid())
+
+	// Whoever has no patience is told for whom it waited.
+	ctx, cancel := context.WithCancelCause(t.Context())
+	impatient := errors.New("enough")
+	if _, err := prepare(ctx, func(string) { cancel(impatient) }); !errors.Is(err, impatient) || err.Error() != want+": enough" {
+		t.Errorf("the impatient one gets %v", err)
+	}
+
+	// Nor does anybody wait for ever.
+	if _, err := claimPort(t.Context(), port, time.Second, func(string) {}); err == nil || !strings.HasPrefix(err.Error(), want+", and was so for 1s: end that") {
+		t.Errorf("whose patience is at its end gets %v", err)
+	} else if _, is := errors.AsType[*submission.HindranceError](err); !is {
+		t.Errorf("that is nobody's fault, and the error is a %T", err)
+	}
+
+	// The others get their turn.
+	reasons := make(chan string, 2)
+	done := make(chan error, 2)
+	for range 2 {
+		go func() {
+			waited, err := prepare(t.Context(), func(reason string) { reasons <- reason })
+			if err == nil {
+				err = waited.Close()
+			}
+			done <- err
+		}()
+	}
+	for range 2 {
+		if reason := <-reasons; reason != want {
+			t.Errorf("it waits because %s", reason)
+		}
+	}
+	select {
+	case err := <-done:
+		t.Errorf("one did not wait: %v", err)
+	default:
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAClaimedPortIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	held := map[int]bool{}
+	for range 20 {
+		c, err := claimAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if held[c.port] {
+			t.Fatalf("port %d was claimed twice", c.port)
+		}
+		held[c.port] = true
+	}
+}
+
+// victimVariable makes this test binary a run with webhooks that is killed: it names a port and a socket.
+const victimVariable = "OPERATOR_LABS_TEST_VICTIM"
+
+func victim() {
+	if os.Getenv(markOfOperator) != "" {
+		operatorOfVictim()
+		return
+	}
+	err := func() error {
+		port, socket, _ := strings.Cut(os.Getenv(victimVariable), " ")
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			return err
+		}
+		if _, err := claimPort(context.Background(), number, portPatience, func(string) {}); err != nil {
+			return err
+		}
+		if _, err := egress.Listen(socket); err != nil {
+			return err
+		}
+		scope, err := process.NewScope(process.Options{})
+		if err != nil {
+			return err
+		}
+		executable, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		_, err = scope.Start(process.Spec{Path: executable, Env: append(os.Environ(), markOfOperator+"=1"), Stdout: os.Stdout, Stderr: os.Stderr})
+		return err
+	}()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	select {}
+}
+
+const markOfOperator = "OPERATOR_LABS_TEST_OPERATOR"
+
+func operatorOfVictim() {
+	port, _, _ := strings.Cut(os.Getenv(victimVariable), " ")
+	listener, err := net.Listen("tcp", ":"+port)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer listener.Close()
+	fmt.Println("listens")
+	select {}
+}
+
+func TestARunThatWasKilledIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	port := unusedPort(t)
+	temporary := t.TempDir()
+	socket := filepath.Join(temporary, "egress.sock")
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := exec.Command(executable)
+	killed.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", victimVariable, port, socket), "TMPDIR="+temporary)
+	output, err := killed.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = killed.Process.Kill() })
+	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil || line != "listens\n" {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	if _, err := tryClaim(port); !errors.Is(err, errClaimed) {
+		t.Fatalf("it has not claimed its port: %v", err)
+	}
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// At once: its operator may not have ended yet.
+	c, err := claimPort(t.Context(), port, portPatience, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	router, err := egress.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := router.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = killed.Wait()
+}
+
+// The operator of a run that was killed may end a moment after the run.
+func TestAPortThatIsFreeInAMomentIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	done := make(chan error, 1)
+	go func() {
+		c, err := claimPort(t.Context(), port, portPatience, func(string) {})
+		if err == nil {
+			c.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(3 * portPoll):
+	}
+	listener.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

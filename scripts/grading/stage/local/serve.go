@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/scripts/grading/stage/install"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// register makes the Services, and with webhooks the configurations of those.
+func (o *operator) register(ctx context.Context, webhooks bool) error {
+	client, err := dynamic.NewForConfig(o.into.Config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	for _, service := range o.Manifests.Services {
+		if _, err := o.route(ctx, client, service); err != nil {
+			return err
+		}
+	}
+	if !webhooks {
+		return nil
+	}
+	for _, configuration := range o.Manifests.Webhooks {
+		configuration = install.Connected(o.Manifests, configuration, submission.AccountNamespace, o.ca.PEM)
+		if _, err := o.into.Apply(ctx, client.Resource(submission.Configurations[configuration.GetKind()]), configuration); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimPorts claims where the operator listens: anywhere, if it can be told, else where its Services say. Of an operator
+// that brings no webhooks it is unknown whether it listens at all.
+func (o *operator) claimPorts(ctx context.Context, waits func(reason string)) error {
+	takes := o.Launch.WebhookPort != ""
+	for _, service := range o.Manifests.Services {
+		ports, _ := portsOf(service) // one that can't be read is refused where it is made
+		for _, target := range ports {
+			o.targets[target] = target
+		}
+	}
+	if len(o.targets) == 0 && (o.Manifests.HasWebhooks() || o.Manifests.Converts() || takes) {
+		o.targets[submission.DefaultWebhookPort] = submission.DefaultWebhookPort
+	}
+	if takes {
+		c, err := claimAny()
+		if err != nil {
+			return err
+		}
+		o.claims = append(o.claims, c)
+		for target := range o.targets {
+			o.targets[target] = c.port
+		}
+		o.flags = []string{fmt.Sprintf("%s=%d", o.Launch.WebhookPort, c.port)}
+		return nil
+	}
+	// Always in the same order, so that no two wait for each other.
+	for _, target := range slices.Sorted(maps.Keys(o.targets)) {
+		c, err := claimPort(ctx, target, portPatience, waits)
+		if err != nil {
+			return err
+		}
+		o.claims = append(o.claims, c)
+	}
+	return nil
+}
+
+// certify makes the serving certificate and puts it where the operator looks for it.
+func (o *operator) certify() error {
+	var err error
+	if o.ca, err = certificates.NewAuthority("operator-labs-webhooks"); err != nil {
+		return err
+	}
+	hosts := hostsOf(o.Manifests.Services)
+	if len(hosts) == 0 {
+		hosts = []string{submission.DefaultService + "." + submission.AccountNamespace + ".svc"}
+	}
+	o.host = hosts[0]
+	pair, err := o.ca.Server(o.host, hosts)
+	if err != nil {
+		return err
+	}
+	if err := o.furnish(submission.CertificateFolder, func(folder *os.Root) error {
+		return errors.Join(folder.WriteFile("tls.key", pair.Key, 0o600), folder.WriteFile("tls.crt", pair.Certificate, 0o600))
+	}); err != nil {
+		return fmt.Errorf("writing the serving certificate of the webhooks: %w", err)
+	}
+	return nil
+}
+
+// furnish makes a folder in the operator's home and what is in it, in place of what the program has left there: it may have been a link to a
+// file of the user, or a pipe without a reader.
+func (o *operator) furnish(folder string, fill func(*os.Root) error) error {
+	if err := os.MkdirAll(o.Home(), 0o700); err != nil {
+		return err
+	}
+	home, err := os.OpenRoot(o.Home())
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	first, _, _ := strings.Cut(folder, "/")
+	if err := errors.Join(home.RemoveAll(first), home.MkdirAll(filepath.FromSlash(folder), 0o700)); err != nil {
+		return err
+	}
+	inside, err := home.OpenRoot(filepath.FromSlash(folder))
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(inside), inside.Close())
+}
+
+// hostsOf are the names by which the API server knows Services of the operator's namespace.
+func hostsOf(services []*unstructured.Unstructured) (hosts []string) {
+	for _, service := range services {
+		host := service.GetName() + "." + submission.AccountNamespace + ".svc"
+		hosts = append(hosts, host, host+".cluster.local")
+	}
+	return hosts
+}
+
+// route creates a Service and routes its requests to the operator.
+func (o *operator) route(ctx context.Context, client dynamic.Interface, service *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
+	ports, err := portsOf(service)
+	if err != nil {
+		return nil, err
+	}
+	for port, target := range ports {
+		ports[port] = o.targets[target]
+	}
+	service = service.DeepCopy()
+	service.SetNamespace(submission.AccountNamespace)
+	o.router.adapt(service)
+	made, err = o.into.Apply(ctx, client.Resource(install.Services).Namespace(submission.AccountNamespace), service)
+	if err != nil {
+		return nil, err
+	}
+	return made, o.router.route(ctx, client, made, ports)
+}
+
+// portsOf are the ports of a Service: each with the one at which the operator listens, unless it is told another.
+func portsOf(service *unstructured.Unstructured) (map[int32]int, error) {
+	content, err := json.Marshal(service.Object)
+	if err != nil {
+		return nil, err
+	}
+	var typed corev1.Service
+	if err := json.Unmarshal(content, &typed); err != nil {
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
+	}
+	ports := map[int32]int{}
+	for _, port := range typed.Spec.Ports {
+		switch {
+		case port.TargetPort.Type == intstr.String: // a port of the Deployment, which no scaffold ever changed
+			ports[port.Port] = submission.DefaultWebhookPort
+		case port.TargetPort.IntVal == 0:
+			ports[port.Port] = int(port.Port)
+		default:
+			ports[port.Port] = int(port.TargetPort.IntVal)
+		}
+	}
+	return ports, nil
+}
+
+func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

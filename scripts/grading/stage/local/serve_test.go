@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/await"
+	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/clusters/socket"
+	"lva.io/operators/scripts/grading/stage/stagetest"
+	"lva.io/operators/scripts/grading/submission"
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+func TestScaffoldsOfAllYearsAreAskedByTheirService(t *testing.T) {
+	longtest.Proof(t)
+	for _, test := range []struct{ name, portFlag, files, version string }{
+		{"of 2025, which can be told its port", anyPort, samples.Webhook + samples.Service, "v1"},
+		{"of 2023, which insists on 9443", fixedPort, strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1\n  - v1beta1\n  client", 1) + samples.Service, "v1"},
+		{"of 2021, whose webhook knows v1beta1 only", fixedPort, strings.Replace(samples.Webhook, "  - v1\n  client", "  - v1beta1\n  client", 1), "v1beta1"},
+		{"of 2019", fixedPort, samples.OldWebhook + samples.Service, "v1beta1"},
+		{"with kustomize's prefix", anyPort, strings.Replace(samples.Webhook, "name: webhook", "name: shop-webhook", 1) + samples.Service + samples.Prefix, "v1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPlace(t)
+			o, end := p.operate(operatorWith(test.portFlag, test.files))
+			p.becomes("vanilla", `failed calling webhook "vicecream.kb.io"`)
+			p.becomes("vanilla", "which serves ")
+			kill := p.start(o)
+			p.becomes("vanilla", "")
+			if err := p.ask("matcha"); err == nil || !strings.Contains(err.Error(), `admission webhook "vicecream.kb.io" denied the request: `+
+				"no matcha, says webhook-service.operator-system.svc/validate-icecream to admission.k8s.io/"+test.version) {
+				t.Errorf("matcha is answered with %v", err)
+			}
+			kill()
+			p.becomes("vanilla", "does the operator run?") // at first it may find its old connection dead
+			p.start(o)
+			if err := p.ask("vanilla"); err != nil {
+				t.Errorf("after a restart, vanilla is answered with %v", err)
+			}
+			end()
+			if err := p.ask("vanilla"); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
+				t.Errorf("all has ended, and vanilla is answered with %v", err)
+			}
+		})
+	}
+}
+
+// Pods of a node get here by endpoints of the Service. Where these lead, the node asks as the API server does: at the socket.
+func TestPodsOfANodeAreLedHereWhileTheOperatorIsPrepared(t *testing.T) {
+	longtest.Proof(t)
+	p := newPlace(t)
+	prepared, err := p.installBy(ByNode(p.Egress, embedded.MachineIP), operatorWith(anyPort, samples.Webhook+samples.Service)).Prepare(t.Context(), p.waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := prepared.(*operator)
+	defer func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	p.start(o)
+	p.becomes("matcha", "no matcha")
+
+	slices := kubernetes.NewForConfigOrDie(p.Config()).DiscoveryV1().EndpointSlices(submission.AccountNamespace)
+	name := submission.DefaultService + "-operator-labs"
+	slice, err := slices.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slice.Labels["kubernetes.io/service-name"] != submission.DefaultService || len(slice.Ports) != 1 || len(slice.Endpoints) != 1 ||
+		strings.Join(slice.Endpoints[0].Addresses, " ") != embedded.MachineIP {
+		t.Fatalf("the endpoints are %+v of %v", slice.Endpoints, slice.Labels)
+	}
+	connection, err := socket.Dial(t.Context(), p.Egress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	fmt.Fprintf(connection, "CONNECT %s:%d HTTP/1.1\r\nHost: node\r\n\r\n", embedded.MachineIP, *slice.Ports[0].Port)
+	if answer, err := bufio.NewReader(connection).ReadString('\n'); err != nil || !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+		t.Errorf("a Pod that follows the endpoints is answered %q, %v", answer, err)
+	}
+
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := slices.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("after the operator, its endpoints are there: %v", err)
+	}
+}
+
+func TestAWebhookThatMayBeIgnoredIs(t *testing.T) {
+	p := newPlace(t)
+	o, end := p.operate(operatorWith(anyPort, strings.Replace(samples.Webhook, "Policy: Fail", "Policy: Ignore", 1)))
+	kill := p.start(o)
+	p.becomes("matcha", "no matcha") // it is registered
+	kill()
+	if err := p.ask("matcha"); err != nil {
+		t.Errorf("nobody is there to decide, and matcha is answered with %v", err)
+	}
+	end()
+	if err := p.ask("matcha"); err != nil {
+		t.Errorf("all has ended, and matcha is answered with %v", err)
+	}
+}
+
+// A certificate of another authority is of no use, whoever presents it: here an operator of an earlier installation.
+func TestOnlyTheAuthorityOfThisInstallationCounts(t *testing.T) {
+	longtest.Proof(t)
+	p := newPlace(t)
+	o, end := p.operate(operatorWith(anyPort, samples.Webhook))
+	p.start(o)
+	p.becomes("vanilla", "")
+	end()
+	again, _ := p.operate(operatorWith(anyPort, samples.Webhook))
+	for _, target := range again.targets {
+		for _, earlier := range o.targets {
+			if target == earlier {
+				t.Fatal("the port was claimed twice while somebody listens there")
+			}
+		}
+	}
+	client := kubernetes.NewForConfigOrDie(p.Config())
+	service, err := client.CoreV1().Services(submission.AccountNamespace).Get(t.Context(), submission.DefaultService, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.router.(egressRouter).Route(net.JoinHostPort(service.Spec.ClusterIP, "443"), localAddress(o.targets[submission.DefaultWebhookPort]))
+	p.becomes("vanilla", "x509: certificate signed by unknown authority")
+}
+
+func TestInstallingAnotherSubmissionRemovesTheWebhooksOfTheOneBefore(t *testing.T) {
+	longtest.Proof(t)
+	p := newPlace(t)
+	client := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1()
+	// Of both kinds, and under the same name.
+	mutating := strings.Replace(samples.Webhook, "-- config/webhook/manifests.yaml --\n", "", 1)
+	mutating = strings.NewReplacer("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "vicecream", "micecream").Replace(mutating)
+	p.operate(operatorWith(anyPort, samples.Webhook+mutating))
+	p.becomes("vanilla", "failed calling webhook")
+	// A policy of ours goes too, somebody else's objects stay.
+	for _, policy := range []metav1.ObjectMeta{{Name: "of-a-lab", Labels: map[string]string{existing.Label: "true"}}, {Name: "of-a-student"}} {
+		if _, err := client.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: policy,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+						Rule:       admissionregistrationv1.Rule{APIGroups: []string{"demo.lva.io"}, APIVersions: []string{"v1"}, Resources: []string{"icecreams"}},
+					},
+				}}},
+				Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
+			},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func() string {
+		t.Helper()
+		var all []string
+		validating, err := client.ValidatingWebhookConfigurations().List(t.Context(), metav1.ListOptions{})
+		for _, one := range validating.Items {
+			all = append(all, "validating "+one.Webhooks[0].Name)
+		}
+		mutating, mutatingErr := client.MutatingWebhookConfigurations().List(t.Context(), metav1.ListOptions{})
+		for _, one := range mutating.Items {
+			all = append(all, "mutating "+one.Webhooks[0].Name)
+		}
+		policies, policiesErr := client.ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
+		for _, one := range policies.Items {
+			all = append(all, one.Name)
+		}
+		if err := errors.Join(err, mutatingErr, policiesErr); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(all, ", ")
+	}
+	for _, test := range []struct{ name, files, want string }{
+		{"the same again: there is no moment at which nobody decides", samples.Webhook + mutating, "validating vicecream.kb.io, mutating micecream.kb.io, of-a-student"},
+		{"one that has no mutating ones", samples.Webhook, "validating vicecream.kb.io, of-a-student"},
+		{"one without webhooks", "", "of-a-student"},
+	} {
+		p.install(operatorWith(anyPort, test.files))
+		if got := names(); got != test.want {
+			t.Errorf("%s: there are %s, and must be %s", test.name, got, test.want)
+		}
+	}
+	p.becomes("vanilla", "")
+	if err := client.ValidatingAdmissionPolicies().Delete(t.Context(), "of-a-student", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatTheAPIServerRefusesIsTheSubmissions(t *testing.T) {
+	longtest.Proof(t)
+	for _, test := range []struct{ name, files, want string }{
+		{
+			"an unknown policy", strings.Replace(samples.Webhook, "Policy: Fail", "Policy: Maybe", 1) + samples.Service,
+			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
+		},
+		{
+			"a field that there is not", strings.Replace(samples.Webhook, "failurePolicy", "failurepolicy", 1) + samples.Service,
+			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
+		},
+		{
+			"side effects that nobody may have", strings.Replace(samples.Webhook, "sideEffects: None", "sideEffects: Some", 1) + samples.Service,
+			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
+		},
+		{
+			"webhooks that are no list", samples.Webhook[:strings.Index(samples.Webhook, "webhooks:\n")] + "webhooks: none\n" + samples.Service,
+			"the API server refuses the ValidatingWebhookConfiguration validating-webhook-configuration: ",
+		},
+		{
+			"a configuration without a name", strings.Replace(samples.Webhook, "  name: validating-webhook-configuration", "  labels: {app: shop}", 1),
+			"a ValidatingWebhookConfiguration of the submission has no name: give it one under metadata",
+		},
+		{
+			"a port that is none", samples.Webhook + strings.Replace(samples.Service, "port: 443\n", "port: 443443\n", 1),
+			"the API server refuses the Service webhook-service: ",
+		},
+		{
+			"a port that is no number", samples.Webhook + strings.Replace(samples.Service, "port: 443\n", "port: https\n", 1),
+			"the Service webhook-service can't be read: ",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPlace(t)
+			_, err := p.install(operatorWith(fixedPort, test.files)).Prepare(t.Context(), p.waits)
+			if problem := stagetest.ProblemOf(t, err); !strings.HasPrefix(problem.Reason, test.want) {
+				t.Errorf("it says %q, and must begin %q", problem.Reason, test.want)
+			}
+			// Nothing of the attempt stands in the way of the next one.
+			router, err := egress.Listen(p.Egress)
+			if err != nil {
+				t.Fatal(err)
+			}
+			router.Close()
+			claimable(t, submission.DefaultWebhookPort)
+		})
+	}
+}
+
+// A Service says where the operator listens, unless that is told another port.
+func TestPortsOfAService(t *testing.T) {
+	t.Parallel()
+	for targets, want := range map[string]map[int32]int{
+		"targetPort: 9443": {443: 9443},
+		"targetPort: webhook-server\n  - port: 8443\n    targetPort: 9444\n  - port: 80": {443: 9443, 8443: 9444, 80: 80},
+	} {
+		file := strings.Replace(samples.Service, "targetPort: 9443", targets, 1)
+		_, content, _ := strings.Cut(file, "\n")
+		got, err := portsOf(stagetest.Objects(t, content)[0])
+		if err != nil || !maps.Equal(got, want) {
+			t.Errorf("they are %v and must be %v: %v", got, want, err)
+		}
+	}
+}
+
+// That an earlier submission had one of that name does not help.
+func TestAServiceThatIsNotThereIsNamedByTheAPIServer(t *testing.T) {
+	p := newPlace(t)
+	_, end := p.operate(operatorWith(anyPort, samples.Webhook+samples.Service))
+	end()
+	o, _ := p.operate(operatorWith(anyPort, samples.Webhook+strings.Replace(samples.Service, "name: webhook", "name: web", 1)))
+	p.start(o)
+	p.becomes("vanilla", `service "webhook-service" not found`)
+}
+
+func TestOneClusterHasOneWayOut(t *testing.T) {
+	longtest.Proof(t)
+	p := newPlace(t)
+	o, _ := p.operate(operatorWith(anyPort, samples.Webhook))
+	p.start(o)
+	p.becomes("vanilla", "")
+	if _, err := p.install(operatorWith(fixedPort, samples.Webhook)).Prepare(t.Context(), p.waits); !errors.Is(err, egress.ErrTaken) {
+		t.Errorf("the second one gets %v", err)
+	}
+	if err := p.ask("vanilla"); err != nil {
+		t.Errorf("the first one is harmed: %v", err)
+	}
+}
+
+// Where webhooks are not registered, their server must be able to listen all the same: it would end the operator.
+func TestWebhooksThatNobodyAsksCanListen(t *testing.T) {
+	longtest.Proof(t)
+	for _, portFlag := range []string{anyPort, fixedPort} {
+		t.Run(portFlag, func(t *testing.T) {
+			p := newPlace(t)
+			p.install(operatorWith(portFlag, "")) // out with those of other tests
+			made := p.install(operatorWith(portFlag, samples.Webhook))
+			made.Webhooks = false
+			prepared, err := made.Prepare(t.Context(), p.waits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			started, err := prepared.Start(os.Stderr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listens := localAddress(prepared.(*operator).targets[submission.DefaultWebhookPort])
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				connection, err := net.Dial("tcp", listens)
+				if err == nil {
+					connection.Close()
+					break
+				}
+				select {
+				case <-tick.C:
+				case <-started.Done():
+					t.Fatalf("it ended: %v", started.Err())
+				}
+			}
+			p.becomes("matcha", "")
+			if registered, err := kubernetes.NewForConfigOrDie(p.Config()).AdmissionregistrationV1().ValidatingWebhookConfigurations().
+				Get(t.Context(), "validating-webhook-configuration", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("%v is registered: %v", registered, err)
+			}
+			if err := errors.Join(started.Kill(), prepared.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// listenSomewhere is a program that is none of ours.
+func listenSomewhere(t *testing.T) (port int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func serviceAt(port int) string {
+	return strings.Replace(samples.Service, "9443", strconv.Itoa(port), 1)
+}
+
+func TestAPortOfAnotherProgramIsNotTheSubmissionsFault(t *testing.T) {
+	t.Parallel()
+	port := listenSomewhere(t)
+	_, err := generated(t, operatorWith(fixedPort, samples.Webhook+serviceAt(port))).Prepare(t.Context(), func(string) {})
+	if _, wrong := errors.AsType[*submission.Problem](err); wrong || err == nil {
+		t.Fatalf("it must be an error of ours, and is %v", err)
+	}
+	want := fmt.Sprintf("port %d, at which this operator's webhooks listen, is another program's on this machine: end that (`ss -ltnp` names it)", port)
+	if !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("it says %q, and must begin %q", err, want)
+	}
+	claimable(t, port)
+}
+
+// claimable fails the test unless nobody claims the port, or will in a moment: a process that another test starts holds a copy
+// of a claim until it runs its own program.
+func claimable(t *testing.T, port int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := await.Until(ctx, portPoll, "the claim to be given back", func(context.Context) (objection string, err error) {
+		c, err := tryClaim(port)
+		if errors.Is(err, errClaimed) {
+			return err.Error(), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		c.Close()
+		return "", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/install"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// server is a submission that is an aggregated API server: its APIService is registered, and its Service leads here.
+//
+// As a Pod that is ready, it is an endpoint of its Service while it accepts connections. The API server looks at an APIService again when
+// its endpoints change, so that it learns at once that the server has ended or has been started.
+type server struct {
+	*operator
+	client dynamic.Interface
+	port   int
+	names  []string         // of its certificate
+	etcd   *process.Process // nil: it wants none
+	made   []*unstructured.Unstructured
+
+	mutex     sync.Mutex // of the endpoints
+	ending    bool
+	replacing bool // the one that ends is followed by another
+}
+
+// prepareServer is Prepare for an aggregated API server. After Close nothing of it is registered.
+func (i *installed) prepareServer(ctx context.Context) (_ *server, err error) {
+	if len(i.Manifests.APIServices) == 0 || len(i.Manifests.APIServers) == 0 {
+		return nil, &submission.Problem{Reason: "config/apiservice brings no APIService, or no Service: write both there, and the APIService names the Service"}
+	}
+	if i.Launch.SecurePort == "" {
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the server can't be told at which port to listen: let main take it from a flag --%s, which -h must name",
+			submission.SecurePortFlag)}
+	}
+	s := &server{operator: &operator{installed: i, targets: map[int]int{}, data: cmp.Or(i.DataDir, filepath.Join(i.Scope.Dir, "server-data"))}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.client, err = dynamic.NewForConfig(i.into.Config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if s.router, err = i.way.open(i.into); err != nil {
+		return nil, err
+	}
+	claimed, err := claimAny()
+	if err != nil {
+		return nil, err
+	}
+	s.claims, s.port = append(s.claims, claimed), claimed.port
+	if err := s.certifyServer(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.data, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder in which the server stores: %w", err)
+	}
+	if i.Launch.EtcdServers != "" {
+		if err := s.startEtcd(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := i.into.Delegate(ctx, s.client, i.Manifests); err != nil {
+		return nil, err
+	}
+	if err := i.into.MayServe(i.Manifests.APIServices); err != nil {
+		return nil, err
+	}
+	return s, s.register(ctx)
+}
+
+// certifyServer makes the serving certificate, and the flags by which the server learns of it, of its port and of its folder.
+func (s *server) certifyServer() (err error) {
+	s.names = hostsOf(s.Manifests.APIServers)
+	if s.ca, err = certificates.NewAuthority("operator-labs-aggregated"); err != nil {
+		return err
+	}
+	pair, err := s.ca.Server(s.names[0], s.names)
+	if err != nil {
+		return err
+	}
+	certificate, key := filepath.Join(s.Scope.Dir, "server.crt"), filepath.Join(s.Scope.Dir, "server.key")
+	if err := errors.Join(os.WriteFile(certificate, pair.Certificate, 0o600), os.WriteFile(key, pair.Key, 0o600)); err != nil {
+		return fmt.Errorf("writing the serving certificate: %w", err)
+	}
+	s.files = []string{certificate, key}
+	launch := s.Launch
+	for _, flag := range []struct{ name, value string }{
+		{launch.SecurePort, fmt.Sprint(s.port)}, {launch.Certificate, certificate}, {launch.CertificateKey, key}, {launch.DataDir, s.data},
+	} {
+		if flag.name != "" {
+			s.flags = append(s.flags, flag.name+"="+flag.value)
+		}
+	}
+	return nil
+}
+
+// register makes the Services, whose endpoint is not ready yet, and the APIServices as they are written, but for the Service's namespace
+// and the authority.
+func (s *server) register(ctx context.Context) error {
+	for _, service := range s.Manifests.APIServers {
+		ports, err := portsOf(service)
+		if err != nil {
+			return err
+		}
+		for _, target := range ports {
+			s.targets[target] = s.port
+		}
+		made, err := s.route(ctx, s.client, service)
+		if made != nil {
+			s.made = append(s.made, made)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.setReady(ctx, false); err != nil {
+		return err
+	}
+	for _, registration := range s.Manifests.APIServices {
+		registration, err := install.Trusting(registration, s.ca.PEM)
+		if err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedField(registration.Object, submission.AccountNamespace, "spec", "service", "namespace"); err != nil {
+			return &submission.Problem{Reason: fmt.Sprintf("the APIService %s can't be read: %v", registration.GetName(), err)}
+		}
+		if _, err := s.into.Apply(ctx, s.client.Resource(submission.APIServices), registration); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setReady says whether the Services' endpoint is ready.
+func (s *server) setReady(ctx context.Context, ready bool) error {
+	at := &addressed{s.way.endpoints(), s.into}
+	at.into.Shared = false // it is our own, and made already
+	for _, made := range s.made {
+		ports, err := portsOf(made)
+		if err != nil {
+			return err
+		}
+		for port := range ports {
+			ports[port] = s.port
+		}
+		if err := at.routeIf(ctx, s.client, made, ports, ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Serving says where it is.
+func (s *server) Serving() *stage.Serving {
+	return &stage.Serving{URL: "https://" + localAddress(s.port), Name: s.names[0], CA: s.ca.PEM, DataDir: s.data}
+}
+
+// Start starts it. Its endpoint is ready from when it accepts connections until it ends.
+func (s *server) Start(log io.Writer) (stage.Instance, error) { return s.StartWith(log) }
+
+// StartWith is Start with more flags.
+func (s *server) StartWith(log io.Writer, flags ...string) (stage.Instance, error) {
+	started, err := s.operator.StartWith(log, flags...)
+	if err != nil {
+		return nil, err
+	}
+	go s.follow(started, func() {})
+	return started, nil
+}
+
+// Replace ends an instance, and starts the program that is there now. Meanwhile the endpoint stays ready, so that the API server does
+// not take the API away for a moment; where the way leads by routes, who connects waits until the new one accepts.
+func (s *server) Replace(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
+	release := func() {}
+	if way, ok := s.router.(interface {
+		Hold(local string) (release func())
+	}); ok {
+		release = way.Hold(localAddress(s.port))
+	}
+	s.replace(true)
+	replaced := func() {
+		s.replace(false)
+		release()
+	}
+	started, err := s.startAfter(old, log, prepare)
+	if err != nil {
+		replaced()
+		s.tell(false)
+		return nil, err
+	}
+	go s.follow(started, replaced)
+	return started, nil
+}
+
+func (s *server) startAfter(old stage.Instance, log io.Writer, prepare func() error) (stage.Instance, error) {
+	prepared := make(chan error, 1)
+	go func() { prepared <- prepare() }()
+	if err := errors.Join(old.Stop(stage.StopGrace), <-prepared); err != nil {
+		return nil, err
+	}
+	return s.operator.Start(log)
+}
+
+// replace says whether an instance that ends is being replaced.
+func (s *server) replace(replacing bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.replacing = replacing
+}
+
+// follow keeps the endpoint as ready as the server is, and tells when it accepts connections or has ended. That the endpoint can't be told
+// is not said here: no request reaches the server, which the checks see.
+func (s *server) follow(started stage.Instance, settled func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-started.Done()
+		cancel()
+	}()
+	err := s.Answers(ctx)
+	settled()
+	if err == nil {
+		s.tell(true)
+	}
+	<-started.Done()
+	s.tell(false)
+}
+
+// tell says whether the endpoint is ready, unless the server is being removed.
+func (s *server) tell(ready bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.ending || !ready && s.replacing {
+		return
+	}
+	// Another one may have been started meanwhile.
+	if !ready && !free(s.port) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = s.setReady(ctx, ready) // see follow
+}
+
+// Answers waits until it accepts connections.
+func (s *server) Answers(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, portPoll/5, true, func(ctx context.Context) (bool, error) {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", localAddress(s.port))
+		if err != nil {
+			return false, nil //nolint:nilerr // no process listens yet
+		}
+		return true, connection.Close()
+	})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Listening waits until the APIServices are Available.
+func (s *server) Listening(ctx context.Context) error {
+	return install.AwaitAvailable(ctx, s.client, s.Manifests.APIServices, listenTimeout)
+}
+
+// Close removes the registration first: while an APIService has no server no namespace can be deleted. Then nothing leads here any more.
+func (s *server) Close() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.ending {
+		return nil
+	}
+	s.ending = true
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var problems []error
+	if s.client != nil {
+		if !s.into.Shared { // there they may be another owner's; ours are removed by an account that may
+			problems = append(problems, install.Withdraw(ctx, s.client, s.Manifests.APIServices))
+		}
+		for _, made := range s.made {
+			problems = append(problems,
+				removed(s.client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})),
+				removed(s.client.Resource(install.Services).Namespace(made.GetNamespace()).Delete(ctx, made.GetName(), metav1.DeleteOptions{})))
+		}
+	}
+	if s.etcd != nil {
+		s.etcd.Kill()
+	}
+	return errors.Join(slices.Concat(problems, []error{s.operator.Close()})...)
+}
+
+// removed is the error of a removal. In a cluster that has ended meanwhile, nothing is left.
+func removed(err error) error {
+	if apierrors.IsNotFound(err) || utilnet.IsConnectionRefused(err) {
+		return nil
+	}
+	return err
+}
+
+var _ stage.Replacer = (*server)(nil)

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/install"
+)
+
+// New makes a stage at a cluster whose API server gets to this machine by the way.
+func New(cluster *stage.Cluster, way Way) stage.Stage { return &local{cluster: cluster, way: way} }
+
+type local struct {
+	cluster *stage.Cluster
+	way     Way
+}
+
+func (l *local) Cluster() *stage.Cluster { return l.cluster }
+func (l *local) Address() string         { return "127.0.0.1" }
+func (l *local) Known() string           { return l.Address() }
+func (l *local) Installing() string      { return "install the API" }
+func (l *local) Patience() time.Duration { return 0 }
+func (l *local) Close() error            { return l.cluster.Stop() }
+
+// Install installs the API, and writes the kubeconfig of the operator's account.
+func (l *local) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
+	what.Manifests.Notices = append(what.Manifests.Notices, what.Gaps(what.Manifests, !what.APIOnly, what.Conversion)...)
+	into, err := l.cluster.Into(ctx, &what)
+	if err != nil {
+		return nil, err
+	}
+	token, err := install.API(ctx, into, what.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	if gateway.Host == "" {
+		gateway.Host, gateway.CA = into.Config.Host, into.Config.CAData
+	}
+	ports, err := gateway.Ports()
+	if err != nil {
+		return nil, err
+	}
+	content, err := embedded.Kubeconfig(gateway.Host, gateway.CA, clientcmdapi.AuthInfo{Token: gateway.Shown(token)})
+	if err != nil {
+		return nil, err
+	}
+	i := &installed{Submission: what, into: into, way: l.way, kubeconfig: filepath.Join(what.Scope.Dir, "operator.kubeconfig"), environment: gateway.Environment, reached: ports}
+	if err := os.WriteFile(i.kubeconfig, content, 0o600); err != nil {
+		return nil, fmt.Errorf("writing the operator's kubeconfig: %w", err)
+	}
+	return i, nil
+}
+
+// installed is a submission that was installed.
+type installed struct {
+	stage.Submission
+	into        install.Into
+	way         Way
+	kubeconfig  string   // the file with the access of the operator's account
+	environment []string // what the operator gets besides
+	reached     []int    // the ports to which it connects
+}

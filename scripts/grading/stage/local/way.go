@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
+
+	"lva.io/operators/clusters/egress"
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/grading/stage/install"
+)
+
+// Way is how an API server that asks at a Service gets to the operator on this machine.
+type Way interface {
+	open(into install.Into) (router, error)
+	// endpoints is the IP address that the endpoints of an aggregated API server on this machine have.
+	endpoints() string
+}
+
+// router routes the requests for Services to this machine until it is closed.
+type router interface {
+	// adapt changes a Service before it is created.
+	adapt(service *unstructured.Unstructured)
+	// route routes the ports of a created Service to ports of this machine.
+	route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error
+	Close() error
+}
+
+// ByEgress is the way of an embedded cluster: its API server goes out to Services by the socket.
+func ByEgress(socket string) Way { return byEgress(socket) }
+
+type byEgress string
+
+func (w byEgress) open(install.Into) (router, error) {
+	router, err := egress.Listen(string(w))
+	if err != nil {
+		return nil, err
+	}
+	return egressRouter{router}, nil
+}
+
+// endpoints is an address to which no request is sent: the API server only looks whether there are endpoints.
+func (w byEgress) endpoints() string { return embedded.MachineIP }
+
+type egressRouter struct{ *egress.Router }
+
+func (egressRouter) adapt(*unstructured.Unstructured) {}
+
+func (r egressRouter) route(_ context.Context, _ dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	ip, _, _ := unstructured.NestedString(made.Object, "spec", "clusterIP")
+	if net.ParseIP(ip) == nil {
+		return nil // a Service without an address: the API server will say what it can't reach
+	}
+	for port, local := range ports {
+		r.Route(net.JoinHostPort(ip, strconv.Itoa(int(port))), localAddress(local))
+	}
+	return nil
+}
+
+// ByNode is the way of an embedded cluster with a node. As by egress, the API server asks at the socket; besides, Pods that ask at the
+// Service are led here while the operator is prepared, by the node's address for programs of this machine.
+func ByNode(socket, machine string) Way { return byNode{socket, machine} }
+
+type byNode struct{ socket, machine string }
+
+func (w byNode) open(into install.Into) (router, error) {
+	router, err := egress.Listen(w.socket)
+	if err != nil {
+		return nil, err
+	}
+	return &nodeRouter{egressRouter: egressRouter{router}, pods: addressed{w.machine, into}}, nil
+}
+
+func (w byNode) endpoints() string { return w.machine }
+
+// nodeRouter routes the API server's requests at its socket, and those of Pods by endpoints.
+type nodeRouter struct {
+	egressRouter
+	pods   addressed
+	remove []func(context.Context) error
+}
+
+func (n *nodeRouter) route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	if err := n.egressRouter.route(ctx, client, made, ports); err != nil {
+		return err
+	}
+	for _, local := range ports {
+		n.Route(net.JoinHostPort(n.pods.ip, strconv.Itoa(local)), localAddress(local))
+	}
+	n.remove = append(n.remove, func(ctx context.Context) error {
+		return client.Resource(slicesResource).Namespace(made.GetNamespace()).Delete(ctx, sliceName(made), metav1.DeleteOptions{})
+	})
+	return n.pods.route(ctx, client, made, ports)
+}
+
+// Close takes the endpoints out first, so that Pods are refused as before, and not routed to a closed port.
+func (n *nodeRouter) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var problems []error
+	for _, remove := range n.remove {
+		// With a cluster that has ended meanwhile, its endpoints have gone.
+		if err := remove(ctx); err != nil && !apierrors.IsNotFound(err) && !utilnet.IsConnectionRefused(err) {
+			problems = append(problems, fmt.Errorf("removing the endpoints of the operator on this machine: %w", err))
+		}
+	}
+	return errors.Join(append(problems, n.egressRouter.Close())...)
+}
+
+// closeTimeout is how long the API server may take to remove endpoints.
+const closeTimeout = 5 * time.Second
+
+// ByAddress is the way of a shared cluster that reaches this machine at an IP address: the Services select no Pods, and their
+// only endpoint is here.
+func ByAddress(ip string) Way { return byAddress(ip) }
+
+type byAddress string
+
+func (w byAddress) open(into install.Into) (router, error) { return &addressed{string(w), into}, nil }
+
+func (w byAddress) endpoints() string { return string(w) }
+
+// addressed routes the requests for Services to an IP address of this machine.
+type addressed struct {
+	ip   string
+	into install.Into
+}
+
+func (*addressed) Close() error { return nil }
+
+func (*addressed) adapt(service *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(service.Object, "spec", "selector")
+}
+
+// Unknown is the way of a cluster from which none is known, for this reason: a submission with webhooks can't be prepared there.
+func Unknown(reason error) Way { return unknown{reason} }
+
+type unknown struct{ reason error }
+
+func (w unknown) open(install.Into) (router, error) { return nil, w.reason }
+
+func (w unknown) endpoints() string { return "" }
+
+var slicesResource = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+
+// sliceName is the name of the endpoints of a Service that are here.
+func sliceName(service *unstructured.Unstructured) string {
+	return service.GetName() + "-operator-labs"
+}
+
+func (a *addressed) route(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int) error {
+	return a.routeIf(ctx, client, made, ports, true)
+}
+
+// routeIf is route to an operator that is ready, or not.
+func (a *addressed) routeIf(ctx context.Context, client dynamic.Interface, made *unstructured.Unstructured, ports map[int32]int, ready bool) error {
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: slicesResource.GroupVersion().String(), Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: sliceName(made), Namespace: made.GetNamespace(),
+			Labels: map[string]string{discoveryv1.LabelServiceName: made.GetName(), discoveryv1.LabelManagedBy: install.FieldManager},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{a.ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+	}
+	if ip := net.ParseIP(a.ip); ip != nil && ip.To4() == nil {
+		slice.AddressType = discoveryv1.AddressTypeIPv6
+	}
+	declared, _, _ := unstructured.NestedSlice(made.Object, "spec", "ports")
+	for _, one := range declared {
+		port, ok := one.(map[string]any)
+		if !ok {
+			continue
+		}
+		number, _ := port["port"].(int64)
+		name, _ := port["name"].(string)
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Port: new(int32(ports[int32(number)]))})
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(slice)
+	if err != nil {
+		return err
+	}
+	_, err = a.into.Apply(ctx, client.Resource(slicesResource).Namespace(made.GetNamespace()), &unstructured.Unstructured{Object: object})
+	return err
+}

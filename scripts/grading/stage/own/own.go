@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package own
+
+import (
+	"context"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/local"
+)
+
+// Start makes a stage.Start of what starts an embedded cluster. It is gone afterwards. The controllers may still be starting: no lab that
+// runs without Pods waits for anything that they do.
+func Start(start func(context.Context) (*embedded.Cluster, error)) stage.Start {
+	return func(ctx context.Context, _ func(string)) (stage.Stage, error) {
+		cluster, err := start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return New(cluster), nil
+	}
+}
+
+// New makes a stage at an embedded cluster that has just been started, and ends with it.
+func New(cluster *embedded.Cluster) stage.Stage {
+	return local.New(Describe(cluster), local.ByEgress(cluster.Egress))
+}
+
+// Describe describes an embedded cluster that a run has for itself.
+func Describe(cluster *embedded.Cluster) *stage.Cluster {
+	return &stage.Cluster{
+		Version: cluster.Version, Kubeconfig: cluster.Kubeconfig, Config: cluster.Config(), AuditLog: cluster.AuditLog,
+		NodeFollows: cluster.HasNode(), FrontProxy: cluster.FrontProxy(), Failed: cluster.Failed, Stop: cluster.Stop,
+	}
+}

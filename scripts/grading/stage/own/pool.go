@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package own
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/multicall"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/local"
+)
+
+// Pool lends control planes to runs whose grade says something of the grader, and not of a student: to mutants above all. Such a run
+// takes the control plane of an earlier one, which is brought back to what it was at its start. That takes a second, and starting
+// one takes three, and five of a processor. (docs/decisions/0021-mutants-share-a-control-plane.md)
+type Pool struct {
+	start    func(context.Context) (*embedded.Cluster, error)
+	baseline func(context.Context, *existing.Cluster) (*existing.Baseline, error)
+	stage    func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error)
+
+	mutex sync.Mutex
+	free  []*lent
+}
+
+// NewPool makes a pool that is empty. It starts as many control planes as are lent at a time.
+func NewPool(program *multicall.Program) *Pool {
+	return &Pool{
+		start:    func(ctx context.Context) (*embedded.Cluster, error) { return embedded.Start(ctx, program) },
+		baseline: existing.NewBaseline,
+		stage: func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
+			return local.New(described, local.ByEgress(lent.Egress)), nil
+		},
+	}
+}
+
+// NewPoolOfNodes makes a pool of clusters in which Pods run. start starts one, with all that every run is to find there, and on makes a
+// run's stage of one that is lent: to stop that is to end the run's part in it.
+func NewPoolOfNodes(
+	start func(context.Context) (*embedded.Cluster, error), on func(*embedded.Cluster, *stage.Cluster) (stage.Stage, error),
+) *Pool {
+	return &Pool{start: start, baseline: existing.NewLivingBaseline, stage: on}
+}
+
+// Lease lends a control plane to runs that come one after the other. It is given back by Return.
+type Lease struct {
+	pool *Pool
+	lent *lent
+}
+
+// Lease begins a lease. Nothing is started before the first run.
+func (p *Pool) Lease() *Lease { return &Lease{pool: p} }
+
+// lent is a control plane of the pool.
+type lent struct {
+	*embedded.Cluster
+	baseline *existing.Baseline
+	used     bool
+	recorded int64 // bytes of the audit logs of earlier runs
+}
+
+const (
+	// restoreTimeout is for what takes a second, or some where Pods end: a control plane that is not as it was by then is given up.
+	restoreTimeout = 20 * time.Second
+	// recordedLimit is how much one control plane may record, in bytes: at 100 MB the API server begins another file.
+	recordedLimit = 50 << 20
+)
+
+// Start is a stage.Start: a control plane in which there is nothing of another run.
+func (l *Lease) Start(ctx context.Context, _ func(string)) (stage.Stage, error) {
+	if l.lent == nil {
+		l.lent = l.pool.take()
+	}
+	if l.lent != nil && l.lent.used {
+		if err := l.lent.restore(ctx); err != nil {
+			if err := l.stop(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if l.lent == nil {
+		var err error
+		if l.lent, err = l.pool.newLent(ctx); err != nil {
+			return nil, err
+		}
+	}
+	l.lent.used = true
+	cluster := Describe(l.lent.Cluster)
+	cluster.Stop = func() error { return nil } // what else the run started may not have ended yet
+	return l.pool.stage(l.lent.Cluster, cluster)
+}
+
+// Return gives the control plane back. The runs are over.
+func (l *Lease) Return() {
+	if l.lent == nil {
+		return
+	}
+	l.pool.mutex.Lock()
+	defer l.pool.mutex.Unlock()
+	l.pool.free = append(l.pool.free, l.lent)
+	l.lent = nil
+}
+
+func (l *Lease) stop() error {
+	stopped := l.lent
+	l.lent = nil
+	return stopped.Stop()
+}
+
+func (p *Pool) take() *lent {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	last := len(p.free) - 1
+	if last < 0 {
+		return nil
+	}
+	taken := p.free[last]
+	p.free = p.free[:last]
+	return taken
+}
+
+// Close stops the control planes. None is lent any more.
+func (p *Pool) Close() (err error) {
+	for one := p.take(); one != nil; one = p.take() {
+		err = errors.Join(err, one.Stop())
+	}
+	return err
+}
+
+func (p *Pool) newLent(ctx context.Context) (*lent, error) {
+	cluster, err := p.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := existing.Open(ctx, cluster.Kubeconfig, embedded.Context)
+	if err != nil {
+		return nil, errors.Join(err, cluster.Stop())
+	}
+	baseline, err := p.baseline(ctx, opened)
+	if err != nil {
+		return nil, errors.Join(err, cluster.Stop())
+	}
+	return &lent{Cluster: cluster, baseline: baseline}, nil
+}
+
+// restore removes what an earlier run left, and what was recorded of it.
+func (l *lent) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, restoreTimeout, fmt.Errorf("it took longer than %s", restoreTimeout))
+	defer cancel()
+	if err := l.baseline.Restore(ctx); err != nil {
+		return err
+	}
+	log, err := os.Stat(l.AuditLog)
+	if err != nil {
+		return fmt.Errorf("looking at the audit log: %w", err)
+	}
+	if l.recorded += log.Size(); l.recorded > recordedLimit {
+		return errors.New("it has recorded too much")
+	}
+	// The API server appends.
+	if err := os.Truncate(l.AuditLog, 0); err != nil {
+		return fmt.Errorf("emptying the audit log: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package own
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/local"
+	"lva.io/operators/scripts/grading/stage/stagetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(stagetest.Main(m)) }
+
+var errNoOther = errors.New("there is no other cluster")
+
+// Runs with Pods share a cluster that goes on living: what one leaves is gone for the next, and who ends its part ends no cluster. The
+// clusters here have no node, which the pool does not see.
+func TestAPoolOfNodesLendsACluster(t *testing.T) {
+	started, closed := 0, 0
+	pool := NewPoolOfNodes(
+		func(context.Context) (*embedded.Cluster, error) {
+			if started++; started > 1 {
+				return nil, errNoOther // two clusters of one test process are too many
+			}
+			return stagetest.Cluster(t), nil
+		},
+		func(lent *embedded.Cluster, described *stage.Cluster) (stage.Stage, error) {
+			stop := described.Stop
+			described.Stop = func() error {
+				closed++
+				return stop()
+			}
+			return local.New(described, local.ByEgress(lent.Egress)), nil
+		})
+	start := func(lease *Lease) kubernetes.Interface {
+		t.Helper()
+		on, err := lease.Start(t.Context(), func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := kubernetes.NewForConfig(on.Cluster().Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := on.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	first := pool.Lease()
+	client := start(first)
+	if closed != 1 {
+		t.Errorf("%d runs have ended their part, want 1", closed)
+	}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("after its part the cluster is gone: %v", err)
+	}
+	first.Return()
+	second := pool.Lease()
+	client = start(second)
+	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "left", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the next run finds what one has left (%v)", err)
+	}
+	if started != 1 {
+		t.Errorf("for two runs, one after the other, %d clusters were started", started)
+	}
+	second.lent.recorded = recordedLimit // with what this run has recorded that is too much
+	if _, err := second.Start(t.Context(), func(string) {}); !errors.Is(err, errNoOther) {
+		t.Errorf("a cluster that has recorded too much was lent again (%v)", err)
+	}
+	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err == nil {
+		t.Error("a cluster that has recorded too much still runs")
+	}
+	second.Return()
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if pool.take() != nil {
+		t.Error("a pool that is closed lends")
+	}
+}

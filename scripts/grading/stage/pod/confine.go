@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package pod
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/component-helpers/auth/rbac/validation"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// mayBring are the kinds of Kubernetes itself that config/default may bring, by group. The others give access past the
+// operator's roles, as PersistentVolumes do to the node and CertificateSigningRequests to the API server, or are
+// not needed. Kinds of all other groups may come.
+var mayBring = map[string][]string{
+	"": {
+		"ConfigMap", "LimitRange", "Namespace", "PersistentVolumeClaim", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount",
+	},
+	"admissionregistration.k8s.io": {
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+	},
+	"apiextensions.k8s.io":       {submission.DefinitionKind},
+	submission.APIServices.Group: {"APIService"},
+	"apps":                       {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"},
+	"autoscaling":                {"HorizontalPodAutoscaler"},
+	"batch":                      {"CronJob", "Job"},
+	"coordination.k8s.io":        {"Lease"},
+	"networking.k8s.io":          {"Ingress", "IngressClass", "NetworkPolicy"},
+	"policy":                     {"PodDisruptionBudget"},
+	rbacv1.GroupName:             {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"},
+	"scheduling.k8s.io":          {"PriorityClass"},
+}
+
+// clusterNamespaces are those of clusters and their add-ons, besides those that begin with kube-: accounts with many
+// rights are there.
+var clusterNamespaces = sets.New("cert-manager", "cilium-secrets", "local-path-storage")
+
+// reviews are the rights behind metrics that not everybody may read, as kubebuilder's config/rbac gives them.
+var reviews = []rbacv1.PolicyRule{
+	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+}
+
+// election are the rights behind --leader-elect in the operator's own namespace, as the scaffolds of all years give
+// them.
+var election = []rbacv1.PolicyRule{
+	{
+		APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"configmaps", "leases"},
+		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
+	},
+	{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+}
+
+// confinement is what a submission's config/default may bring.
+type confinement struct {
+	objects []*unstructured.Unstructured
+	// gated says that the operator gets to the API server by a gateway, and must have no other way there.
+	gated     bool
+	manifests *submission.Manifests
+	// namespaces are those that config/default brings, and default; home are those in which its Pods run, and accounts
+	// the ServiceAccounts of its Pods, as namespace/name.
+	namespaces, home, accounts sets.Set[string]
+}
+
+// confine finds what config/default brings that gives the operator more than the submission's markers do, or anyone
+// else anything. That is a *submission.Problem. Beside its markers, an operator may elect a leader in its own namespace
+// and have tokens and access reviewed, as kubebuilder's scaffolds do; an aggregated API server may also read who the
+// front proxy is.
+func confine(objects []*unstructured.Unstructured, manifests *submission.Manifests, gated bool) error {
+	c := &confinement{
+		objects: objects, gated: gated, manifests: manifests,
+		namespaces: sets.New(metav1.NamespaceDefault), home: sets.New[string](), accounts: sets.New[string](),
+	}
+	for _, object := range objects {
+		if object.GetKind() == "Namespace" {
+			c.namespaces.Insert(object.GetName())
+		}
+		if template, err := templateOf(object); err != nil {
+			return err
+		} else if template != nil {
+			account, namespace := accountOf(&template.Spec), cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
+			if account != "default" && !c.brings("ServiceAccount", namespace, account) {
+				return &submission.Problem{Reason: fmt.Sprintf("config/default brings no ServiceAccount %s, which its %s "+
+					"names", account, submission.NameOf(object))}
+			}
+			c.home.Insert(namespace)
+			c.accounts.Insert(namespace + "/" + account)
+		}
+	}
+	for _, object := range objects {
+		if err := c.object(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// brings reports whether config/default has an object of a kind in a namespace.
+func (c *confinement) brings(kind, namespace, name string) bool {
+	return slices.ContainsFunc(c.objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == kind && o.GetName() == name && cmp.Or(o.GetNamespace(), metav1.NamespaceDefault) == namespace
+	})
+}
+
+// exceeds is a *submission.Problem with an object of config/default.
+func exceeds(object *unstructured.Unstructured, format string, args ...any) error {
+	return &submission.Problem{
+		Reason: "config/default brings the " + submission.NameOf(object) + ", " + fmt.Sprintf(format, args...),
+	}
+}
+
+func (c *confinement) object(object *unstructured.Unstructured) error {
+	group, kind := object.GroupVersionKind().Group, object.GetKind()
+	kinds, listed := mayBring[group]
+	if (listed || scheme.Scheme.IsGroupRegistered(group)) && !slices.Contains(kinds, kind) {
+		return exceeds(object, "a kind that may lead past the operator's RBAC markers, and that config/default may not "+
+			"bring: take it out")
+	}
+	if err := c.place(object); err != nil {
+		return err
+	}
+	template, err := templateOf(object)
+	switch {
+	case err != nil:
+		return err
+	case template != nil:
+		return c.pod(object, template)
+	case kind == "Secret":
+		return c.secret(object)
+	case group == rbacv1.GroupName && strings.HasSuffix(kind, "Binding"):
+		return c.binding(object)
+	case group == rbacv1.GroupName:
+		if name := object.GetName(); strings.HasPrefix(name, "system:") || name == frontProxyReader && object.GetNamespace() == metav1.NamespaceSystem ||
+			slices.Contains([]string{"admin", "cluster-admin", "edit", "view"}, name) {
+			return exceeds(object, "which is one of Kubernetes' own: give your role a name of its own, as kustomize's "+
+				"namePrefix does")
+		}
+	case strings.HasPrefix(kind, "Mutating"):
+		return c.mutating(object)
+	}
+	return nil
+}
+
+// place finds what is put into a namespace that the submission does not bring.
+func (c *confinement) place(object *unstructured.Unstructured) error {
+	namespace := object.GetNamespace()
+	if object.GetKind() == "Namespace" {
+		namespace = object.GetName()
+	}
+	if strings.HasPrefix(namespace, "kube-") || clusterNamespaces.Has(namespace) {
+		if delegates(object) || c.marked(object) {
+			return nil
+		}
+		return exceeds(object, "and the namespace %s is the cluster's own: name one of your own by `namespace:` in "+
+			"config/default/kustomization.yaml", namespace)
+	}
+	if namespace == "" || c.namespaces.Has(namespace) || c.marked(object) {
+		return nil
+	}
+	return exceeds(object, "and not its namespace %s: bring that, too, or put it into the operator's own", namespace)
+}
+
+// marked reports whether an object is a role, or binds one, in a namespace for which the markers have rights.
+func (c *confinement) marked(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().Group == rbacv1.GroupName &&
+		slices.ContainsFunc(c.manifests.Roles, func(r rbacv1.Role) bool { return r.Namespace == object.GetNamespace() })
+}
+
+// secret finds a Secret that is a credential for the API server.
+func (c *confinement) secret(object *unstructured.Unstructured) error {
+	kind, _, _ := unstructured.NestedString(object.Object, "type")
+	switch corev1.SecretType(kind) {
+	case corev1.SecretTypeServiceAccountToken, "bootstrap.kubernetes.io/token":
+		return exceeds(object, "of the type %s, by which it gets to the API server under an account that the grader does "+
+			"not see: take it out, and your operator finds "+
+			"its token where every Pod does", kind)
+	}
+	return nil
+}
+
+// powerful are the resources whose objects give access, by group; nil: all of the group's. A changed role or binding gives
+// rights, a changed Pod a volume with a token of its own, and a changed Secret is a token. A provisioner's
+// PersistentVolume, changed into hostPath: /, gives a Pod the node's files by a claim that it may have, and a
+// StorageClass decides where the provisioner makes it. A kubelet's CertificateSigningRequest is approved whatever key
+// it was given on the way. A changed claim reaches no more than one that config/default brings.
+var powerful = map[string][]string{
+	rbacv1.GroupName: nil, "apps": nil, "batch": nil, "certificates.k8s.io": nil, "storage.k8s.io": nil,
+	"": {"persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "secrets", "serviceaccounts"},
+}
+
+// mutating finds what would change objects before they are stored that give access: it could write its own rights into
+// those of others, and into the operator's Pods what confine would refuse there.
+func (c *confinement) mutating(object *unstructured.Unstructured) error {
+	rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules")
+	for _, webhook := range submission.WebhooksOf(object) {
+		more, _ := webhook["rules"].([]any)
+		rules = append(rules, more...)
+	}
+	for _, rule := range rules {
+		rule, _ := rule.(map[string]any)
+		groups, _, _ := unstructured.NestedStringSlice(rule, "apiGroups")
+		resources, _, _ := unstructured.NestedStringSlice(rule, "resources")
+		if len(resources) == 0 {
+			resources = []string{"*"} // the API server refuses it
+		}
+		for _, group := range groups {
+			for _, resource := range resources {
+				if givesAccess(group, resource) {
+					return exceeds(object, "which changes objects of the API group %q (%s), and so may change who has which "+
+						"rights, or what Pods get of their nodes: name the groups and resources of your own kinds in its rules",
+						group, resource)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// givesAccess reports whether a rule about a resource of a group, or about all, is about one that is powerful.
+func givesAccess(group, resource string) bool {
+	resources, found := powerful[group]
+	name, _, _ := strings.Cut(resource, "/")
+	return group == "*" || found && (resources == nil || name == "*" || slices.Contains(resources, name))
+}
+
+// frontProxyReader is the Role in kube-system by which an aggregated API server reads who the front proxy is.
+const frontProxyReader = "extension-apiserver-authentication-reader"
+
+// delegates reports whether an object binds a role of Kubernetes by which an aggregated API server, or one that
+// protects its metrics, authenticates its clients.
+func delegates(object *unstructured.Unstructured) bool {
+	kind, _, _ := unstructured.NestedString(object.Object, "roleRef", "kind")
+	name, _, _ := unstructured.NestedString(object.Object, "roleRef", "name")
+	switch {
+	case object.GetKind() == "RoleBinding" && kind == "Role":
+		return object.GetNamespace() == metav1.NamespaceSystem && name == frontProxyReader
+	case object.GetKind() == "ClusterRoleBinding":
+		return name == "system:auth-delegator"
+	}
+	return false
+}
+
+// binding finds a binding that gives the operator more than its markers say, or anyone else anything.
+func (c *confinement) binding(object *unstructured.Unstructured) error {
+	var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
+		return exceeds(object, "which can't be read: %v", err)
+	}
+	namespace := cmp.Or(binding.Namespace, metav1.NamespaceDefault)
+	for _, subject := range binding.Subjects {
+		if subject.Kind != rbacv1.ServiceAccountKind || !c.accounts.Has(cmp.Or(subject.Namespace, namespace)+"/"+subject.Name) {
+			return exceeds(object, "which gives rights to the %s %s: only the ServiceAccount of the operator's Pods may be "+
+				"bound, so take that subject out of config/rbac",
+				subject.Kind, strings.TrimPrefix(subject.Namespace+"/"+subject.Name, "/"))
+		}
+	}
+	if delegates(object) {
+		return nil
+	}
+	role, err := c.role(object, &binding)
+	if err != nil {
+		return err
+	}
+	if object.GetKind() == "ClusterRoleBinding" {
+		namespace = ""
+	}
+	if covered, more := validation.Covers(c.granted(namespace), role.Rules); !covered {
+		return exceeds(object, "whose %s %s lets the operator %s, which none of its markers says: write %s, or take the "+
+			"rule out of config/rbac",
+			binding.RoleRef.Kind, binding.RoleRef.Name, inWords(more[0]), markerOf(more[0]))
+	}
+	return nil
+}
+
+// role is the role that is bound. Patches may make several of one name, of which the last one stays: it has the rules of
+// all.
+func (c *confinement) role(object *unstructured.Unstructured, binding *rbacv1.RoleBinding) (*rbacv1.ClusterRole, error) {
+	of := binding.RoleRef
+	var found *rbacv1.ClusterRole // a Role has a part of its fields
+	for _, other := range c.objects {
+		if other.GroupVersionKind().Group != rbacv1.GroupName || other.GetKind() != of.Kind || other.GetName() != of.Name ||
+			of.Kind == "Role" && cmp.Or(other.GetNamespace(), metav1.NamespaceDefault) != cmp.Or(binding.Namespace, metav1.NamespaceDefault) {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(other.Object, &role); err != nil {
+			return nil, exceeds(other, "which can't be read: %v", err)
+		}
+		if role.AggregationRule != nil {
+			return nil, exceeds(object, "whose ClusterRole %s gathers the rules of others by its aggregationRule: write the "+
+				"rights as markers instead", of.Name)
+		}
+		if found != nil {
+			role.Rules = slices.Concat(found.Rules, role.Rules)
+		}
+		found = &role
+	}
+	if found == nil {
+		return nil, exceeds(object, "which gives the operator the %s %s, whatever its markers say: bind only roles that "+
+			"config/default brings, and write the rights as markers",
+			of.Kind, of.Name)
+	}
+	return found, nil
+}
+
+// granted is what the operator may be allowed to do in a namespace; empty: in the whole cluster.
+func (c *confinement) granted(namespace string) (rules []rbacv1.PolicyRule) {
+	rules = slices.Clone(reviews)
+	for _, role := range c.manifests.ClusterRoles {
+		rules = append(rules, role.Rules...)
+	}
+	if namespace == "" {
+		return rules
+	}
+	home := c.home.Has(namespace)
+	if home {
+		rules = append(rules, election...)
+	}
+	for _, role := range c.manifests.Roles {
+		// By its `namespace:`, kustomize puts all Roles into the operator's own.
+		if home || role.Namespace == namespace {
+			rules = append(rules, role.Rules...)
+		}
+	}
+	return rules
+}
+
+// inWords is what a rule that was broken down allows.
+func inWords(rule rbacv1.PolicyRule) string {
+	words := strings.Join(slices.Concat(rule.Verbs, rule.NonResourceURLs, rule.Resources, rule.ResourceNames), " ")
+	if group := strings.Join(rule.APIGroups, ""); group != "" {
+		words += " of " + group
+	}
+	return words
+}
+
+// markerOf is the marker that allows what a rule does that was broken down.
+func markerOf(rule rbacv1.PolicyRule) string {
+	if len(rule.NonResourceURLs) > 0 {
+		return audit.Forbidden{Verbs: rule.Verbs, URL: rule.NonResourceURLs[0]}.Marker()
+	}
+	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+	return audit.Forbidden{Verbs: rule.Verbs, Group: rule.APIGroups[0], Resource: resource, Subresource: subresource}.Marker()
+}
+
+// templates are where kinds have the template of their Pods.
+var templates = map[string][]string{
+	"Pod": {}, "CronJob": {"spec", "jobTemplate", "spec", "template"}, "Job": {"spec", "template"}, "Deployment": {"spec", "template"},
+	"DaemonSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"}, "StatefulSet": {"spec", "template"},
+}
+
+// templateOf is the template of an object's Pods; nil: it has none.
+func templateOf(object *unstructured.Unstructured) (*corev1.PodTemplateSpec, error) {
+	path, has := templates[object.GetKind()]
+	if !has || !scheme.Scheme.IsGroupRegistered(object.GroupVersionKind().Group) {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	content, _, err := unstructured.NestedMap(object.Object, path...)
+	template := &corev1.PodTemplateSpec{}
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, template)
+	}
+	if err != nil {
+		return nil, &submission.Problem{Reason: fmt.Sprintf("the %s can't be read: %v", submission.NameOf(object), err)}
+	}
+	return template, nil
+}
+
+// accountOf is the ServiceAccount of a Pod.
+func accountOf(pod *corev1.PodSpec) string {
+	return cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount, "default")
+}
+
+// pod finds a Pod that gets past its container, or past the gateway.
+func (c *confinement) pod(object *unstructured.Unstructured, template *corev1.PodTemplateSpec) error {
+	pod := &template.Spec
+	standards, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return err
+	}
+	baseline := api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}
+	if judged := policy.AggregateCheckResults(standards.EvaluatePod(baseline, &template.ObjectMeta, pod)); !judged.Allowed {
+		return exceeds(object, "whose Pods would get past their containers, which the Pod Security Standard \"baseline\" "+
+			"forbids (%s): take that out of config/manager",
+			judged.ForbiddenDetail())
+	}
+	for _, volume := range pod.Volumes {
+		if err := c.volume(object, volume); err != nil {
+			return err
+		}
+	}
+	if c.gated && object.GetKind() != "Deployment" && (pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken) {
+		return exceeds(object, "whose Pods would get to the API server by a way on which the grader does not see them: "+
+			"only the operator's Deployment may, "+
+			"so write automountServiceAccountToken: false into its Pods, or take it out")
+	}
+	return nil
+}
+
+// volume finds a volume by which a Pod gets another credential than the grader gives it.
+func (c *confinement) volume(object *unstructured.Unstructured, volume corev1.Volume) error {
+	if volume.Projected != nil {
+		for _, source := range volume.Projected.Sources {
+			if source.PodCertificate != nil || source.ServiceAccountToken != nil && c.gated {
+				return exceeds(object, "whose volume %s projects a credential of its own, by which it gets to the API server "+
+					"past the grader: take it out, and your operator "+
+					"finds its token where every Pod does, in %s", volume.Name, accountFolder)
+			}
+		}
+		return nil
+	}
+	if volume.ConfigMap == nil && volume.Secret == nil && volume.EmptyDir == nil && volume.DownwardAPI == nil &&
+		volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil && volume.VolumeSource != (corev1.VolumeSource{}) {
+		return exceeds(object, "whose volume %s comes from outside of the cluster: take an emptyDir, a "+
+			"PersistentVolumeClaim, a ConfigMap or a Secret", volume.Name)
+	}
+	return nil
+}

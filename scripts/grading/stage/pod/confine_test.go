@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package pod
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/longtest"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/install"
+	"lva.io/operators/scripts/grading/stage/stagetest"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+func TestWhatTheSolutionsBringIsNoMoreThanTheirMarkersSay(t *testing.T) {
+	longtest.Proof(t)
+	for _, lab := range []string{"4", "5", "6", "7", "8", "9", "11"} {
+		w, manifests, kubectl := solution(t, lab)
+		objects, err := w.Kustomize(t.Context(), kubectl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, gated := range []bool{false, true} {
+			if err := confine(objects, manifests, gated && lab != "6"); err != nil { // lab 06 has no operator, and so no gateway
+				t.Errorf("lab %s, behind a gateway: %t: %v", lab, gated, err)
+			}
+		}
+	}
+}
+
+// fields are those of an object in YAML.
+func fields(t *testing.T, content string) (fields map[string]any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(content), &fields); err != nil {
+		t.Fatal(err)
+	}
+	return fields
+}
+
+// inPod puts something into the Pods of the solution of lab 08.
+func inPod(t *testing.T, content string) func([]*unstructured.Unstructured) []*unstructured.Unstructured {
+	t.Helper()
+	more := fields(t, content)
+	return func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+		for _, object := range ofKind(objects, "Deployment") {
+			spec, _, _ := unstructured.NestedMap(object.Object, "spec", "template", "spec")
+			for field, value := range more {
+				if field == "container" {
+					container := spec["containers"].([]any)[0].(map[string]any)
+					maps.Copy(container, value.(map[string]any))
+					continue
+				}
+				spec[field] = value
+			}
+			if err := unstructured.SetNestedMap(object.Object, spec, "spec", "template", "spec"); err != nil {
+				t.Error(err)
+			}
+		}
+		return objects
+	}
+}
+
+// rule adds a rule to a role of the solution of lab 08.
+func rule(t *testing.T, role, content string) func([]*unstructured.Unstructured) []*unstructured.Unstructured {
+	t.Helper()
+	more := fields(t, content)
+	return func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+		object := submission.Find(objects, role)
+		rules, _, _ := unstructured.NestedSlice(object.Object, "rules")
+		if err := unstructured.SetNestedSlice(object.Object, append(rules, more), "rules"); err != nil {
+			t.Error(err)
+		}
+		return objects
+	}
+}
+
+// The solution of lab 08 as kustomize puts it together, and what somebody brings besides.
+func TestWhatExceedsTheMarkersIsRefused(t *testing.T) {
+	w, manifests, kubectl := solution(t, "8")
+	rendered, err := w.Kustomize(t.Context(), kubectl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	besides := func(content string) func([]*unstructured.Unstructured) []*unstructured.Unstructured {
+		more := stagetest.Objects(t, "---\n"+content)
+		return func(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+			return append(objects, more...)
+		}
+	}
+	bind := func(kind, name, subject string) string {
+		return "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mallory}\n" +
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: " + kind + ", name: " + name + "}\nsubjects: [" + subject + "]\n"
+	}
+	const operator = "{kind: ServiceAccount, name: lolcow-controller-manager, namespace: lolcow-system}"
+	const role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mallory}\n"
+	const job = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: mallory, namespace: lolcow-system}\nspec: {template: {spec: {serviceAccountName: " +
+		"lolcow-controller-manager, automountServiceAccountToken: %, containers: [{name: a, image: controller}]}}}\n"
+	for _, test := range []struct {
+		name   string
+		change func([]*unstructured.Unstructured) []*unstructured.Unstructured
+		// delivered is what is wrong with it where no gateway is in front of the operator, and gated where there is one, if that differs.
+		delivered, gated string
+	}{
+		{"cluster-admin", besides(bind("ClusterRole", "cluster-admin", operator)), "ClusterRoleBinding mallory, which gives the operator the ClusterRole cluster-admin", ""},
+		{
+			"a role for everything", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n" + bind("ClusterRole", "mallory", operator)),
+			"ClusterRoleBinding mallory, whose ClusterRole mallory lets the operator * * of *", "",
+		},
+		{
+			"another rule in the manager's role", rule(t, "lolcow-manager-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
+			`lets the operator get secrets, which none of its markers says: write // +kubebuilder:rbac:groups="",resources=secrets,verbs=get,`, "",
+		},
+		{
+			"another rule for leader election", rule(t, "lolcow-leader-election-role", "{apiGroups: [''], resources: [secrets], verbs: [get]}"),
+			"RoleBinding lolcow-leader-election-rolebinding, whose Role lolcow-leader-election-role lets the operator get secrets", "",
+		},
+		{"a URL", rule(t, "lolcow-metrics-auth-role", "{nonResourceURLs: [/logs/*], verbs: [get]}"), "verbs=get, or take the rule out", ""},
+		{"what its markers say, again", besides(role + "rules: [{apiGroups: [my.domain], resources: [lolcows], verbs: [list]}]\n" +
+			bind("ClusterRole", "mallory", operator)), "", ""},
+		{"a role for people", besides(role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"), "", ""},
+		{"rules of others", besides(role + "aggregationRule: {clusterRoleSelectors: [{}]}\n" + bind("ClusterRole", "mallory", operator)), "gathers the rules of others", ""},
+		{"one of Kubernetes' roles", besides(strings.Replace(role, "mallory", "system:basic-user", 1)), "ClusterRole system:basic-user, which is one of Kubernetes' own", ""},
+		{
+			"all accounts", besides(bind("ClusterRole", "lolcow-manager-role", "{kind: Group, apiGroup: rbac.authorization.k8s.io, name: 'system:serviceaccounts'}")),
+			"gives rights to the Group system:serviceaccounts", "",
+		},
+		{
+			"an account of others", besides(bind("ClusterRole", "lolcow-manager-role", "{kind: ServiceAccount, name: default, namespace: kube-system}")),
+			"gives rights to the ServiceAccount kube-system/default", "",
+		},
+		{"who the front proxy is", besides(strings.NewReplacer("ClusterRoleBinding", "RoleBinding", "name: mallory}", "name: mallory, namespace: kube-system}").Replace(
+			bind("Role", "extension-apiserver-authentication-reader", operator))), "", ""},
+		{"who asks", besides(bind("ClusterRole", "system:auth-delegator", operator)), "", ""},
+		{"kube-system", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: kube-system}}"), "the namespace kube-system is the cluster's own", ""},
+		{"a namespace of an add-on", besides("{apiVersion: v1, kind: Namespace, metadata: {name: cert-manager}}"), "the namespace cert-manager is the cluster's own", ""},
+		{"a namespace of others", besides("{apiVersion: v1, kind: ConfigMap, metadata: {name: mallory, namespace: parlour}}"), "and not its namespace parlour", ""},
+		{"an object of its own kind", besides("{apiVersion: my.domain/v1alpha1, kind: Lolcow, metadata: {name: mallory}}"), "", ""},
+		{"cert-manager's kinds", besides("{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: mallory}}"), "", ""},
+		{"a volume of the node", besides("{apiVersion: v1, kind: PersistentVolume, metadata: {name: mallory}}"), "PersistentVolume mallory, a kind that may lead past", ""},
+		{
+			"a request for a certificate", besides("{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: mallory}}"),
+			"CertificateSigningRequest mallory, a kind that may lead past", "",
+		},
+		{
+			"a token", besides("{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: mallory}}"),
+			"Secret mallory, of the type kubernetes.io/service-account-token", "",
+		},
+		{
+			"a bootstrap token", besides("{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: mallory}}"),
+			"Secret mallory, of the type bootstrap.kubernetes.io/token", "",
+		},
+		{"a webhook about roles", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+			"webhooks: [{name: a, rules: [{apiGroups: ['*']}]}]}"), `MutatingWebhookConfiguration mallory, which changes objects of the API group "*"`, ""},
+		{"a policy about roles", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [rbac.authorization.k8s.io]}]}}}"), "MutatingAdmissionPolicy mallory, which changes objects", ""},
+		{
+			"a policy about Pods", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [pods]}]}}}"),
+			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (pods)`, "",
+		},
+		{"a policy about all that is the core's", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: ['*/*']}]}}}"), `of the API group "" (*/*)`, ""},
+		{"a policy about Deployments", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [my.domain, apps], resources: [deployments]}]}}}"), `of the API group "apps" (deployments)`, ""},
+		{
+			"a policy about volumes", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumes]}]}}}"),
+			`MutatingAdmissionPolicy mallory, which changes objects of the API group "" (persistentvolumes), and so may change who has which rights, or what Pods get of their nodes`, "",
+		},
+		{
+			"a webhook about volumes' status", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+				"webhooks: [{name: a, rules: [{apiGroups: [''], resources: [persistentvolumes/status]}]}]}"),
+			`MutatingWebhookConfiguration mallory, which changes objects of the API group "" (persistentvolumes/status)`, "",
+		},
+		{
+			"a webhook about StorageClasses", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+				"webhooks: [{name: a, rules: [{apiGroups: [storage.k8s.io], resources: [storageclasses]}]}]}"),
+			`of the API group "storage.k8s.io" (storageclasses)`, "",
+		},
+		{
+			"a policy about requests for certificates", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+				"spec: {matchConstraints: {resourceRules: [{apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests]}]}}}"),
+			`of the API group "certificates.k8s.io" (certificatesigningrequests)`, "",
+		},
+		{"a policy about claims", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [persistentvolumeclaims]}]}}}"), "", ""},
+		{"a policy about ConfigMaps", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: mallory}, " +
+			"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], resources: [configmaps]}]}}}"), "", ""},
+		{"a webhook about its own kind", besides("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: mallory}, " +
+			"webhooks: [{name: a, rules: [{apiGroups: [my.domain], resources: [lolcows]}]}]}"), "", ""},
+		{
+			"a second role of the manager's name", besides(strings.Replace(role, "mallory", "lolcow-manager-role", 1) + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"),
+			"ClusterRoleBinding lolcow-manager-rolebinding, whose ClusterRole lolcow-manager-role lets the operator * * of *", "",
+		},
+		{"the host's files", inPod(t, "volumes: [{name: a, hostPath: {path: /}}]"), "Deployment lolcow-controller-manager, whose Pods would get past their containers", ""},
+		{"the host's network", inPod(t, "hostNetwork: true"), "hostNetwork=true", ""},
+		{"the host's processes", inPod(t, "hostPID: true"), "hostPID=true", ""},
+		{"the host's IPC", inPod(t, "hostIPC: true"), "hostIPC=true", ""},
+		{"privileged", inPod(t, "container: {securityContext: {privileged: true}}"), "must not set securityContext.privileged=true", ""},
+		{"a port of the host", inPod(t, "container: {ports: [{containerPort: 80, hostPort: 80}]}"), "hostPort", ""},
+		{"a network drive", inPod(t, "volumes: [{name: a, nfs: {server: example.com, path: /}}]"), "whose volume a comes from outside of the cluster", ""},
+		{"another account", inPod(t, "serviceAccountName: mallory"), "config/default brings no ServiceAccount mallory, which its Deployment lolcow-controller-manager names", ""},
+		{
+			"a token of its own", inPod(t, "volumes: [{name: a, projected: {sources: [{configMap: {name: x}}, {serviceAccountToken: {path: token}}]}}]"),
+			"", "Deployment lolcow-controller-manager, whose volume a projects a credential of its own",
+		},
+		{
+			"a certificate of its own", inPod(t, "volumes: [{name: a, projected: {sources: [{podCertificate: {signerName: kubernetes.io/kube-apiserver-client-pod}}]}}]"),
+			"whose volume a projects a credential of its own", "",
+		},
+		{"another Pod", besides(strings.Replace(job, "%", "true", 1)), "", "Job mallory, whose Pods would get to the API server by a way on which the grader does not see them"},
+		{"another Pod without a token", besides(strings.Replace(job, "%", "false", 1)), "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var objects []*unstructured.Unstructured
+			for _, object := range rendered {
+				objects = append(objects, object.DeepCopy())
+			}
+			objects = test.change(objects)
+			if test.gated == "" {
+				test.gated = test.delivered
+			}
+			for _, wanted := range []struct {
+				gated bool
+				want  string
+			}{{false, test.delivered}, {true, test.gated}} {
+				err := confine(objects, manifests, wanted.gated)
+				if wanted.want == "" {
+					if err != nil {
+						t.Errorf("behind a gateway: %t: it must be allowed: %v", wanted.gated, err)
+					}
+					continue
+				}
+				if err == nil || !strings.Contains(stagetest.ProblemOf(t, err).Reason, wanted.want) {
+					t.Errorf("behind a gateway: %t: the problem must say %q and is %v", wanted.gated, wanted.want, err)
+				}
+			}
+		})
+	}
+}
+
+// A Role that a marker puts into another namespace is as good as one in the operator's own, and there alone.
+func TestRolesOfOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	manifests := &submission.Manifests{Roles: []rbacv1.Role{{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: "parlour"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
+	}}}
+	const in = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: NAMESPACE}
+rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: NAMESPACE}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
+`
+	for namespace, allowed := range map[string]bool{"parlour": true, "reach-system": true, "default": false, "kube-system": false} {
+		err := confine(stagetest.Objects(t, manager+strings.ReplaceAll(in, "NAMESPACE", namespace)), manifests, true)
+		if (err == nil) != allowed {
+			t.Errorf("in %s, allowed: %t, and it says %v", namespace, allowed, err)
+		}
+	}
+}
+
+// A binding of the Role by which the front proxy is known needs no marker, and so config/default must not bring that Role.
+func TestTheRoleForTheFrontProxyIsKubernetesOwn(t *testing.T) {
+	t.Parallel()
+	manifests := &submission.Manifests{Roles: []rbacv1.Role{{ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: metav1.NamespaceSystem}}}}
+	const in = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: extension-apiserver-authentication-reader, namespace: kube-system}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
+subjects: [{kind: ServiceAccount, name: manager, namespace: reach-system}]
+`
+	err := confine(stagetest.Objects(t, manager+in), manifests, true)
+	if err == nil || !strings.Contains(err.Error(), "Role extension-apiserver-authentication-reader, which is one of Kubernetes' own") {
+		t.Errorf("it is refused for another reason, or not: %v", err)
+	}
+}
+
+// An object without a namespace is installed where kubectl would put it: in the operator's own namespace, it would replace another one of its
+// name that confine has judged.
+func TestWhatNamesNoNamespaceIsInstalledIntoDefault(t *testing.T) {
+	own := stagetest.Cluster(t)
+	admin := kubernetes.NewForConfigOrDie(own.Config())
+	all, err := existing.Open(t.Context(), own.Kubeconfig, embedded.Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := all.Clean(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	const roles = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader, namespace: reach-system}\n" +
+		"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader}\nrules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
+	d, err := newDeployment(stagetest.Objects(t, manager+roles), &submission.Manifests{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	how := image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
+	if _, _, err := d.install(t.Context(), install.Into{Config: own.Config()}, how); err != nil {
+		t.Fatal(err)
+	}
+	for namespace, rules := range map[string]int{"reach-system": 0, metav1.NamespaceDefault: 1} {
+		role, err := admin.RbacV1().Roles(namespace).Get(t.Context(), "reader", metav1.GetOptions{})
+		if err != nil || len(role.Rules) != rules {
+			t.Errorf("the Role in %s has %d rules, want %d: %v", namespace, len(role.Rules), rules, err)
+		}
+	}
+}
+
+// Neither what is installed nor what is handed to the checks gets further than to kustomize.
+func TestAnAdministratorIsNeitherInstalledNorDelivered(t *testing.T) {
+	longtest.Proof(t)
+	original, _, kubectl := solution(t, "5")
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(original.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "config", "rbac", "role_binding.yaml")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(content), "name: manager-role\n", "name: cluster-admin\n", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := stagetest.Workshop(t, dir)
+	manifests, err := w.Generate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, what := &place{kubectl: kubectl}, stage.Submission{Workshop: w, Manifests: manifests}
+	_, installed := p.Install(t.Context(), what, stage.Gateway{})
+	_, delivered := p.Deliver(t.Context(), what)
+	for _, err := range []error{installed, delivered} {
+		if reason := stagetest.ProblemOf(t, err).Reason; !strings.Contains(reason, "gives the operator the ClusterRole cluster-admin") {
+			t.Errorf("it is refused for another reason: %s", reason)
+		}
+	}
+}
+
+// In a cluster of the run's own, what others are bound to stays what it is.
+func TestWhatTheClusterHasIsNotReplaced(t *testing.T) {
+	own := stagetest.Cluster(t)
+	admin := kubernetes.NewForConfigOrDie(own.Config()).RbacV1().ClusterRoles()
+	const name = "of-the-cluster"
+	if _, err := admin.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := existing.Open(t.Context(), own.Kubeconfig, embedded.Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := all.Clean(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := admin.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}()
+	const role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: of-the-cluster}\nrules: [{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]\n"
+	how := image{reference: "x", gateway: stage.Gateway{Host: "https://127.0.0.1:1"}}
+	for _, brings := range []string{manager, manager + role} {
+		// The second time, what the first one brought may be replaced.
+		for range 2 {
+			d, err := newDeployment(stagetest.Objects(t, brings), &submission.Manifests{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = d.install(t.Context(), install.Into{Config: own.Config()}, how)
+			if refused := err != nil && strings.Contains(err.Error(), "ClusterRole of-the-cluster, which the cluster has already"); refused != strings.Contains(brings, role) {
+				t.Errorf("it is refused: %t: %v", refused, err)
+			}
+		}
+	}
+	if now, err := admin.Get(t.Context(), name, metav1.GetOptions{}); err != nil || len(now.Rules) != 0 {
+		t.Errorf("the cluster's role says %v now: %v", now.Rules, err)
+	}
+}

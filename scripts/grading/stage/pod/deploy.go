@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package pod
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
+
+	"lva.io/operators/clusters/certificates"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/install"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+const (
+	// accessName is the Secret with the operator's token and the authority that it trusts, and the volume that it comes by.
+	// servingName is the Secret with the webhooks' certificate, and its volume.
+	accessName, servingName = "operator-labs-access", "operator-labs-serving"
+	// accountFolder is where a Pod finds its account.
+	accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// servingFolder is where controller-runtime looks for a serving certificate in a Pod.
+	servingFolder = "/tmp/" + submission.CertificateFolder
+)
+
+// Deployment is a submission's operator in a cluster, as its own config/default brings it there.
+type Deployment struct {
+	// Namespace, Name and Selector are those of its Deployment; Container is the container of its Pods that is the operator.
+	Namespace, Name, Container string
+	Selector                   map[string]string
+	// User is the name by which the API server knows the operator.
+	User string
+
+	objects   []*unstructured.Unstructured // all but the Deployment and what registers webhooks
+	registers []*unstructured.Unstructured // configurations of webhooks
+	// apiServices register an aggregated API server.
+	apiServices []*unstructured.Unstructured
+	manager     *appsv1.Deployment
+	manifests   *submission.Manifests
+	webhooks    *submission.Manifests // that config/default does not bring; nil if it does, or there are none
+	// converting is the authority of a webhook that converts between versions; nil: none does.
+	converting *certificates.Authority
+	// upgraded are the definitions that Upgrade has brought, with all their versions.
+	upgraded []*unstructured.Unstructured
+}
+
+// Render puts a submission's deployment together. kubectl is as in submission.Workshop.Kustomize. What can't be put together, or is no
+// deployment of one operator, or brings more rights than the manifests' roles, is a *submission.Problem.
+func Render(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests) (*Deployment, error) {
+	objects, err := w.Kustomize(ctx, kubectl)
+	if err != nil {
+		return nil, err
+	}
+	if err := confine(objects, manifests, true); err != nil {
+		return nil, err
+	}
+	return newDeployment(objects, manifests)
+}
+
+// Content is what config/default comes to, as `make deploy` applies it: with the image for the operator's container,
+// unless that is empty. What has several Deployments, and so is not one operator, gets the image where a scaffold has
+// its placeholder. So does what has a DaemonSet, since a part of it runs on each node. It may bring more rights than
+// the markers have: what is deployed so is not graded. The parameters and the other errors are those of Render.
+func Content(ctx context.Context, kubectl string, w *submission.Workshop, manifests *submission.Manifests, image string) ([]byte, error) {
+	objects, err := w.Kustomize(ctx, kubectl)
+	if err != nil {
+		return nil, err
+	}
+	if len(ofKind(objects, "Deployment")) > 1 || len(ofKind(objects, "DaemonSet")) > 0 {
+		if image != "" {
+			if _, err := setImage(objects, image); err != nil {
+				return nil, err
+			}
+		}
+		return asYAML(objects)
+	}
+	deployment, err := newDeployment(objects, manifests)
+	if err != nil {
+		return nil, err
+	}
+	return deployment.Content(image)
+}
+
+func newDeployment(objects []*unstructured.Unstructured, manifests *submission.Manifests) (*Deployment, error) {
+	d := &Deployment{manifests: manifests}
+	var deployments []*appsv1.Deployment
+	for _, object := range objects {
+		_, registers := submission.Configurations[object.GetKind()]
+		switch {
+		case registers:
+			d.registers = append(d.registers, object)
+		case object.GroupVersionKind().Group == submission.APIServices.Group:
+			d.apiServices = append(d.apiServices, object)
+		case object.GetKind() == "Deployment":
+			deployment := &appsv1.Deployment{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment); err != nil {
+				return nil, &submission.Problem{Reason: fmt.Sprintf("the Deployment %s can't be read: %v", object.GetName(), err)}
+			}
+			deployments = append(deployments, deployment)
+		default:
+			d.objects = append(d.objects, object)
+		}
+	}
+	if len(deployments) != 1 {
+		return nil, &submission.Problem{Reason: fmt.Sprintf("config/default brings %d Deployments, and must bring the one of the operator", len(deployments))}
+	}
+	d.manager = deployments[0]
+	d.Namespace, d.Name = cmp.Or(d.manager.Namespace, metav1.NamespaceDefault), d.manager.Name
+	if d.manager.Spec.Selector != nil {
+		d.Selector = d.manager.Spec.Selector.MatchLabels
+	}
+	pod := &d.manager.Spec.Template.Spec
+	d.User = "system:serviceaccount:" + d.Namespace + ":" + accountOf(pod)
+	container, err := submission.OperatorOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	d.Container = container.Name
+	if manifests.HasWebhooks() && len(d.registers) == 0 {
+		d.webhooks = manifests
+	}
+	return d, nil
+}
+
+// Content is all of it as YAML, as `make deploy` applies it: with the image for the operator's container, unless that is empty.
+func (d *Deployment) Content(image string) ([]byte, error) {
+	manager := d.manager.DeepCopy()
+	container, err := submission.OperatorOf(&manager.Spec.Template.Spec)
+	if err != nil {
+		return nil, err
+	}
+	container.Image = cmp.Or(image, container.Image)
+	last, err := runtime.DefaultUnstructuredConverter.ToUnstructured(manager)
+	if err != nil {
+		return nil, err
+	}
+	delete(last, "status")
+	return asYAML(slices.Concat(d.objects, d.registers, d.apiServices, []*unstructured.Unstructured{{Object: last}}))
+}
+
+// image is how the operator runs in the cluster: as an image that the nodes have, and through the gateway.
+type image struct {
+	reference string
+	gateway   stage.Gateway
+	// aggregated says that it is an aggregated API server, which is registered.
+	aggregated bool
+}
+
+// install brings all of it into a cluster but the registrations of its webhooks: the operator is there, and does not run yet.
+// register makes those: from then on the API server asks the operator. server is nil but for an aggregated API server.
+func (d *Deployment) install(ctx context.Context, into install.Into, how image) (register func(context.Context) error, server *apiServer, err error) {
+	client, err := dynamic.NewForConfig(into.Config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(into.Config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	if err := errors.Join(into.MayDecide(d.registers), into.MayServe(d.apiServices)); err != nil {
+		return nil, nil, err
+	}
+	in := &installation{into: into, client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)), deployment: d}
+	if !slices.ContainsFunc(d.objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Namespace" && o.GetName() == d.Namespace
+	}) {
+		return nil, nil, &submission.Problem{Reason: fmt.Sprintf("config/default puts the operator into the namespace %s and does not bring it: "+
+			"kubebuilder's layout has a Namespace in config/manager/manager.yaml, and a name for it in config/default", d.Namespace)}
+	}
+	objects := d.objects
+	converts := d.manifests.Converts()
+	if how.aggregated || converts {
+		objects = withoutCertManager(objects)
+	}
+	if err := in.makeAll(ctx, objects); err != nil {
+		return nil, nil, err
+	}
+	registers := slices.Concat(d.registers, d.apiServices)
+	serving := d.webhooks != nil && !d.mounts(servingFolder)
+	if d.webhooks != nil {
+		if registers, err = in.makeWebhooks(ctx, serving); err != nil {
+			return nil, nil, err
+		}
+	}
+	if how.aggregated {
+		if server, err = in.makeServer(ctx); err != nil {
+			return nil, nil, err
+		}
+		registers = slices.Concat(d.registers, server.registers)
+	}
+	if converts && !how.aggregated {
+		if err := in.makeConverting(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := in.makeAccess(ctx, how.gateway); err != nil {
+		return nil, nil, err
+	}
+	manager := d.manager.DeepCopy()
+	if err := adapt(manager, how, serving); err != nil {
+		return nil, nil, err
+	}
+	if err := in.makeTyped(ctx, manager); err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) error { return in.makeAll(ctx, registers) }, server, nil
+}
+
+// makeAccess makes what the operator finds where a Pod finds its account: a token, and whose certificates to trust.
+func (in *installation) makeAccess(ctx context.Context, gateway stage.Gateway) error {
+	client, err := kubernetes.NewForConfig(in.into.Config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	d := in.deployment
+	_, account, _ := strings.Cut(d.User, d.Namespace+":")
+	token, err := install.Token(ctx, client, d.Namespace, account)
+	if apierrors.IsNotFound(err) {
+		return &submission.Problem{Reason: fmt.Sprintf("config/default brings no ServiceAccount %s, which its Deployment names", account)}
+	}
+	if err != nil {
+		return err
+	}
+	return in.makeTyped(ctx, &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: accessName},
+		Data:       map[string][]byte{"ca.crt": gateway.CA, "token": []byte(gateway.Shown(token)), "namespace": []byte(d.Namespace)},
+	})
+}
+
+// mounts reports whether the operator's container brings something of its own to a folder.
+func (d *Deployment) mounts(folder string) bool {
+	container, err := submission.OperatorOf(&d.manager.Spec.Template.Spec)
+	return err == nil && slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == folder })
+}
+
+// adapt makes of a Deployment one that gets to the API server by the way that it is told. Nothing runs yet.
+func adapt(manager *appsv1.Deployment, how image, serving bool) error {
+	server, err := url.Parse(how.gateway.Host)
+	if err != nil {
+		return fmt.Errorf("reading the address of the gateway: %w", err)
+	}
+	manager.Spec.Replicas = new(int32(0))
+	manager.Spec.RevisionHistoryLimit = new(int32(0))
+	manager.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	pod := &manager.Spec.Template.Spec
+	container, err := submission.OperatorOf(pod)
+	if err != nil {
+		return err
+	}
+	container.Image, container.ImagePullPolicy = how.reference, corev1.PullNever
+	if container.ReadinessProbe != nil {
+		container.ReadinessProbe.PeriodSeconds = 1 // a run that waits for the operator does not wait for the next probe
+	}
+	environment := append(slices.Clone(how.gateway.Environment), "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
+	for _, variable := range environment {
+		name, value, _ := strings.Cut(variable, "=")
+		container.Env = append(slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name }),
+			corev1.EnvVar{Name: name, Value: value})
+	}
+	// As the kubelet would mount it, but for what is in it.
+	pod.AutomountServiceAccountToken = new(false)
+	pod.Volumes = append(pod.Volumes, corev1.Volume{
+		Name: accessName, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: accessName}},
+	})
+	container.VolumeMounts = append(slices.DeleteFunc(container.VolumeMounts,
+		func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == accountFolder }),
+		corev1.VolumeMount{Name: accessName, MountPath: accountFolder, ReadOnly: true})
+	if serving {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{
+			Name: servingName, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: servingName}},
+		})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: servingName, MountPath: servingFolder, ReadOnly: true})
+	}
+	return nil
+}
+
+// installation is what is being installed into a cluster.
+type installation struct {
+	into       install.Into
+	client     dynamic.Interface
+	mapper     *restmapper.DeferredDiscoveryRESTMapper
+	deployment *Deployment
+}
+
+func (in *installation) makeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if err := in.make(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make makes an object. A new kind is waited for: there may be objects of it among those that come.
+func (in *installation) make(ctx context.Context, object *unstructured.Unstructured) error {
+	kind := object.GroupVersionKind()
+	mapping, err := in.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return &submission.Problem{Reason: fmt.Sprintf("config/default brings the %s, a kind that the cluster does not have: %v", submission.NameOf(object), err)}
+	}
+	if err != nil {
+		return fmt.Errorf("asking the cluster for its kinds: %w", err)
+	}
+	resource := dynamic.ResourceInterface(in.client.Resource(mapping.Resource))
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		// As kubectl does, and as confine has judged it.
+		resource = in.client.Resource(mapping.Resource).Namespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot && !in.into.Shared {
+		if err := in.notTheClusters(ctx, resource, object); err != nil {
+			return err
+		}
+	}
+	if mapping.Resource == install.Definitions {
+		// Versions that the manifests hold back are those that config/default has besides.
+		for _, version := range submission.ServedVersions(object) {
+			if found := submission.Find(in.deployment.manifests.Definitions, object.GetName()); found != nil && !slices.Contains(submission.ServedVersions(found), version) {
+				object, _ = submission.WithoutVersion(object, version)
+			}
+		}
+		if err := in.into.Definition(ctx, resource, object, in.deployment.manifests); err != nil {
+			return err
+		}
+		return install.WaitDiscovered(ctx, resource, in.mapper, object)
+	}
+	if _, err := in.into.Apply(ctx, resource, object); err != nil {
+		return err
+	}
+	if object.GetKind() == "Namespace" && in.into.Made != nil {
+		return in.into.Made(ctx, object.GetName())
+	}
+	return nil
+}
+
+// notTheClusters finds an object that would replace one that no submission has brought, as a ClusterRole that others are bound to.
+func (in *installation) notTheClusters(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	there, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for the %s: %w", submission.NameOf(object), err)
+	case there.GetLabels()[existing.Label] == "":
+		return exceeds(object, "which the cluster has already: give yours a name of its own, as kustomize's namePrefix does")
+	}
+	return nil
+}
+
+// makeTyped makes an object of ours in the operator's namespace.
+func (in *installation) makeTyped(ctx context.Context, object runtime.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	untyped := &unstructured.Unstructured{Object: content}
+	untyped.SetNamespace(in.deployment.Namespace)
+	return in.make(ctx, untyped)
+}
+
+// makeWebhooks makes what the webhooks need that config/default does not bring: the Services select the operator's Pods. With serving,
+// the operator gets a certificate; otherwise it brings one. It returns what registers them.
+func (in *installation) makeWebhooks(ctx context.Context, serving bool) (registers []*unstructured.Unstructured, err error) {
+	d := in.deployment
+	ca, err := certificates.NewAuthority("operator-labs-webhooks")
+	if err != nil {
+		return nil, err
+	}
+	var hosts []string
+	for _, service := range d.webhooks.Services {
+		service = service.DeepCopy()
+		service.SetNamespace(d.Namespace)
+		// Whatever it selects in its file, here it is the operator that is behind it.
+		selector := map[string]any{}
+		for name, value := range d.Selector {
+			selector[name] = value
+		}
+		if err := unstructured.SetNestedMap(service.Object, selector, "spec", "selector"); err != nil {
+			return nil, &submission.Problem{Reason: fmt.Sprintf("the Service %s can't be read: %v", service.GetName(), err)}
+		}
+		if err := in.make(ctx, service); err != nil {
+			return nil, err
+		}
+		host := service.GetName() + "." + d.Namespace + ".svc"
+		hosts = append(hosts, host, host+".cluster.local")
+	}
+	if serving {
+		pair, err := ca.Server("operator-labs-webhooks", hosts)
+		if err != nil {
+			return nil, err
+		}
+		if err := in.makeTyped(ctx, &corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Name: servingName}, Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, configuration := range d.webhooks.Webhooks {
+		registers = append(registers, install.Connected(d.webhooks, configuration, d.Namespace, ca.PEM))
+	}
+	return registers, nil
+}

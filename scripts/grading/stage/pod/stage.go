@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package pod
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"lva.io/operators/scripts/grading/stage"
+)
+
+// installTimeout is for image, manifests and all.
+const installTimeout = 3 * time.Minute
+
+// Nodes are what a stage needs of a cluster's nodes and can't have from its API server.
+type Nodes interface {
+	// Load makes an image of a program, and brings it to the nodes that do not have it.
+	Load(ctx context.Context, reference, program string) error
+	// Reach makes sure that what runs there reaches an address of this machine, as host:port.
+	Reach(ctx context.Context, address string) error
+	// Kill ends a container at once. One that has ended before is none.
+	Kill(ctx context.Context, node, container string) error
+	// AwaitGone waits until the kubelet has ended a Pod. One that has not heard of the deletion yet starts a killed container again:
+	// there would be another operator for a moment, which may take the Lease with it.
+	AwaitGone(ctx context.Context, node, uid string) error
+}
+
+// Place is where operators run as Pods.
+type Place struct {
+	Nodes Nodes
+	// Address is the IP address of this machine at which the proxies listen, and Known the one by which Pods reach them. Default: Address.
+	Address, Known string
+	// Kubectl is a program that is kubectl when its first argument says so.
+	Kubectl string
+}
+
+// New makes a stage at a cluster.
+func New(cluster *stage.Cluster, at Place) stage.Stage {
+	return &place{cluster: cluster, nodes: at.Nodes, address: at.Address, known: cmp.Or(at.Known, at.Address), kubectl: at.Kubectl}
+}
+
+type place struct {
+	cluster        *stage.Cluster
+	nodes          Nodes
+	address, known string
+	kubectl        string
+}
+
+func (p *place) Cluster() *stage.Cluster { return p.cluster }
+func (p *place) Address() string         { return p.address }
+func (p *place) Known() string           { return p.known }
+func (p *place) Installing() string      { return "deploy" }
+func (p *place) Patience() time.Duration { return startTimeout }
+func (p *place) Close() error            { return p.cluster.Stop() }
+
+// Install brings the operator's image to the nodes, and all that config/default has into the cluster.
+func (p *place) Install(ctx context.Context, what stage.Submission, gateway stage.Gateway) (stage.Installed, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, fmt.Errorf("it was not deployed within %s", installTimeout))
+	defer cancel()
+	// Otherwise the operator would be called silent.
+	for _, address := range gateway.Reached {
+		if err := p.nodes.Reach(ctx, address); err != nil {
+			return nil, err
+		}
+	}
+	deployment, err := Render(ctx, p.kubectl, what.Workshop, what.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	reference, err := referenceOf(what)
+	if err != nil {
+		return nil, err
+	}
+	how := image{reference: reference, gateway: gateway, aggregated: what.Aggregated}
+	if err := p.nodes.Load(ctx, how.reference, what.Program()); err != nil {
+		return nil, err
+	}
+	into, err := p.cluster.Into(ctx, &what)
+	if err != nil {
+		return nil, err
+	}
+	i := &installed{operator: operator{Deployment: deployment, stage: p, gateway: gateway}, known: what.Launch.Known}
+	if i.register, i.server, err = deployment.install(ctx, into, how); err != nil {
+		return nil, err
+	}
+	if i.server != nil {
+		if i.server.client, err = dynamic.NewForConfig(p.cluster.Config); err != nil {
+			return nil, fmt.Errorf("making a client: %w", err)
+		}
+	}
+	if i.client, err = kubernetes.NewForConfig(p.cluster.Config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return i, nil
+}
+
+// installed is an operator that was installed.
+type installed struct {
+	operator
+	register func(context.Context) error // its webhooks and its APIServices
+	known    []string                    // flags of its program; none where it can't be asked for them
+}
+
+func (i *installed) User() string { return i.Deployment.User }
+
+// Prepare registers its webhooks and its APIServices.
+func (i *installed) Prepare(ctx context.Context, _ func(string)) (stage.Operator, error) {
+	if err := i.register(ctx); err != nil {
+		return nil, err
+	}
+	if len(i.known) == 0 {
+		return &i.operator, nil
+	}
+	return adjustable{operator: &i.operator, known: i.known}, nil
+}
+
+// Arguments are the Deployment's own.
+func (o *operator) Arguments() []string { return nil }
+
+// Occupied is false: a Pod has its ports to itself.
+func (o *operator) Occupied(string) bool { return false }

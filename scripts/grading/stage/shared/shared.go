@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package shared
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"lva.io/operators/clusters/embedded"
+	"lva.io/operators/clusters/existing"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/stage"
+	"lva.io/operators/scripts/grading/stage/local"
+	"lva.io/operators/scripts/grading/stage/pod"
+)
+
+// Cluster is a cluster that was there before the run, and stays. Runs take turns there, and each removes what it has made; what
+// one left behind that was killed, the next one removes.
+type Cluster struct {
+	// Context is the context of the kubeconfig that leads to it, and File that kubeconfig. Default: what kubectl would read.
+	Context, File string
+	// Address is the IP address at which the cluster reaches this machine. Default: it is found out, if it can be.
+	Address string
+	// Audit is the API server's audit log. Default: what the run needs of it is recorded on the way.
+	Audit AuditLog
+	// FrontProxy is the cluster's front proxy. Default: its certificate is not available, and no request is sent to an aggregated API server in its name.
+	FrontProxy FrontProxy
+	// Pods is where the operator runs as a Pod. Default: it runs on this machine.
+	Pods *pod.Place
+	// Who is told to those who wait meanwhile. Default: user and machine.
+	Who string
+}
+
+// AuditLog is the audit log of an API server elsewhere.
+type AuditLog interface {
+	// Follow copies it, from its beginning and until the context ends.
+	Follow(ctx context.Context, to io.Writer) error
+	// String says where it is.
+	String() string
+}
+
+// FrontProxy is the front proxy of an API server elsewhere.
+type FrontProxy interface {
+	// Files copies its certificate and its key into a folder.
+	Files(ctx context.Context, dir string) (embedded.FrontProxy, error)
+}
+
+// Start opens the cluster when it is this run's turn. It is a stage.Start.
+func (c Cluster) Start(ctx context.Context, waits func(reason string)) (_ stage.Stage, err error) {
+	o, err := c.open(ctx, waits)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.Close())
+		}
+	}()
+	described := &stage.Cluster{
+		Version: o.Version, Kubeconfig: filepath.Join(o.scope.Dir, "kubeconfig"), Config: o.Config(), Account: o.account,
+		AuditLog: filepath.Join(o.scope.Dir, "audit.log"), Shared: true, Lost: o.hold.Lost(), Stop: o.Close,
+	}
+	if err := o.WriteKubeconfig(described.Kubeconfig); err != nil {
+		return nil, err
+	}
+	if c.Audit == nil {
+		if described.Recorder, err = audit.NewRecorder(described.AuditLog); err != nil {
+			return nil, err
+		}
+		o.closers = append(o.closers, described.Recorder.Close)
+	} else if err := o.copyAudit(ctx, described); err != nil {
+		return nil, err
+	}
+	if c.FrontProxy != nil {
+		if described.FrontProxy, err = c.FrontProxy.Files(ctx, o.scope.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if c.Pods != nil {
+		return pod.New(described, *c.Pods), nil
+	}
+	return local.New(described, o.way()), nil
+}
+
+// opened is a shared cluster while it is ours.
+type opened struct {
+	*existing.Cluster
+	shared  Cluster
+	hold    *existing.Hold
+	scope   *process.Scope
+	closers []func() error
+}
+
+// needed is what an account must be allowed to do on whose behalf a lab is installed: it makes kinds, and rights to them.
+var needed = []existing.Right{
+	{Verb: "create", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+	{Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+	{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+	{Verb: "impersonate", Resource: "users"},
+	{Verb: "impersonate", Resource: "groups"},
+	{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
+	{Verb: "create", Resource: "namespaces"},
+}
+
+// open opens the cluster when it is this run's turn, and removes what an earlier one has left.
+func (c Cluster) open(ctx context.Context, waits func(reason string)) (_ *opened, err error) {
+	cluster, err := existing.Open(ctx, c.File, c.Context)
+	if err != nil {
+		return nil, err
+	}
+	lacks, err := cluster.Lacks(ctx, needed...)
+	if err != nil {
+		return nil, err
+	}
+	if len(lacks) > 0 {
+		var missing []string
+		for _, right := range lacks {
+			missing = append(missing, right.String())
+		}
+		return nil, fmt.Errorf("the account of the context %s may not %s: a lab brings kinds and rights of its own, so it takes an administrator's; "+
+			"grade on the embedded cluster (leave out --cluster), or on one of your own (`make cluster`)", c.Context, strings.Join(missing, ", "))
+	}
+	o := &opened{Cluster: cluster, shared: c}
+	if o.scope, err = process.NewScope(process.Options{}); err != nil {
+		return nil, err
+	}
+	if o.hold, err = cluster.Hold(ctx, c.who(), waits); err != nil {
+		return nil, errors.Join(err, o.scope.Close())
+	}
+	if _, err := cluster.Clean(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("removing what an earlier run has left: %w", err), o.Close())
+	}
+	return o, nil
+}
+
+func (c Cluster) who() string {
+	if c.Who != "" {
+		return c.Who
+	}
+	name, machine := "somebody", "another machine"
+	if known, err := user.Current(); err == nil {
+		name = known.Username
+	}
+	if known, err := os.Hostname(); err == nil {
+		machine = known
+	}
+	return fmt.Sprintf("%s on %s (process %d)", name, machine, os.Getpid())
+}
+
+// closeTimeout is for the removal of what a run has made.
+const closeTimeout = 3 * time.Minute
+
+// Close removes what the run has made, and lets the next one work.
+func (o *opened) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var err error
+	select {
+	case <-o.hold.Lost(): // what is there by now is another run's
+	default:
+		if _, cleaned := o.Clean(ctx); cleaned != nil {
+			err = fmt.Errorf("removing what the run has made: %w: the next run tries again", cleaned)
+		}
+	}
+	err = errors.Join(err, o.hold.Release(ctx))
+	for _, closer := range o.closers {
+		err = errors.Join(err, closer())
+	}
+	return errors.Join(err, o.scope.Close())
+}
+
+// way is how the cluster's API server gets to webhooks on this machine.
+func (o *opened) way() local.Way {
+	if o.shared.Address != "" {
+		return local.ByAddress(o.shared.Address)
+	}
+	target, err := url.Parse(o.Config().Host)
+	if err != nil {
+		return local.Unknown(fmt.Errorf("reading the cluster's address: %w", err))
+	}
+	unknown := local.Unknown(fmt.Errorf("at which address the cluster at %s reaches this machine is not known: name it with --address", target.Host))
+	// Nothing is sent: the system only says from which address it would.
+	connection, err := net.Dial("udp", net.JoinHostPort(target.Hostname(), "443"))
+	if err != nil {
+		return unknown
+	}
+	defer connection.Close()
+	ip := connection.LocalAddr().(*net.UDPAddr).IP
+	if ip.IsLoopback() {
+		return unknown // an endpoint may not be that, and to the cluster it would be another machine
+	}
+	return local.ByAddress(ip.String())
+}
+
+// auditPatience is how long it may take until the copy of the audit log has started. What an API server has logged for a week is
+// read before.
+const auditPatience = time.Minute
+
+// copyAudit begins to copy the API server's audit log, from now on.
+func (o *opened) copyAudit(ctx context.Context, c *stage.Cluster) error {
+	file, err := os.OpenFile(c.AuditLog, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("making the copy of the audit log: %w", err)
+	}
+	c.AuditLate = true
+	mark, err := audit.Marker(c.Config)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	from := audit.MarkPath + rand.Text()
+	if err := mark(ctx, from); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	copied := &afterMark{mark: []byte(from), to: file, begun: make(chan struct{})}
+	copying, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.shared.Audit.Follow(copying, copied) }()
+	o.closers = append(o.closers, func() error {
+		cancel()
+		<-ended //nolint:errcheck // it says that we have ended it
+		return file.Close()
+	})
+	select {
+	case <-copied.begun:
+		return nil
+	case err := <-ended:
+		ended <- nil
+		return err
+	case <-time.After(auditPatience):
+		return fmt.Errorf("the API server's audit log, %s, does not have the request that we sent: was the cluster created by `make cluster`?",
+			o.shared.Audit)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// afterMark passes on the lines that come after the one with the mark.
+type afterMark struct {
+	mark  []byte
+	to    *os.File
+	begun chan struct{}
+	once  sync.Once
+	rest  []byte
+	found bool
+}
+
+func (w *afterMark) Write(p []byte) (int, error) {
+	if w.found {
+		return w.to.Write(p)
+	}
+	w.rest = append(w.rest, p...)
+	for {
+		line, after, whole := bytes.Cut(w.rest, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		w.rest = after
+		if bytes.Contains(line, w.mark) {
+			break
+		}
+	}
+	w.found = true
+	_, err := w.to.Write(w.rest)
+	w.rest = nil
+	w.once.Do(func() { close(w.begun) })
+	return len(p), err
+}

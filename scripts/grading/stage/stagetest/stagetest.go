@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+// Package stagetest helps the tests of stages.
+package stagetest
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/grading/submission"
+)
+
+// Workshop opens the submission in a folder, to be built and brought onto a stage. It goes with the test.
+func Workshop(tb testing.TB, dir string) *submission.Workshop {
+	tb.Helper()
+	opened, err := submission.Open(dir, "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	scope, err := process.NewScope(process.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := scope.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	here, err := checkout.Find()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := &submission.Workshop{Submission: opened, Scope: scope}
+	if w.ControllerGen, err = here.ControllerGen(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// ProblemOf is what is wrong with a submission: the error must say so.
+func ProblemOf(tb testing.TB, err error) *submission.Problem {
+	tb.Helper()
+	problem, ok := errors.AsType[*submission.Problem](err)
+	if !ok {
+		tb.Fatalf("it must be a problem of the submission, and is %v", err)
+	}
+	return problem
+}
+
+// Objects are those that stand in YAML.
+func Objects(tb testing.TB, content string) (objects []*unstructured.Unstructured) {
+	tb.Helper()
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(content), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			tb.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lva.io/operators/clusters/filelock"
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/clusters/process"
+	"lva.io/operators/scripts/grading/limited"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// Limits of what a submission may take. A cold build of controller-runtime takes about a minute, and
+// ten times as long on an old machine that has other things to do.
+const (
+	buildTimeout = 15 * time.Minute
+	outputLimit  = 1 << 20 // bytes of a tool's output that are kept
+	fewLines     = 3       // messages that say the same of one module after another
+)
+
+// offline is the environment in which a submission is built: nothing is downloaded. Compiler, linker and controller-gen
+// live for a second; collecting less garbage saves them a quarter of it, for some more memory.
+func offline() []string { return append(gobuild.Environment(), "GOPROXY=off", "GOGC=400") }
+
+// Problem is an error of the submission, not of ours.
+type Problem struct {
+	// Reason is a sentence that says what is wrong and, where that is known, what to do.
+	Reason string
+	// Diagnostics are the messages of the compiler or of controller-gen.
+	Diagnostics []report.Diagnostic
+}
+
+func (p *Problem) Error() string {
+	var text strings.Builder
+	text.WriteString(p.Reason)
+	for _, d := range p.Diagnostics {
+		text.WriteString("\n" + strings.TrimPrefix(d.Position()+": "+d.Message, ": "))
+	}
+	return text.String()
+}
+
+// Workshop is where a submission is built: what is made goes into the scope's folder.
+type Workshop struct {
+	*Submission
+	Scope *process.Scope
+	// ControllerGen is the program that makes manifests from markers.
+	ControllerGen string
+	// Cache is a folder that keeps the program from run to run, so that what has not changed is not linked again.
+	// Default: none.
+	Cache string
+	// Generated is a folder that keeps the manifests of the last states of types and markers, so that controller-gen runs only
+	// when they have changed. Submissions may share it. Default: none.
+	Generated string
+	// Tests makes Fetch download what tests import, too.
+	Tests bool
+	// ProxyOnly makes Fetch download from module proxies alone: a stranger's go.mod names any host, from which the go command would clone.
+	ProxyOnly bool
+	// Urgent says that somebody waits for the build, and for nothing else meanwhile. Default: it gives way to a cluster that starts.
+	Urgent bool
+	// System is the operating system that the program is for. Default: this one.
+	System string
+	// Walled says that programs and scripts of the submission are shut in: they see and reach nothing but what their lab has for them.
+	Walled bool
+	// Strict says that nothing is started without a wall by which a submission could read or reach what is not its own.
+	Strict bool
+
+	// Launch is how the program is started outside of a Pod. Build finds it out.
+	Launch Launch
+
+	generated []*unstructured.Unstructured // what controller-gen made
+}
+
+// RequiredWalls are those without which a submission could read the grader's files, reach other services, or get other rights. Root owns the
+// files of the system, and only a private root keeps its programs from changing their modes.
+func RequiredWalls() []process.Wall {
+	walls := []process.Wall{process.FilesWall, process.NetworkWall, process.CallsWall}
+	if os.Geteuid() == 0 {
+		walls = append(walls, process.PrivateRoot)
+	}
+	return walls
+}
+
+// Walls are those around a program of the submission that may read these files, besides the system's, and connect to these ports of this
+// machine; nil: it is not walled.
+func (w *Workshop) Walls(read []string, ports []int) *process.Walls {
+	if !w.Walled {
+		return nil
+	}
+	walls := &process.Walls{Read: read, Connect: ports, Calls: systemCalls()}
+	if w.Strict {
+		walls.Require = RequiredWalls()
+	}
+	return walls
+}
+
+// Program is the file of the built program.
+func (w *Workshop) Program() string { return filepath.Join(w.Scope.Dir, "operator") }
+
+// Build compiles the submission's program. What is wrong with the submission is a *Problem, and what the machine did a
+// *HindranceError.
+func (w *Workshop) Build(ctx context.Context) error {
+	if err := w.buildKept(ctx); err != nil {
+		return err
+	}
+	return w.AskFlags(ctx)
+}
+
+// Rebuild compiles the program again after an edit. It is not asked for its flags: AskFlags does that, before the program is started.
+func (w *Workshop) Rebuild(ctx context.Context) error {
+	return w.buildKept(ctx)
+}
+
+// buildKept builds the program in the cache, if there is one, and takes a copy.
+func (w *Workshop) buildKept(ctx context.Context) error {
+	if w.Cache == "" {
+		return w.build(ctx, w.Program(), nil)
+	}
+	if err := os.MkdirAll(w.Cache, 0o755); err != nil {
+		return hindrance(fmt.Errorf("making the folder for built submissions: %w", err))
+	}
+	kept := filepath.Join(w.Cache, "operator")
+	unlock, err := filelock.Wait(ctx, kept+".lock")
+	if err != nil {
+		return fmt.Errorf("waiting for another build of the submission: %w", err)
+	}
+	defer unlock()
+	var environment []string
+	if _, err := os.Stat(kept); err == nil {
+		environment = littleGarbage
+	}
+	if err := w.build(ctx, kept, environment); err != nil {
+		return err
+	}
+	return hindrance(gobuild.Install(kept, w.Program()))
+}
+
+// littleGarbage lets a program of the Go tools collect hardly any garbage. Where it was built before, little is compiled, and there is memory
+// for that: the linker takes a third less time.
+var littleGarbage = []string{"GOGC=2000", "GOMEMLIMIT=1GiB"}
+
+func (w *Workshop) build(ctx context.Context, program string, environment []string) error {
+	args := append([]string{"build"}, gobuild.Flags...)
+	// Without debug information it links in half the time, and panics name file and line all the same.
+	// Nor does it need to know its commit: asking git takes time, and fails in a folder of another user.
+	args = append(args, "-buildvcs=false", "-ldflags=-s -w", "-o", program, w.Main)
+	environment = append(offline(), environment...)
+	if w.System != "" {
+		environment = append(environment, "GOOS="+w.System)
+	}
+	output, err := w.tool(ctx, tool{path: "go", args: args, environment: environment, timeout: buildTimeout})
+	if p := moduleProblem(output); err != nil && p != nil {
+		return p
+	}
+	err = problem(err, output, "it does not compile", fmt.Sprintf("building took longer than %s", buildTimeout))
+	if p, ok := errors.AsType[*Problem](err); ok && len(p.Diagnostics) > 0 {
+		p.Diagnostics = append(p.Diagnostics, w.excluded()...)
+	}
+	return err
+}
+
+// problem tells what is wrong with the submission from what hindered us, and both from what is wrong with us.
+func problem(err error, output, reason, tooLong string) error {
+	if err == nil {
+		return nil
+	}
+	if reason, is := gobuild.MachineFault(output + "\n" + err.Error()); is {
+		return &HindranceError{Reason: reason}
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(err, errTooLong):
+		return &Problem{Reason: tooLong}
+	case errors.As(err, &exit):
+		if p := moduleProblem(output); p != nil {
+			return p
+		}
+		return &Problem{Reason: reason, Diagnostics: diagnostics(output)}
+	default:
+		return err
+	}
+}
+
+var errTooLong = errors.New("it took too long")
+
+// tool is a program of ours that is run in the submission's folder.
+type tool struct {
+	path        string // a file, or a name to be looked for on PATH
+	args        []string
+	environment []string
+	timeout     time.Duration
+	// stdout gets what it prints to its standard output. Default: that is returned with the rest.
+	stdout io.Writer
+	// stderr gets a copy of what it prints to its standard error. Default: nobody does.
+	stderr io.Writer
+}
+
+// tool runs a program of ours and returns what it said, with positions as one knows them who works in that folder.
+func (w *Workshop) tool(ctx context.Context, t tool) (said string, err error) {
+	path, err := exec.LookPath(t.path)
+	if err != nil && t.path == "go" {
+		return "", &HindranceError{Reason: gobuild.ErrNoGo.Error()}
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s is needed and not on PATH: install it: %w", t.path, err)
+	}
+	dir, err := w.toolDir()
+	if err != nil {
+		return "", err
+	}
+	if dir != w.Dir {
+		t.environment = append(t.environment, "PWD="+dir) // by which the go command calls the folder as we do
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, errTooLong)
+	defer cancel()
+	output := limited.NewOutput(outputLimit)
+	stderr := io.Writer(output)
+	if t.stderr != nil {
+		stderr = io.MultiWriter(output, t.stderr)
+	}
+	p, err := w.Scope.Start(process.Spec{
+		Path: path, Args: t.args, Dir: dir, Stdout: cmp.Or[io.Writer](t.stdout, output), Stderr: stderr,
+		// Temporary files of the go command are in the run's folder, which goes with the run whatever ends that.
+		Env: append(t.environment, "GOTMPDIR="+w.Scope.Dir),
+		// Mostly a cluster starts meanwhile, which takes longer: it must not wait for us.
+		Background: !w.Urgent,
+	})
+	if err != nil {
+		return "", err
+	}
+	err = p.Wait(ctx)
+	return strings.ReplaceAll(output.String(), dir+string(filepath.Separator), ""), err
+}
+
+// toolDir is the submission's folder for a program of ours. The go command tells controller-gen of paths in JSON, which can't hold a name that
+// is not UTF-8: such a folder gets a link.
+func (w *Workshop) toolDir() (string, error) {
+	if utf8.ValidString(w.Dir) {
+		return w.Dir, nil
+	}
+	link := filepath.Join(w.Scope.Dir, "submission")
+	if err := os.Symlink(w.Dir, link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", hindrance(fmt.Errorf("making a link to the submission: %w", err))
+	}
+	return link, nil
+}
+
+// position is how compilers begin a message: file:line:column: or file:line:.
+var position = regexp.MustCompile(`^(?:vet: )?(\S[^:]*\.go|go\.mod):(\d+)(?::(\d+))?: (.*)$`)
+
+// chatter are lines of the go command and of controller-gen that tell a student nothing.
+var chatter = regexp.MustCompile("^(# |go: downloading |Error: not all generators ran|run `controller-gen |\tgo (get|mod download) )")
+
+// diagnostics reads the messages of the go command and of controller-gen. Lines that name no place are kept as they are;
+// controller-gen says the same for each package that it meets it in.
+func diagnostics(output string) []report.Diagnostic {
+	const most = 20
+	var all []report.Diagnostic
+	for line := range strings.Lines(output) {
+		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), "; to add:") // what comes next is chatter
+		if line == "" || chatter.MatchString(line) {
+			continue
+		}
+		d := report.Diagnostic{Message: line}
+		if found := position.FindStringSubmatch(line); found != nil {
+			d.File = filepath.ToSlash(filepath.Clean(found[1]))
+			d.Line, _ = strconv.Atoi(found[2])
+			d.Column, _ = strconv.Atoi(found[3])
+			d.Message = found[4]
+		}
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+		if len(all) == most {
+			break
+		}
+	}
+	return all
+}
+
+// moduleProblem recognises what the go command says of a go.mod or go.sum that it can't work with; nil: it says something else.
+func moduleProblem(output string) *Problem {
+	reason := missingModule(output)
+	if reason == "" {
+		return nil
+	}
+	found := diagnostics(output)
+	return &Problem{Reason: reason, Diagnostics: found[:min(len(found), fewLines)]}
+}
+
+// missingModule says what helps where the go command has failed for want of a module; empty: it has failed otherwise.
+func missingModule(output string) string {
+	switch {
+	case strings.Contains(output, "module lookup disabled by GOPROXY=off"):
+		return "modules that it needs are not on this machine: grade it with --fetch, which downloads what its go.mod names"
+	case strings.Contains(output, "missing go.sum entry"):
+		return "its go.sum lacks modules that it needs: run `go mod tidy` in its folder"
+	case strings.Contains(output, "updates to go.mod needed"),
+		strings.Contains(output, "no required module provides package"), strings.Contains(output, "import lookup disabled by -mod=readonly"):
+		return "its go.mod or go.sum does not fit its code: run `go mod tidy` in its folder"
+	case strings.Contains(output, "checksum mismatch"):
+		return "its go.sum names another checksum than the module on this machine has: restore go.sum, for example from git"
+	case strings.Contains(output, "malformed import path"):
+		return "it has an import path that Go does not allow: rename the folder that the path names, or correct the import"
+	case strings.Contains(output, "GOTOOLCHAIN=local"):
+		return "its go.mod asks for a newer Go than the one that is installed: install that, or lower the go line"
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+const iceTypes = `// +kubebuilder:object:generate=true
+package v1
+
+type IceSpec struct {
+	Name     string
+	Flavour  []string
+	Scoops   Scoops
+	Label    *string
+	Cones    []Cone
+	Waffle   Waffle
+	Embedded ` + "`json:\",inline\"`" + `
+}
+
+type (
+	Scoops   []int
+	Embedded struct{ Prices map[string]int }
+	Cone     struct{ Size int }
+	Waffle   struct{ Sugar bool }
+)
+`
+
+// The code is controller-gen's, for these very types.
+func TestCodeThatCopiesAllGetsNoNotice(t *testing.T) {
+	t.Parallel()
+	dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+iceTypes)
+	w := workshop(t, dir)
+	copies := generateCopies(t, w)
+	if got := w.copyNotices(); len(got) > 0 {
+		t.Errorf("the notices are %q, of\n%s", got, copies)
+	}
+	for _, test := range []struct{ name, find, replace, want string }{
+		{"a new text", "\tName     string\n", "\tName     string\n\tMore string\n", ""},
+		{"a new list", "\tName     string\n", "\tName     string\n\tMore []string\n", "IceSpec.More"},
+		{"a new list with a name", "\tName     string\n", "\tName     string\n\tMore Scoops\n", "IceSpec.More"},
+		{"a new pointer", "\tName     string\n", "\tName     string\n\tMore *int\n", "IceSpec.More"},
+		{"a new map", "\tName     string\n", "\tName     string\n\tMore map[string]string\n", "IceSpec.More"},
+		{"a list in a struct of which only its size was copied", "Cone     struct{ Size int }", "Cone     struct{ Sizes []int }", "Cone.Sizes"},
+		{"a new struct with a list", "\tName     string\n", "\tName     string\n\tMore struct2\n", "struct2"},
+		{"a new struct without one", "\tName     string\n", "\tName     string\n\tMore struct3\n", ""},
+		{"a list in a struct that is copied by itself", "Prices map[string]int }", "Prices map[string]int; Days []string }", "Embedded.Days"},
+		{"a struct with a copy of its own", "\tName     string\n", "\tName     string\n\tMore Other\n", ""},
+	} {
+		types := strings.Replace(iceTypes, test.find, test.replace, 1)
+		if types == iceTypes {
+			t.Fatalf("%s: %q is not there", test.name, test.find)
+		}
+		other := "package v1\n\ntype (\n\tstruct2 struct{ Tags []string }\n\tstruct3 struct{ Tag string }\n)\n\ntype Other struct{ Tags []string }\n\nfunc (in *Other) DeepCopyInto(out *Other) { out.Tags = append(in.Tags[:0:0], in.Tags...) }\n"
+		changed := workshop(t, samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/types.go --\n"+types+"-- api/v1/other.go --\n"+other+
+			"-- api/v1/zz_generated.deepcopy.go --\n"+copies))
+		want := []string{"api/v1/zz_generated.deepcopy.go is older than the types, and leaves out " + test.want + ", which copies then share: run `make generate`"}
+		if test.want == "" {
+			want = nil
+		}
+		got := changed.copyNotices()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the notices are %q, want %q", test.name, got, want)
+		}
+	}
+}
+
+// generateCopies has controller-gen write the copies, and returns them.
+func generateCopies(t *testing.T, w *Workshop) string {
+	t.Helper()
+	said, err := w.tool(t.Context(), tool{path: w.ControllerGen, args: []string{"object", "paths=./api/v1"}, environment: offline(), timeout: generateTimeout})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	content, err := os.ReadFile(filepath.Join(w.Dir, "api", "v1", "zz_generated.deepcopy.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Submission, err = Open(w.Dir, ""); err != nil { // which now has a file more
+		t.Fatal(err)
+	}
+	return string(content)
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+// special files can't be committed, so they are made here. Each would hang who opens it, or be read without an end.
+var special = map[string]struct {
+	make func(file string) error
+	what string
+}{
+	"pipe":           {func(file string) error { return syscall.Mkfifo(file, 0o600) }, "a named pipe"},
+	"link to zero":   {func(file string) error { return os.Symlink("/dev/zero", file) }, "outside of the submission's folder"},
+	"link to stdin":  {func(file string) error { return os.Symlink("/dev/stdin", file) }, "outside of the submission's folder"},
+	"link outside":   {func(file string) error { return os.Symlink("../../../../../../etc/passwd", file) }, "outside of the submission's folder"},
+	"link to itself": {func(file string) error { return os.Symlink(filepath.Base(file), file) }, "a link that leads to itself"},
+	"socket":         {listen, "a socket"},
+	"folder":         {func(file string) error { return os.Mkdir(file, 0o700) }, "a folder"},
+	"a sparse 100 MB": {func(file string) error {
+		return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 100<<20))
+	}, "larger than that"},
+}
+
+// listen leaves a socket behind. A socket's name may have about a hundred bytes, so it is made elsewhere.
+func listen(file string) error {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	if err != nil {
+		return err
+	}
+	listener.SetUnlinkOnClose(false)
+	return errors.Join(listener.Close(), os.Rename(filepath.Join(dir, "s"), file))
+}
+
+// replace puts a special file into the place of another.
+func replace(t *testing.T, dir, name, kind string) {
+	t.Helper()
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := special[kind].make(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	for kind, file := range special {
+		t.Run(kind, func(t *testing.T) {
+			dir := samples.Lay(t, samples.Module+"-- zombie/answers.yaml --\n")
+			replace(t, dir, "zombie/answers.yaml", kind)
+			_, err := (&Submission{Dir: dir}).ReadFile("zombie/answers.yaml")
+			if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != file.what || wrong.Path != "zombie/answers.yaml" {
+				t.Errorf("it must be refused as %s, and the error is %v", file.what, err)
+			}
+		})
+	}
+	t.Run("a link inside", func(t *testing.T) {
+		dir := samples.Lay(t, samples.Module+"-- zombie/mine.yaml --\nzombie: sundae\n")
+		if err := os.Symlink("mine.yaml", filepath.Join(dir, "zombie", "answers.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		content, err := (&Submission{Dir: dir}).ReadFile("zombie/answers.yaml")
+		if err != nil || string(content) != "zombie: sundae\n" {
+			t.Errorf("it is read: %q, %v", content, err)
+		}
+	})
+}
+
+// Whatever a submission has in the place of a source, it is said at once: no compiler waits for it.
+func TestOpenSpecialFiles(t *testing.T) {
+	for _, name := range []string{"go.mod", "go.sum", "cmd/main.go", "cmd/other.go", "api/v1/types.go", "cmd/fast.s"} {
+		for kind, file := range special {
+			t.Run(name+" is a "+kind, func(t *testing.T) {
+				dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+"-- api/v1/doc.go --\npackage v1\n")
+				replace(t, dir, name, kind)
+				_, err := Open(dir, "")
+				folder := kind == "folder" && strings.Contains(name, "/") // one whose name looks like a file's
+				switch {
+				case folder && name == "cmd/main.go":
+					if err == nil || !strings.Contains(err.Error(), "there is no program") {
+						t.Errorf("its program is gone, and the error is %v", err)
+					}
+				case folder:
+					if err != nil {
+						t.Errorf("the go command passes over it, and the error is %v", err)
+					}
+				default:
+					if wrong, ok := errors.AsType[*FileError](err); !ok || wrong.What != file.what || wrong.Path != name {
+						t.Errorf("it must be refused as %s, and the error is %v", file.what, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestGenerateSpecialFiles(t *testing.T) {
+	for kind, file := range special {
+		if kind == "folder" {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			dir := samples.Lay(t, samples.Module+"-- cmd/main.go --\n"+samples.Program+marker+roleFile+rule)
+			replace(t, dir, "config/rbac/role.yaml", kind)
+			got, err := workshop(t, dir).Generate(t.Context())
+			if err != nil || !slices.ContainsFunc(got.Notices, func(notice string) bool { return strings.Contains(notice, file.what) }) {
+				t.Errorf("the markers are used, and a notice says what is wrong with the file: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// Sources are those of this module, as the go command sees it.
+func TestSurvey(t *testing.T) {
+	t.Parallel()
+	dir := samples.Lay(t, samples.Module+"-- main.go --\n"+samples.Program+
+		"-- api/v1/types.go --\npackage v1\n-- api/v1/types_test.go --\npackage v1\n-- test/e2e/e2e_test.go --\npackage e2e\n"+
+		"-- tools/only_plan9.go --\npackage tools\n-- tools/tagged.go --\n//go:build tools\n\npackage tools\n"+
+		"-- plugin/go.mod --\nmodule example.com/plugin\n-- plugin/plugin.go --\npackage plugin\n"+
+		"-- api/nested/go.mod --\nmodule example.com/nested\n-- api/nested/deep/types.go --\npackage deep\n"+
+		"-- vendor/example.com/x/x.go --\npackage x\n-- testdata/x.go --\npackage x\n-- _old/x.go --\npackage x\n-- .git/x.go --\npackage x\n")
+	if err := os.Symlink("/nowhere", filepath.Join(dir, ".#main.go")); err != nil { // the lock of an editor
+		t.Fatal(err)
+	}
+	opened, err := Open(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Workshop{Submission: opened}
+	if got, want := w.packages(), []string{"./", "./api/v1"}; !slices.Equal(got, want) {
+		t.Errorf("the packages are %q and must be %q", got, want)
+	}
+}
+
+// A folder's name may be in an old encoding. The go command looks into no such folder, and takes the rest.
+func TestAFolderWithANameThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	dir := samples.Lay(t, program+defaults+"resources: [map.yaml]\n-- config/default/map.yaml --\n"+configMap)
+	for _, folder := range []string{"", "cmd", "config", "config/default"} {
+		odd := filepath.Join(dir, filepath.FromSlash(folder), "Entw\xfcrfe")
+		if err := errors.Join(os.Mkdir(odd, 0o700), os.WriteFile(filepath.Join(odd, "notes.yaml"), []byte(configMap), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := workshop(t, dir)
+	if err := w.Build(t.Context()); err != nil {
+		t.Errorf("it builds: %v", err)
+	}
+	if _, err := w.Generate(t.Context()); err != nil {
+		t.Errorf("it has manifests: %v", err)
+	}
+	if err := w.layOut(filepath.Join(t.TempDir(), "deploy")); err != nil {
+		t.Errorf("it can be deployed: %v", err)
+	}
+	if err := w.Copy(filepath.Join(t.TempDir(), "copy")); err != nil {
+		t.Errorf("it can be copied: %v", err)
+	}
+	if found := w.elsewhere("in %s", "ConfigMap"); found != "in config/default/map.yaml" {
+		t.Errorf("its manifests are looked through: %q", found)
+	}
+}
+
+// So may the name of the submission's own folder.
+func TestASubmissionWithANameThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "Entw\xfcrfe")
+	if err := os.Rename(samples.Lay(t, program+marker), dir); err != nil {
+		t.Fatal(err)
+	}
+	w := workshop(t, dir)
+	if err := w.Build(t.Context()); err != nil {
+		t.Errorf("it builds: %v", err)
+	}
+	if got, err := w.Generate(t.Context()); err != nil || len(got.ClusterRoles) != 1 {
+		t.Errorf("it has manifests: %+v, %v", got, err)
+	}
+}
+
+func TestReadFilePaths(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	dir := filepath.Join(above, "submission")
+	write := func(name, content string) {
+		t.Helper()
+		file := filepath.Join(above, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(target, name string) {
+		t.Helper()
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("secret", "s3cret")
+	write("submission/config/policy.yaml", "kind: Policy")
+	write("submission/empty", "")
+	write("submission/full", strings.Repeat("x", fileLimit))
+	write("submission/overfull", strings.Repeat("x", fileLimit+1))
+	link("config", "inside")
+	link(filepath.Join("..", "secret"), "out")
+	link(above, "outDir")
+	link(filepath.Join(above, "secret"), "absolute")
+	link("loop", "loop")
+	s := &Submission{Dir: dir}
+	for _, test := range []struct {
+		path string
+		want string // if it can be read
+		// missing: it does not exist; refused: the error says so.
+		missing bool
+		refused string
+	}{
+		{path: "config/policy.yaml", want: "kind: Policy"},
+		{path: "config/../config/policy.yaml", want: "kind: Policy"},
+		{path: "inside/policy.yaml", want: "kind: Policy"},
+		{path: "empty"},
+		{path: "full", want: strings.Repeat("x", fileLimit)},
+		{path: "overfull", refused: "and is larger than that"},
+		{path: "config", refused: "and is a folder"},
+		{path: "policy.yaml", missing: true},
+		{path: "nowhere/policy.yaml", missing: true},
+		{path: "../secret", refused: "and is outside of the submission's folder"},
+		{path: "config/../../secret", refused: "and is outside of the submission's folder"},
+		{path: filepath.Join(above, "secret"), refused: "and is outside of the submission's folder"},
+		{path: "out", refused: "and is outside of the submission's folder"},
+		{path: "outDir/secret", refused: "and is outside of the submission's folder"},
+		{path: "absolute", refused: "and is outside of the submission's folder"},
+		{path: "loop", refused: "and is a link that leads to itself"},
+	} {
+		content, err := s.ReadFile(test.path)
+		switch {
+		case test.missing != errors.Is(err, fs.ErrNotExist):
+			t.Errorf("%s: that it is missing must be %t: %v", test.path, test.missing, err)
+		case test.refused != "" && (err == nil || !strings.Contains(err.Error(), test.refused)):
+			t.Errorf("%s: the error must say %q and is %v", test.path, test.refused, err)
+		case (err == nil) != (!test.missing && test.refused == ""), !bytes.Equal(content, []byte(test.want)):
+			t.Errorf("%s: it is %.40q, %v", test.path, content, err)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lva.io/operators/scripts/grading/submission/samples"
+)
+
+// A program is passed the flags that it knows, and no others: what it only speaks of is none.
+func TestFlagsOfAProgram(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, main string
+		flags      []string
+		port       bool
+	}{
+		{
+			"package flag", `flag.String("metrics-bind-address", ":8080", "The address."); flag.String("health-probe-bind-address", ":8081", ""); flag.Int("webhook-port", 9443, ""); flag.Parse()`,
+			[]string{"--metrics-bind-address=0", "--health-probe-bind-address=0"},
+			true,
+		},
+		{"of 2019", `flag.String("metrics-addr", ":8080", "The address."); flag.Parse()`, []string{"--metrics-addr=0"}, false},
+		{
+			"an old flag in a help text", `flag.String("metrics-bind-address", ":8080", "Once called --metrics-addr.\n  -health-probe-bind-address is gone,\n-webhook-port too"); flag.Parse()`,
+			[]string{"--metrics-bind-address=0"},
+			false,
+		},
+		{"an old flag in a message", `flag.Parse(); if flag.NArg() > 9 { println("--metrics-addr is no more: take --metrics-bind-address") }`, nil, false},
+		{"a set of its own that goes on after an error", `
+			flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+			flags.String("metrics-bind-address", ":8080", "The address.")
+			if err := flags.Parse(os.Args[1:]); err != nil { os.Exit(3) }`, []string{"--metrics-bind-address=0"}, false},
+		{"in the form of pflag", `
+			if len(os.Args) > 1 && os.Args[1] == "-h" {
+				os.Stdout.WriteString("Usage:\n  manager [flags]\n\nFlags:\n" +
+					"      --health-probe-bind-address string   The address (default \":8081\")\n" +
+					"  -m, --metrics-bind-address string        The address, once --metrics-addr\n" +
+					"                                           --webhook-port is no more\n")
+			}
+			flag.Parse()`, []string{"--metrics-bind-address=0", "--health-probe-bind-address=0"}, false},
+		{"none at all", `println("I do not ask")`, nil, false},
+		{"help that never ends", `for { if len(os.Args) > 9 { println("metrics-bind-address") } }`, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := workshop(t, samples.Lay(t, samples.Module+"-- main.go --\npackage main\n\nimport (\n\t\"flag\"\n\t\"os\"\n)\n\nvar _ = flag.Parse\nvar _ = os.Exit\n\nfunc main() {\n"+test.main+"\n}\n"))
+			began := time.Now()
+			if err := w.Build(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if takes := w.Launch.WebhookPort != ""; !slices.Equal(w.Launch.Flags, test.flags) || takes != test.port {
+				t.Errorf("it is passed %q and must be passed %q; a port for webhooks: %t", w.Launch.Flags, test.flags, takes)
+			}
+			if took := time.Since(began); strings.Contains(test.name, "never ends") && took < helpTimeout {
+				t.Errorf("it was waited for %s", took)
+			}
+		})
+	}
+}

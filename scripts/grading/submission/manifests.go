@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"go/build"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"lva.io/operators/scripts/grading/audit"
+	"lva.io/operators/scripts/grading/limited"
+)
+
+const (
+	generateTimeout = 2 * time.Minute
+	// generatedLimit is how much controller-gen may make, in bytes. Each kind that holds the template of a Pod takes 0.5 MB.
+	generatedLimit = 32 << 20
+)
+
+// versionAnnotation is where controller-gen says which it is.
+const versionAnnotation = "controller-gen.kubebuilder.io/version"
+
+// Manifests are what a submission brings into a cluster before it runs.
+type Manifests struct {
+	// Notices say where what is committed in config/ differs from what the markers say.
+	Notices []string
+
+	// Definitions are CustomResourceDefinitions; Committed are those of config/crd/bases, where the generated ones are taken.
+	Definitions, Committed []*unstructured.Unstructured
+	ClusterRoles           []rbacv1.ClusterRole
+	Roles                  []rbacv1.Role // one without a namespace is for the operator's own
+	// Webhooks are configurations, of both kinds, and Services those by which they are reached.
+	Webhooks, Services []*unstructured.Unstructured
+
+	// APIServices register an aggregated API server, APIServers are the Services by which it is reached, and Delegations the bindings by
+	// which it may ask the API server who somebody is and what that user may do.
+	APIServices, APIServers, Delegations []*unstructured.Unstructured
+
+	namePrefix string // which kustomize would put before all names
+	// whole are the definitions before versions were held back; nil: none was. conversions are patches that say how versions are converted.
+	whole, conversions []*unstructured.Unstructured
+}
+
+// Generate makes the manifests from the submission's markers. What it committed below config/ is used only where the
+// markers give nothing; where the two differ, a notice says so. What is wrong with the submission is a *Problem.
+func (w *Workshop) Generate(ctx context.Context) (*Manifests, error) {
+	committed, committedErr := w.committed()
+	notices, err := w.markerNotices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	generators := []string{"rbac", "crd", "webhook"}
+	if committedErr == nil && len(committed.APIServices) > 0 {
+		generators = []string{"rbac"} // its server defines its kinds, whose numbers a CustomResourceDefinition may not have
+	}
+	generated, message, err := w.generate(ctx, generators...)
+	if _, wrong := errors.AsType[*Problem](err); wrong && committedErr == nil {
+		if used := w.instead(ctx, committed, message); used != nil {
+			generated, err = used, nil
+		}
+	} else if err == nil {
+		if committedErr != nil {
+			generated.Notice("config/ holds YAML that can't be read: %v", committedErr)
+		} else {
+			generated.compare(committed)
+		}
+		generated.completeWebhooks()
+	}
+	if err != nil {
+		return nil, err
+	}
+	generated.Notices = slices.Concat(notices, w.copyNotices(), generated.Notices)
+	return generated, nil
+}
+
+// generate runs generators of controller-gen on the packages of the module, and on no module below it. message is the first
+// line of what it said if it failed.
+func (w *Workshop) generate(ctx context.Context, generators ...string) (generated *Manifests, message string, err error) {
+	options := w.generatorOptions()
+	var args []string
+	for _, generator := range generators {
+		args = append(args, options.of(generator))
+	}
+	packages := w.packages()
+	if len(packages) == 0 {
+		return &Manifests{}, "", nil
+	}
+	for _, folder := range packages {
+		args = append(args, "paths="+folder)
+	}
+	// To its standard output: names of files come from the markers, and might lead anywhere.
+	args = append(args, "output:stdout")
+	kept := w.keptManifests(args)
+	if content, err := os.ReadFile(kept); err == nil {
+		generated, err = w.taken(content)
+		return generated, "", err
+	}
+	content := limited.NewOutput(generatedLimit)
+	said, err := w.tool(ctx, tool{path: w.ControllerGen, args: args, environment: offline(), timeout: generateTimeout, stdout: content})
+	if err := problem(err, said, "no manifests can be generated from its markers",
+		fmt.Sprintf("generating manifests took longer than %s", generateTimeout)); err != nil {
+		return nil, firstLine(said), err
+	}
+	if content.Full() {
+		tooMuch := fmt.Sprintf("its markers generate more than %d MB of manifests: leave out descriptions, with crd:maxDescLen=0 in its Makefile", generatedLimit>>20)
+		return nil, tooMuch, &Problem{Reason: tooMuch}
+	}
+	if generated, err = w.taken(content.Bytes()); err != nil {
+		return nil, "", err
+	}
+	return generated, "", hindrance(keepManifests(kept, content.Bytes()))
+}
+
+// taken are the manifests that controller-gen has printed.
+func (w *Workshop) taken(printed []byte) (*Manifests, error) {
+	objects, err := decodeYAML(bytes.NewReader(printed))
+	if err != nil {
+		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
+	}
+	generated := &Manifests{}
+	if err := generated.take(objects); err != nil {
+		return nil, fmt.Errorf("reading what controller-gen made: %w", err)
+	}
+	w.generated = objects
+	return generated, nil
+}
+
+// packages are the module's packages as the go command wants them named, without those that are only there for tests or for
+// another system.
+func (w *Workshop) packages() (packages []string) {
+	for _, folder := range w.sources.folders() {
+		// What else is wrong with a package is for controller-gen to say.
+		if pkg, err := w.imported(folder); errors.As(err, new(*build.NoGoError)) || err == nil && len(pkg.GoFiles) == 0 {
+			continue
+		}
+		packages = append(packages, inModule(folder))
+	}
+	return packages
+}
+
+// instead is what is used when controller-gen fails on the markers. Those of webhooks are another language than they were
+// in 2020: where all others can be read, only the webhooks are taken from what is committed. nil: nothing is there, or a marker
+// in today's language is wrong, of which what is committed knows nothing.
+func (w *Workshop) instead(ctx context.Context, committed *Manifests, message string) *Manifests {
+	if len(committed.Webhooks) > 0 && message != "" {
+		if generated, _, err := w.generate(ctx, "rbac", "crd"); err == nil {
+			if !lacksArguments(message) {
+				return nil
+			}
+			generated.Notice("controller-gen fails on the markers of the webhooks, so config/webhook/manifests.yaml was used: %s", message)
+			generated.compare(committed)
+			generated.completeWebhooks()
+			return generated
+		}
+	}
+	// The types of an aggregated API server are no custom resources: its floats, or its generated OpenAPI, are nothing for controller-gen.
+	if len(committed.Definitions) == 0 && len(committed.APIServices) == 0 {
+		return nil
+	}
+	committed.Notice("controller-gen fails on the markers, so what is committed in config/ was used: %s", message)
+	committed.completeWebhooks()
+	return committed
+}
+
+// lacksArguments reports whether controller-gen says of a marker that it does not say enough. Before 2020 it took the rest for
+// granted, so that such a marker is old and not wrong.
+func lacksArguments(message string) bool {
+	return strings.Contains(message, "missing argument") || strings.Contains(message, "is required for creating v1")
+}
+
+// Groups are the API groups of the kinds that the submission defines.
+func (m *Manifests) Groups() (groups []string) {
+	for _, definition := range m.Definitions {
+		group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+		groups = append(groups, group)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// Notice adds a notice.
+func (m *Manifests) Notice(format string, args ...any) {
+	m.Notices = append(m.Notices, fmt.Sprintf(format, args...))
+}
+
+// compare fills what the markers do not give from what is committed, and says where the two differ.
+func (m *Manifests) compare(committed *Manifests) {
+	if len(m.Definitions) == 0 {
+		m.Definitions = committed.Definitions
+	} else {
+		m.Committed = committed.Definitions
+	}
+	for _, definition := range m.Definitions {
+		old := Find(committed.Definitions, definition.GetName())
+		if old != nil && old.GetAnnotations()[versionAnnotation] == definition.GetAnnotations()[versionAnnotation] &&
+			!reflect.DeepEqual(old.Object["spec"], definition.Object["spec"]) {
+			m.Notice("config/crd/bases is older than the types: run `make manifests` (the types were graded)")
+		}
+	}
+	if m.rights() == nil {
+		m.ClusterRoles, m.Roles = committed.ClusterRoles, committed.Roles
+	} else if committed.rights() != nil && !slices.Equal(m.rights(), committed.rights()) {
+		m.Notice("config/rbac/role.yaml is not what the +kubebuilder:rbac markers say: run `make manifests` (the markers were graded)")
+	}
+	m.APIServices, m.APIServers, m.Delegations = committed.APIServices, committed.APIServers, committed.Delegations
+	m.conversions = committed.conversions
+	m.compareWebhooks(committed)
+}
+
+// Find is the object of a name; nil: there is none.
+func Find(objects []*unstructured.Unstructured, name string) *unstructured.Unstructured {
+	for _, object := range objects {
+		if object.GetName() == name {
+			return object
+		}
+	}
+	return nil
+}
+
+// Rules are what the roles allow. A role that names no namespace is for the operator's own.
+func (m *Manifests) Rules() audit.Rules {
+	rules := audit.Rules{}
+	for _, role := range m.ClusterRoles {
+		rules[""] = append(rules[""], role.Rules...)
+	}
+	for _, role := range m.Roles {
+		namespace := cmp.Or(role.Namespace, AccountNamespace)
+		rules[namespace] = append(rules[namespace], role.Rules...)
+	}
+	return rules
+}
+
+// rights are what the roles allow, however their rules are grouped.
+func (m *Manifests) rights() []string {
+	var all []string
+	add := func(namespace string, rules []rbacv1.PolicyRule) {
+		for _, rule := range rules {
+			for _, verb := range rule.Verbs {
+				for _, url := range rule.NonResourceURLs {
+					all = append(all, verb+" "+url)
+				}
+				for _, group := range rule.APIGroups {
+					for _, resource := range rule.Resources {
+						all = append(all, strings.Join(append([]string{verb, group, resource, namespace}, rule.ResourceNames...), " "))
+					}
+				}
+			}
+		}
+	}
+	for _, role := range m.ClusterRoles {
+		add("", role.Rules)
+	}
+	for _, role := range m.Roles {
+		add(role.Namespace, role.Rules)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// committed reads what lies below config/: CustomResourceDefinitions, roles and webhooks. Of the roles only the manager's
+// count: kubebuilder puts others beside them, for people and for metrics. A folder may be missing.
+func (s *Submission) committed() (*Manifests, error) {
+	m := &Manifests{}
+	if err := errors.Join(m.readWebhooks(s), m.readConversions(s), m.readAPIServices(s)); err != nil {
+		return nil, err
+	}
+	definitions, err := s.readYAML("config/crd/bases/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	roles, err := s.readYAML("config/rbac/role.yaml")
+	if err != nil {
+		return nil, err
+	}
+	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != DefinitionKind })
+	return m, m.take(append(definitions, roles...))
+}
+
+// DefinitionKind is the kind of what defines kinds.
+const DefinitionKind = "CustomResourceDefinition"
+
+// take adds definitions, roles and webhooks to the manifests.
+func (m *Manifests) take(objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		var err error
+		switch object.GetKind() {
+		case DefinitionKind:
+			m.Definitions = append(m.Definitions, object)
+		case "ClusterRole":
+			var role rbacv1.ClusterRole
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
+			m.ClusterRoles = append(m.ClusterRoles, role)
+		case "Role":
+			var role rbacv1.Role
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role)
+			m.Roles = append(m.Roles, role)
+		default:
+			if _, ok := Configurations[object.GetKind()]; ok {
+				m.addWebhook(object)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("reading the role %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// decodeYAML reads documents until the end. Empty ones are left out.
+func decodeYAML(reader io.Reader) (objects []*unstructured.Unstructured, err error) {
+	documents := yaml.NewYAMLOrJSONDecoder(reader, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := documents.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}

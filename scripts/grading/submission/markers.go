@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+
+	"lva.io/operators/scripts/grading/limited"
+)
+
+// markersTimeout is for asking controller-gen which markers it knows: it takes some hundredths of a second.
+const markersTimeout = 30 * time.Second
+
+// markerNotices name what looks like a marker and is none: controller-gen passes over it without a word.
+func (w *Workshop) markerNotices(ctx context.Context) ([]string, error) {
+	suspects := w.suspects()
+	if len(suspects) == 0 {
+		return nil, nil
+	}
+	known, err := w.knownMarkers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var notices []string
+	for _, s := range suspects {
+		if notice := known.judge(s.text); notice != "" {
+			notices = append(notices, fmt.Sprintf("%s:%d: %s", s.file, s.line, notice))
+		}
+	}
+	return notices, nil
+}
+
+// suspect is a comment that is a marker, or looks as if it was meant to be one.
+type suspect struct {
+	file string
+	line int
+	text string // after the slashes
+}
+
+// suspects are the comments of the module's packages that may be markers. Those of tests are none.
+func (s *Submission) suspects() (all []suspect) {
+	for _, folder := range s.sources.folders() {
+		for _, file := range s.sources[folder] {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			content, err := s.ReadFile(file)
+			if err != nil {
+				continue // too large to be written by hand
+			}
+			number := 0
+			for line := range bytes.Lines(content) {
+				number++
+				text, comment := bytes.CutPrefix(bytes.TrimSpace(line), []byte("//"))
+				if trimmed := strings.TrimSpace(string(text)); comment && looksLikeMarker(trimmed) {
+					all = append(all, suspect{file, number, trimmed})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// looksLikeMarker tells a marker, or an attempt at one, from prose.
+func looksLikeMarker(comment string) bool {
+	if strings.HasPrefix(comment, "kubebuilder:") {
+		return true
+	}
+	text, plus := strings.CutPrefix(comment, "+")
+	return plus && text != ""
+}
+
+// knownMarkers are the names of all markers that controller-gen knows. Those are true whose arguments have names, as
+// kubebuilder:resource:scope=Cluster.
+type knownMarkers map[string]bool
+
+func (w *Workshop) knownMarkers(ctx context.Context) (knownMarkers, error) {
+	content := limited.NewOutput(outputLimit)
+	said, err := w.tool(ctx, tool{
+		path: w.ControllerGen, args: []string{"rbac:roleName=" + defaultRole, "crd", "webhook", "object", "-wwww"},
+		environment: offline(), timeout: markersTimeout, stdout: content,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("asking controller-gen for its markers: %w: %s", err, firstLine(said))
+	}
+	var categories []struct {
+		Markers []struct {
+			Name   string `json:"name"`
+			Fields []struct {
+				Name string `json:"name"`
+			} `json:"fields"`
+		} `json:"markers"`
+	}
+	if err := json.Unmarshal(content.Bytes(), &categories); err != nil {
+		return nil, fmt.Errorf("reading controller-gen's markers: %w", err)
+	}
+	known := knownMarkers{}
+	for _, category := range categories {
+		for _, marker := range category.Markers {
+			known[marker.Name] = len(marker.Fields) > 0 && marker.Fields[0].Name != ""
+		}
+	}
+	return known, nil
+}
+
+// ours begins the names that are controller-gen's. Other markers belong to other tools, unless they are nearly one of its.
+const ours = "kubebuilder"
+
+// foreignMarkers begin with kubebuilder's name and are other tools'.
+var foreignMarkers = []string{"kubebuilder:scaffold", "kubebuilder:docs-gen", "kubebuilder:featuregate"}
+
+// nearly is how many letters a misspelled marker of no known family may be away from what was meant.
+const nearly = 2
+
+// judge says what is wrong with a comment that looks like a marker, and what was probably meant; empty: nothing is.
+func (k knownMarkers) judge(comment string) string {
+	marker, plus := strings.CutPrefix(comment, "+")
+	name, value, valued := strings.Cut(strings.TrimSpace(marker), "=")
+	switch {
+	case !plus:
+		if k.knows(name) {
+			return fmt.Sprintf("%q is no marker, since it lacks the plus sign: write `// +%s`", comment, comment)
+		}
+		return ""
+	case k.knows(name):
+		if strings.HasPrefix(marker, " ") {
+			return fmt.Sprintf("%q is no marker, since there is a space after the plus sign: write `// +%s`", comment, strings.TrimSpace(marker))
+		}
+		return ""
+	case strings.ContainsAny(strings.TrimSpace(name), " \t"):
+		return "" // prose
+	case slices.ContainsFunc(foreignMarkers, func(other string) bool { return strings.HasPrefix(name, other) }):
+		return ""
+	}
+	meant, away := k.nearest(strings.TrimSpace(name))
+	family, _, _ := strings.Cut(name, ":")
+	if levenshtein.ComputeDistance(family, ours) > nearly && (away > nearly || away >= len(name)/2) {
+		return ""
+	}
+	text := fmt.Sprintf("controller-gen knows no marker %q, and passes over it", strings.TrimSpace(name))
+	// A colon where the equals sign belongs makes the value a part of the name.
+	if before, after, found := cutLast(name, ":"); found && !valued && k.knows(before) {
+		return fmt.Sprintf("%s: write `// +%s=%s`", text, before, after)
+	}
+	if k.knows(strings.TrimSpace(name)) {
+		return fmt.Sprintf("%s: write `// +%s=%s`, without spaces around the equals sign", text, strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if away > max(nearly, len(meant)/4) {
+		return text
+	}
+	if valued {
+		meant += "=" + value
+	}
+	return fmt.Sprintf("%s: did you mean `// +%s`?", text, meant)
+}
+
+// knows reports whether a marker is known by its whole name, or without its last part, which is then an argument's:
+// kubebuilder:resource:scope.
+func (k knownMarkers) knows(name string) bool {
+	if _, known := k[name]; known {
+		return true
+	}
+	before, _, _ := cutLast(name, ":")
+	return k[before]
+}
+
+// nearest is the known marker from which a name is the fewest letters away, with the argument that the name ends with.
+func (k knownMarkers) nearest(name string) (marker string, away int) {
+	away = -1
+	before, last, _ := cutLast(name, ":")
+	for _, candidate := range slices.Sorted(maps.Keys(k)) {
+		distance, meant := apart(name, candidate), candidate
+		if argued := k[candidate]; argued && apart(before, candidate) < distance {
+			distance, meant = apart(before, candidate), candidate+":"+last
+		}
+		if distance < away || away < 0 {
+			marker, away = meant, distance
+		}
+	}
+	return marker, away
+}
+
+// apart is how many letters one name is away from another. Case does not count.
+func apart(a, b string) int {
+	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package submission
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lva.io/operators/clusters/gobuild"
+	"lva.io/operators/scripts/grading/limited"
+)
+
+// CompileTests compiles the tests of a package, which is slash-separated from the module's root, into a program. edit lets the go command
+// complete go.mod and go.sum, from modules that are on this machine: it is for a copy only. What is wrong with the code is a *Problem,
+// and what the machine did a *HindranceError.
+func (w *Workshop) CompileTests(ctx context.Context, folder, program string, edit bool) error {
+	args := append([]string{"test", "-c", "-vet=off"}, gobuild.Flags...)
+	args = append(args, "-ldflags=-s -w", "-o", program)
+	environment := offline()
+	if edit {
+		args = append(args, "-mod=mod")
+		environment = append(environment, "GOSUMDB=off")
+	}
+	output, err := w.tool(ctx, tool{path: "go", args: append(args, inModule(folder)), environment: environment, timeout: buildTimeout})
+	return problem(err, output, "the tests do not compile", fmt.Sprintf("compiling the tests took longer than %s", buildTimeout))
+}
+
+// TestEnvironment is the environment of a test program: of the user's it gets nothing but the PATH. assets is the folder with etcd and
+// kube-apiserver, by which envtest finds them, and home an empty folder of the run.
+func TestEnvironment(assets, home string) []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KUBECONFIG=" + filepath.Join(home, "none"), "KUBEBUILDER_ASSETS=" + assets,
+		// Two test programs may start their API servers at once, while others compile: the default, 20 s, is for a quiet machine.
+		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=60s",
+	}
+}
+
+// TestDependencies are the packages that the tests of a package are made of, the package itself among them.
+func (w *Workshop) TestDependencies(ctx context.Context, folder string) ([]string, error) {
+	packages := limited.NewOutput(outputLimit)
+	args := []string{"list", "-test", "-deps", "-f", "{{with .ForTest}}{{.}}{{else}}{{.ImportPath}}{{end}}", inModule(folder)}
+	output, err := w.tool(ctx, tool{path: "go", args: args, environment: offline(), timeout: buildTimeout, stdout: packages})
+	if err := problem(err, output, "the packages that the tests import can't be listed", "listing the packages of the tests took too long"); err != nil {
+		return nil, err
+	}
+	return strings.Fields(packages.String()), nil
+}

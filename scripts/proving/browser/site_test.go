@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+const (
+	// siteVariable says that the site was built. Elsewhere a site of long ago may be there, or no Node.
+	siteVariable = "OPERATOR_LABS_SITE"
+	siteFolder   = "../../../out/site"
+	axeFile      = "../../../docs/site/node_modules/axe-core/axe.min.js"
+	// below is the path at which the tests serve the site. The build does not know it. GitHub Pages would take the repository's name,
+	// whose end is also the name of a folder of the site.
+	below = "/operator-labs/"
+)
+
+// missing is the end of an address at which the site has no page.
+const missing = "/missing"
+
+// sitePages are pages of each kind.
+var sitePages = map[string]string{
+	"home": "", "lecture": "docs/lectures/03-finalizers.html", "lab": "labs/02-reconciler/", "reference": "docs/reference/commands.html",
+	"runs": "docs/runs/", "run": "docs/runs/03-finalizer/mistake.html",
+}
+
+func builtSite(t *testing.T) string {
+	t.Helper()
+	if os.Getenv(siteVariable) != "required" {
+		t.Skipf("run `make docs`, and set %s=required, as CI does", siteVariable)
+	}
+	if _, err := os.Stat(filepath.Join(siteFolder, "index.html")); err != nil {
+		t.Fatalf("%s=required, and there is no site: run `make docs` (%v)", siteVariable, err)
+	}
+	return siteFolder
+}
+
+// serveSite is a plain file server, which shows 404.html at addresses of missing pages. It returns the address of the first page.
+func serveSite(t *testing.T) string {
+	t.Helper()
+	site := builtSite(t)
+	files := http.FileServer(http.Dir(site))
+	server := httptest.NewServer(http.StripPrefix(strings.TrimSuffix(below, "/"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, missing) {
+			http.ServeFile(w, r, filepath.Join(site, "404.html"))
+			return
+		}
+		files.ServeHTTP(w, r)
+	})))
+	t.Cleanup(server.Close)
+	return server.URL + below
+}
+
+// browse opens a page of the site. A request to another host fails the test, as does an answer that is an error.
+func browse(browser context.Context, t *testing.T, address string, s screen, before ...chromedp.Action[chromedp.Void]) context.Context {
+	t.Helper()
+	tab, heard := newTab(browser, t)
+	host, _, _ := strings.Cut(strings.TrimPrefix(address, "http://"), "/")
+	if err := chromedp.Listen(tab, func(event any) {
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			if url := e.Request.URL; !strings.HasPrefix(url, "http://"+host+below) && !strings.HasPrefix(url, "data:") {
+				heard.add("a request to %s", url)
+			}
+		case *network.EventResponseReceived:
+			if e.Response.Status >= http.StatusBadRequest {
+				heard.add("%d for %s", e.Response.Status, e.Response.URL)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	do(tab, t, append(append([]chromedp.Action[chromedp.Void]{
+		call(network.Enable, network.EnableParams{}), chromedp.EmulateViewport(s.width, s.height), prefer(s.scheme),
+	}, before...), chromedp.Navigate(address))...)
+	heard.failAtEnd(t)
+	return tab
+}
+
+// call is a command of the browser's protocol as a step.
+func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, command, params)
+		return chromedp.Void{}, err
+	}
+}
+
+// until waits for an expression of the page's script to become true.
+func until(tab context.Context, t *testing.T, expression string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(tab, stepTimeout, errAction)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression)); err != nil {
+		t.Fatalf("waiting for %s: %v", expression, err)
+	}
+}
+
+// mounted is true as soon as the page's scripts work.
+const mounted = `!!document.querySelector("#app")?.__vue_app__`
+
+// axe lists the violations of WCAG and of good practice that axe-core finds, with an element of each.
+const axe = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) =>
+	violations.map((v) => v.id + ": " + v.help + " (" + v.nodes.length + "): " + v.nodes.slice(0, 3).map((n) =>
+		n.html.slice(0, 160) + " " + n.any.map((a) => a.message).join()).join(" | ")))`
+
+func TestEveryoneCanReadTheSite(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	script, err := os.ReadFile(axeFile)
+	if err != nil {
+		t.Fatalf("reading axe-core: %v", err)
+	}
+	for kind, page := range sitePages {
+		for _, s := range screens {
+			t.Run(fmt.Sprintf("%s %s %s", kind, s.name, s.scheme), func(t *testing.T) {
+				tab := browse(browser, t, site+page, s)
+				if kind != "run" { // which is no page of VitePress
+					until(tab, t, mounted)
+					if dark := value[bool](tab, t, `document.documentElement.classList.contains("dark")`); dark != (s.scheme == "dark") {
+						t.Errorf("the page is dark: %t", dark)
+					}
+				}
+				picture(tab, t, fmt.Sprintf("site-%s-%s-%s", kind, s.name, s.scheme))
+				if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
+					t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
+				}
+				do(tab, t, chromedp.Evaluate[chromedp.Void](string(script)))
+				ctx, cancel := context.WithTimeoutCause(tab, stepTimeout, errAction)
+				defer cancel()
+				violations, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](axe, chromedp.EvalAwaitPromise))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(violations) > 0 {
+					t.Errorf("axe-core finds:\n%s", strings.Join(violations, "\n"))
+				}
+			})
+		}
+	}
+}
+
+func TestTheScriptsWorkAtTheAddressOfAMissingPage(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	tab, _ := newTab(browser, t) // the browser also looks for them next to the missing page, before it has read where they are
+	do(tab, t, chromedp.Navigate(site+"docs/lectures"+missing))
+	until(tab, t, mounted)
+}
+
+func TestTheSiteIsSearchedWithTheKeyboard(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	for _, s := range screens[:3] {
+		t.Run(s.name+" "+s.scheme, func(t *testing.T) {
+			tab := browse(browser, t, site+sitePages["lab"], s)
+			until(tab, t, mounted)
+			do(tab, t, chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+			until(tab, t, `document.activeElement?.id === "localsearch-input"`)
+			// This stands in one lecture only.
+			do(tab, t, chromedp.KeyEvent("thumbprint"))
+			until(tab, t, `document.querySelectorAll(".VPLocalSearchBox .result").length > 0`)
+			picture(tab, t, fmt.Sprintf("site-search-%s-%s", s.name, s.scheme))
+			do(tab, t, chromedp.KeyEvent(kb.Enter))
+			until(tab, t, `location.pathname === "`+below+`docs/lectures/06-acme.html" && document.querySelector("h1")?.textContent.includes("ACME")`)
+			// From there the lists of pages lead on.
+			next := value[string](tab, t, `document.querySelector(".pager-link.next").href`)
+			if next != site+"docs/lectures/07-aggregation.html" {
+				t.Errorf("after lecture 6 comes %s", next)
+			}
+			do(tab, t, chromedp.Evaluate[chromedp.Void](`document.querySelector(".pager-link.next").click()`))
+			until(tab, t, `location.pathname.endsWith("/07-aggregation.html") && document.querySelector("h1")?.textContent.includes("Aggregation")`)
+			outside := value[[]string](tab, t, `[...document.links].map((l) => l.href).filter((h) => h.startsWith(location.origin) && !h.startsWith("`+site+`"))`)
+			if len(outside) > 0 {
+				t.Errorf("links lead out of the site: %v", outside)
+			}
+		})
+	}
+}
+
+func TestTheTabKeyReachesTheText(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	tab := browse(browser, t, site+sitePages["lecture"], screens[0])
+	until(tab, t, mounted)
+	focus := func() string {
+		return value[string](tab, t, `(() => {
+			const e = document.activeElement;
+			return e.closest(".VPSkipLink, .VPNavBar, .VPSidebar, .VPDoc, #VPContent")?.className.split(" ")[0] ?? e.tagName;
+		})()`)
+	}
+	// All of the page without the skip link: each part in its order.
+	var parts []string
+	for range 200 {
+		do(tab, t, chromedp.KeyEvent(kb.Tab))
+		parts = append(parts, focus())
+		if parts[len(parts)-1] == "VPDoc" {
+			break
+		}
+	}
+	if order, want := slices.Compact(parts), []string{"VPSkipLink", "VPNavBar", "VPSidebar", "VPDoc"}; !slices.Equal(order, want) {
+		t.Errorf("the tab key comes to %v, want %v", order, want)
+	}
+	// The skip link leads there at once.
+	do(tab, t, chromedp.Navigate(site+sitePages["lecture"]))
+	until(tab, t, mounted)
+	do(tab, t, chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	until(tab, t, `document.activeElement.id === "VPContent"`)
+	do(tab, t, chromedp.KeyEvent(kb.Tab))
+	if got := focus(); got != "VPDoc" {
+		t.Errorf("behind the skip link the tab key comes to %s, want the text", got)
+	}
+}
+
+// On paper there is the text in dark letters, with what is folded on the screen, except what commands print.
+func TestALectureCanBePrinted(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	tab := browse(browser, t, site+sitePages["lecture"], screens[1])
+	until(tab, t, mounted+` && document.documentElement.classList.contains("dark")`)
+	folded := value[float64](tab, t, `document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`)
+	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
+	until(tab, t, `!document.documentElement.classList.contains("dark")`)
+	picture(tab, t, "site-print")
+	if open := value[float64](tab, t, `document.querySelector(".vp-doc details:not(.printed)").getBoundingClientRect().height`); open <= folded {
+		t.Errorf("an answer is %.0f pixels high on the screen and %.0f on paper", folded, open)
+	}
+	shown := value[[]string](tab, t, `[...document.querySelectorAll(".VPNav, .VPLocalNav, .VPSidebar, .aside, .VPDocFooter, button.copy, details.printed")]
+		.filter((e) => e.checkVisibility()).map((e) => e.className)`)
+	if len(shown) > 0 {
+		t.Errorf("on paper are: %s", strings.Join(shown, ", "))
+	}
+	do(tab, t, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "screen"}))
+	until(tab, t, `document.documentElement.classList.contains("dark")`)
+}
+
+func TestTheSiteNeedsNoScript(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	disabled := call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	for _, s := range []screen{screens[0], screens[2]} {
+		t.Run(s.name, func(t *testing.T) {
+			tab := browse(browser, t, site+sitePages["lecture"], s, disabled)
+			if value[bool](tab, t, mounted) {
+				t.Fatal("a script ran")
+			}
+			picture(tab, t, "site-without-script-"+s.name)
+			seen := value[map[string]int](tab, t, `(() => {
+				const seen = (selector) => [...document.querySelectorAll(selector)].filter((e) =>
+					e.checkVisibility({ checkOpacity: true, visibilityProperty: true }) && e.getBoundingClientRect().right > 0).length;
+				return { text: document.querySelector(".vp-doc").innerText.length, pages: seen(".VPSidebar a"), next: seen(".pager-link.next"),
+					diagrams: seen(".diagram svg"), dead: seen("button:not(.copy)") };
+			})()`)
+			if seen["text"] < 20_000 || seen["pages"] < 60 || seen["next"] != 1 || seen["diagrams"] != 2 || seen["dead"] > 0 {
+				t.Errorf("to be seen are %v: want the text, the list of pages, the next lecture, its diagrams, and no button that needs a script", seen)
+			}
+			if wide := value[[]string](tab, t, tooWide); len(wide) > 0 {
+				t.Errorf("wider than the screen are: %s", strings.Join(wide, "; "))
+			}
+			do(tab, t, chromedp.Click(chromedp.CSS(".VPSidebar a[href$='labs/02-reconciler/']")))
+			do(tab, t, chromedp.WaitReady(chromedp.CSS("#lab-02-the-reconciler")))
+			if url := value[string](tab, t, "location.href"); url != site+"labs/02-reconciler/" {
+				t.Errorf("the list of pages leads to %s", url)
+			}
+		})
+	}
+}
+
+// A link to a recorded run leaves the site's own pages for that of the report, which can be replayed there.
+func TestARecordedRunIsReplayedOnTheSite(t *testing.T) {
+	site, browser := serveSite(t), start(t)
+	tab := browse(browser, t, site+"docs/runs/", screens[0])
+	until(tab, t, mounted)
+	do(tab, t, chromedp.Click(chromedp.CSS(`a[href$="03-finalizer/mistake.html"]`)))
+	do(tab, t, chromedp.WaitReady(chromedp.CSS("#replayed:not([hidden])")))
+	do(tab, t, chromedp.Click(chromedp.CSS("#replay-start")))
+	if now := lookAtReplay(tab, t); len(now.Choices) < 3 || !strings.Contains(now.Check, "(failed)") {
+		t.Errorf("the page shows %+v, want the failed check with a question", now)
+	}
+	if lecture := value[string](tab, t, `document.querySelector(".explained a").getAttribute("href")`); !strings.HasPrefix(lecture, "../../lectures/03-finalizers.html#") {
+		t.Errorf("the link to the lecture is %s", lecture)
+	}
+}

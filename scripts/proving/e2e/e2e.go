@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/manifest"
+)
+
+// Options say what to run.
+type Options struct {
+	*checkout.Checkout
+	// Cluster and Lab are the files of the two commands.
+	Cluster, Lab string
+	// Name is the cluster's. One of that name is removed first: it is what an earlier run was killed with.
+	Name string
+	// AirGap builds all images here. Otherwise they come from a registry.
+	AirGap bool
+	// Only are the names of the labs that are graded. Default: all labs.
+	Only []string
+	// Times is how often each solution is graded. Default: once.
+	Times int
+	// Within is how long all of it may take. A step that would not fit is not begun, and neither are those after it.
+	// Default: as long as it takes.
+	Within time.Duration
+	// Out gets what the commands print, and a line for each step.
+	Out io.Writer
+}
+
+// grades reports whether a lab is graded.
+func (o *Options) grades(lab *manifest.Lab) bool {
+	return len(o.Only) == 0 || slices.Contains(o.Only, lab.Name)
+}
+
+// step is one thing to try.
+type step struct {
+	name string
+	// needs is how long it takes on two cores, to tell whether there is time for it.
+	needs time.Duration
+	// limit is when it hangs.
+	limit time.Duration
+	// resumable steps may end when the time is up: nothing is wrong then, and the next run goes on with them.
+	resumable bool
+	do        func(context.Context) error
+}
+
+// Result says what came of the steps, in their order.
+type Result struct {
+	Steps []StepResult
+	// NotRun are the steps for which there was no time, and LeftOut the labs that were not asked for.
+	NotRun, LeftOut []string
+}
+
+// StepResult is a step that was run.
+type StepResult struct {
+	Name string
+	Took time.Duration
+	Err  error
+}
+
+// Run runs all steps until one fails, and then deletes the cluster in any case. The error is that of the step, and of the
+// deletion if that failed as well. The result is there in every case.
+func Run(ctx context.Context, options Options) (result *Result, err error) {
+	runner, err := newRunner(options)
+	if err != nil {
+		return &Result{}, err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	steps, err := runner.steps()
+	if err != nil {
+		return &Result{}, err
+	}
+	result, err = play(ctx, options, steps, runner.explain, step{
+		name: "delete the cluster, and see that nothing is left", limit: 5 * time.Minute, do: runner.remove,
+	})
+	for i := range options.Labs.Labs {
+		if !options.grades(&options.Labs.Labs[i]) {
+			result.LeftOut = append(result.LeftOut, options.Labs.Labs[i].Name)
+		}
+	}
+	return result, err
+}
+
+// play plays the steps, and the last one whatever happens. explain tells more when a step has failed.
+func play(ctx context.Context, options Options, steps []step, explain func(context.Context), last step) (result *Result, err error) {
+	result = &Result{}
+	started := time.Now()
+	defer func() {
+		// Also when a person has ended the run: what it made goes.
+		err = errors.Join(err, result.play(context.WithoutCancel(ctx), options.Out, last))
+	}()
+	for _, s := range steps {
+		if options.Within > 0 && (len(result.NotRun) > 0 || time.Since(started)+s.needs > options.Within) {
+			result.NotRun = append(result.NotRun, s.name)
+			continue
+		}
+		if left := options.Within - time.Since(started); options.Within > 0 && s.resumable {
+			s.limit = min(s.limit, left)
+		}
+		err := result.play(ctx, options.Out, s)
+		if err != nil && s.resumable && ctx.Err() == nil && options.Within > 0 && time.Since(started) >= options.Within {
+			result.Steps = result.Steps[:len(result.Steps)-1]
+			result.NotRun = append(result.NotRun, s.name)
+			continue
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				explain(context.WithoutCancel(ctx))
+			}
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+// play plays a step, and writes down what came of it.
+func (r *Result) play(ctx context.Context, out io.Writer, s step) error {
+	fmt.Fprintf(out, "\n=== %s\n", s.name)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("it was not done after %s", s.limit))
+	defer cancel()
+	begun := time.Now()
+	err := s.do(ctx)
+	took := time.Since(begun)
+	r.Steps = append(r.Steps, StepResult{Name: s.name, Took: took, Err: err})
+	if err != nil {
+		fmt.Fprintf(out, "=== %s: failed after %.1f s\n", s.name, took.Seconds())
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	fmt.Fprintf(out, "=== %s: %.1f s\n", s.name, took.Seconds())
+	return nil
+}
+
+// steps are all there are, without the deletion at the end.
+func (r *runner) steps() ([]step, error) {
+	steps := []step{{name: "remove what an earlier run left", limit: 5 * time.Minute, do: r.remove}}
+	if r.AirGap {
+		building, err := r.building()
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, step{name: "build the images", needs: building, limit: 2 * time.Hour, resumable: true, do: r.build})
+	}
+	steps = append(steps,
+		step{name: "make the student cluster", needs: 4 * time.Minute, limit: 30 * time.Minute, do: r.create},
+		step{name: "make it again: nothing changes", needs: 15 * time.Second, limit: 2 * time.Minute, do: r.createAgain},
+		step{name: "load the course's images", needs: 20 * time.Second, limit: 10 * time.Minute, do: r.load},
+		step{name: "prove the network", needs: 90 * time.Second, limit: 15 * time.Minute, do: r.connectivity},
+	)
+	for i := range r.Labs.Labs {
+		lab := &r.Labs.Labs[i]
+		if !r.grades(lab) {
+			continue
+		}
+		needs := 45 * time.Second
+		if lab.Aggregated {
+			needs = 150 * time.Second // its Pod is ended and started again ten times
+		}
+		for n := range max(1, r.Times) {
+			name := "grade the solution of " + lab.Name
+			if n > 0 {
+				name += fmt.Sprintf(", time %d", n+1)
+			}
+			steps = append(steps, step{
+				name: name, needs: needs, limit: 10 * time.Minute,
+				do: func(ctx context.Context) error { return r.solution(ctx, lab) },
+			})
+		}
+		steps = append(steps, step{
+			name: "grade a wrong submission of " + lab.Name, needs: needs, limit: 10 * time.Minute,
+			do: func(ctx context.Context) error { return r.wrong(ctx, lab) },
+		})
+	}
+	return append(steps,
+		step{name: "deploy an operator of each node, a DaemonSet", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.daemonSet},
+		step{name: "invite two students", needs: 10 * time.Second, limit: 5 * time.Minute, do: r.invite},
+		step{name: "do as a student what a student may", needs: 40 * time.Second, limit: 5 * time.Minute, do: r.mayDo},
+		step{name: "try as a student what a student may not", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.mayNot},
+		step{name: "revoke the students", needs: 30 * time.Second, limit: 5 * time.Minute, do: r.revoke},
+	), nil
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lva.io/operators/scripts/checkout/manifest"
+	"lva.io/operators/scripts/grading/protocol"
+	"lva.io/operators/scripts/grading/report"
+)
+
+// recorded are steps that write down that they were played.
+func recorded(played *[]string, names ...string) (steps []step) {
+	for _, name := range names {
+		steps = append(steps, step{name: name, limit: time.Minute, do: func(context.Context) error {
+			*played = append(*played, name)
+			return nil
+		}})
+	}
+	return steps
+}
+
+func TestTheClusterIsDeletedWhateverHappens(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, test := range []struct {
+		name   string
+		do     func(context.Context) error
+		cancel bool
+		want   []string
+	}{
+		{name: "nothing", do: func(context.Context) error { return nil }, want: []string{"before", "after", "delete"}},
+		{name: "a step fails", do: func(context.Context) error { return broken }, want: []string{"before", "explain", "delete"}},
+		{
+			name: "a step hangs",
+			do:   func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) },
+			want: []string{"before", "explain", "delete"},
+		},
+		{
+			name: "a person ends the run", cancel: true,
+			do:   func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) },
+			want: []string{"before", "delete"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var played []string
+			steps := recorded(&played, "before", "middle", "after")
+			steps[1].do, steps[1].limit = test.do, 10*time.Millisecond
+			if test.cancel {
+				steps[1].limit = time.Minute
+				time.AfterFunc(10*time.Millisecond, cancel)
+			}
+			last := step{name: "delete", limit: time.Minute, do: func(ctx context.Context) error {
+				played = append(played, "delete")
+				return ctx.Err()
+			}}
+			result, err := play(ctx, Options{Out: io.Discard}, steps, func(context.Context) { played = append(played, "explain") }, last)
+			if (err == nil) != (test.name == "nothing") {
+				t.Errorf("error %v", err)
+			}
+			if diff := cmp.Diff(test.want, played); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got := result.Steps[len(result.Steps)-1]; got.Name != "delete" || got.Err != nil {
+				t.Errorf("the last step is %+v", got)
+			}
+		})
+	}
+}
+
+func TestAFailedDeletionIsAnError(t *testing.T) {
+	t.Parallel()
+	var played []string
+	_, err := play(t.Context(), Options{Out: io.Discard}, recorded(&played, "a"), nil, step{
+		name: "delete", limit: time.Minute, do: func(context.Context) error { return errors.New("a container is left") },
+	})
+	if err == nil || !strings.Contains(err.Error(), "delete: a container is left") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWhatDoesNotFitIsNamedAndNotBegun(t *testing.T) {
+	t.Parallel()
+	var played []string
+	steps := recorded(&played, "short", "long", "short again")
+	steps[1].needs = time.Hour
+	result, err := play(t.Context(), Options{Out: io.Discard, Within: time.Minute}, steps, nil, recorded(&played, "delete")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What comes after may need what was left out.
+	if diff := cmp.Diff([]string{"short", "delete"}, played); diff != "" {
+		t.Errorf("played (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"long", "short again"}, result.NotRun); diff != "" {
+		t.Errorf("not run (-want +got):\n%s", diff)
+	}
+	var table strings.Builder
+	result.Table(&table)
+	for _, want := range []string{"ok      ", "short\n", "not run, for lack of time: long\n", "in all\n"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, table.String())
+		}
+	}
+}
+
+func TestWhatTakesLongerThanThoughtIsEndedWhenTheTimeIsUp(t *testing.T) {
+	t.Parallel()
+	for _, resumable := range []bool{true, false} {
+		var played []string
+		steps := recorded(&played, "slow", "after")
+		steps[0].resumable, steps[0].limit = resumable, 200*time.Millisecond
+		steps[0].do = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		options := Options{Out: io.Discard, Within: 20 * time.Millisecond}
+		result, err := play(t.Context(), options, steps, func(context.Context) {}, recorded(&played, "delete")[0])
+		if (err == nil) != resumable {
+			t.Errorf("resumable %v: the error is %v", resumable, err)
+		}
+		if resumable && !cmp.Equal(result.NotRun, []string{"slow", "after"}) {
+			t.Errorf("not run: %q", result.NotRun)
+		}
+		if diff := cmp.Diff([]string{"delete"}, played); diff != "" {
+			t.Errorf("resumable %v: played (-want +got):\n%s", resumable, diff)
+		}
+	}
+}
+
+func TestAWrongSubmissionMustFallForItsReason(t *testing.T) {
+	t.Parallel()
+	graded := func(status report.Status, observed string) *report.Report {
+		return &report.Report{Outcome: report.Graded, Checks: []report.Check{
+			{ID: "per-flavour", Status: status, Observed: observed}, {ID: "served", Status: report.Passed},
+		}}
+	}
+	fails := map[string]string{"per-flavour": "four .* stay"}
+	for _, test := range []struct {
+		name   string
+		report *report.Report
+		want   string
+	}{
+		{"as it must", graded(report.Failed, "four of them stay"), ""},
+		{"for another reason", graded(report.Failed, "none stays"), "per-flavour fails for another reason"},
+		{"not found out", graded(report.Passed, ""), "per-flavour must fail and was passed"},
+		{"not graded", &report.Report{Outcome: report.Error, Reason: "no cluster"}, "the outcome is error: no cluster"},
+		{"another check, too", &report.Report{Outcome: report.Graded, Checks: []report.Check{
+			{ID: "per-flavour", Status: report.Failed, Observed: "four of them stay"}, {ID: "served", Status: report.Failed, Observed: "nothing"},
+		}}, "served must not fail: nothing"},
+	} {
+		err := deviations(test.report, fails)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+		}
+	}
+}
+
+func TestWhatCannotBeTriedAsAPodIsNoFailure(t *testing.T) {
+	t.Parallel()
+	passed := report.Check{ID: "page", Status: report.Passed}
+	untried := report.Check{ID: "leader", Status: report.Skipped, Reason: "skipped: " + protocol.NotAsAPod}
+	for name, test := range map[string]struct {
+		outcome report.Outcome
+		checks  []report.Check
+		want    []string
+	}{
+		"all passed":               {report.Graded, []report.Check{passed}, nil},
+		"some are untried":         {report.Graded, []report.Check{passed, untried}, []string{"leader"}},
+		"one failed":               {report.Graded, []report.Check{untried, {ID: "owner", Status: report.Failed}}, nil},
+		"one needs one that fails": {report.Graded, []report.Check{untried, {ID: "owner", Status: report.Skipped, Reason: "skipped: it needs children"}}, nil},
+		"the run was ended":        {report.Interrupted, []report.Check{passed, untried}, nil},
+	} {
+		if got := untriedAsAPod(&report.Report{Outcome: test.outcome, Checks: test.checks}); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v are untried, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestTheLabsThatAreAskedForAreGraded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		only []string
+		want bool
+	}{
+		{nil, true},
+		{[]string{"08-lolcow", "09-webapp"}, true},
+		{[]string{"09-webapp"}, false},
+	} {
+		if got := (&Options{Only: test.only}).grades(&manifest.Lab{Name: "08-lolcow"}); got != test.want {
+			t.Errorf("of %v lab 08 is graded: %t, want %t", test.only, got, test.want)
+		}
+	}
+}
+
+func TestTheTableNamesWhatWasLeftOut(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	(&Result{LeftOut: []string{"01-icecream", "03-finalizer"}}).Table(&out)
+	if want := "left out, since other labs were asked for: 01-icecream, 03-finalizer\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("the table must have %q and is\n%s", want, out.String())
+	}
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package proof
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lva.io/operators/scripts/checkout/command"
+)
+
+// Inputs are what decides the result of a part, besides the version of Go. Folders and files are named from the root of the
+// checkout, with slashes.
+type Inputs struct {
+	// All is every file of the checkout. What the proof itself writes never counts.
+	All bool
+	// Files are single files, and folders with all below them.
+	Files []string
+	// Packages are folders of Go packages. All that is in them counts, and what is compiled of the packages of ours that they and
+	// their tests import, with the go.mod and go.sum of their modules.
+	Packages []string
+	// Values are texts, such as the entry of one lab in a list of all.
+	Values []string
+}
+
+// prefix begins the import paths of our packages; a folder follows.
+const prefix = "lva.io/operators/"
+
+// Tree is the content of a checkout's files at one moment.
+type Tree struct {
+	root    string
+	digests map[string]string   // by file
+	folders map[string][]string // the files right below a folder
+	code    map[string]bool     // folders with Go files
+	imports map[string][]string // what a Go file imports of ours, as folders; filled as it is asked for
+}
+
+// ReadTree reads the files of a checkout that git tracks, and those that it neither tracks nor ignores: the next commit may have
+// them.
+func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, error) {
+	listed, err := runner.Run(ctx, root, nil, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+	if err != nil {
+		return nil, fmt.Errorf("asking git which files there are: %w", err)
+	}
+	t := &Tree{root: root, digests: map[string]string{}, folders: map[string][]string{}, code: map[string]bool{}, imports: map[string][]string{}}
+	for name := range strings.SplitSeq(listed, "\x00") {
+		if name == "" || name == Page || name == Records {
+			continue
+		}
+		digest, err := t.digest(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it is deleted, and the deletion is not committed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading what decides the proof: %w", err)
+		}
+		t.digests[name] = digest
+		t.folders[path.Dir(name)] = append(t.folders[path.Dir(name)], name)
+		if path.Ext(name) == ".go" {
+			t.code[path.Dir(name)] = true
+		}
+	}
+	return t, nil
+}
+
+func (t *Tree) digest(name string) (string, error) {
+	file := filepath.Join(t.root, filepath.FromSlash(name))
+	info, err := os.Lstat(file)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(file)
+		return "link " + target, err
+	}
+	content, err := os.ReadFile(file)
+	return fmt.Sprintf("%t %x", info.Mode()&0o111 != 0, sha256.Sum256(content)), err
+}
+
+// Hash stands for all inputs as they are in the tree. A file or a package that is missing is an error: a part would depend on
+// nothing without a word.
+func (t *Tree) Hash(in Inputs) (string, error) {
+	chosen := map[string]bool{}
+	for _, wanted := range in.Files {
+		found := false
+		for name := range t.digests {
+			if name == wanted || strings.HasPrefix(name, wanted+"/") {
+				chosen[name], found = true, true
+			}
+		}
+		if !found {
+			return "", fmt.Errorf("the proof depends on %s, which is not in the checkout", wanted)
+		}
+	}
+	if err := t.addPackages(chosen, in.Packages); err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %q\n", runtime.Version(), in.Values)
+	var names []string
+	for name := range t.digests {
+		if in.All || chosen[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(sum, "%q %s\n", name, t.digests[name])
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// addPackages adds the files of packages, and those of all that they import.
+func (t *Tree) addPackages(chosen map[string]bool, packages []string) error {
+	seen := map[string]bool{}
+	var waiting []string
+	visit := func(folder string, own bool) error {
+		for _, name := range t.filesOf(folder) {
+			if !own && !compiled(name) {
+				continue
+			}
+			chosen[name] = true
+			imports, err := t.importsOf(name)
+			if err != nil {
+				return err
+			}
+			waiting = append(waiting, imports...)
+		}
+		for dir := folder; dir != "."; dir = path.Dir(dir) {
+			if _, ok := t.digests[dir+"/go.mod"]; ok {
+				chosen[dir+"/go.mod"], chosen[dir+"/go.sum"] = true, true
+				break
+			}
+		}
+		return nil
+	}
+	for _, folder := range packages {
+		if !t.code[folder] {
+			return fmt.Errorf("the proof depends on the package %s, which is not in the checkout", folder)
+		}
+		seen[folder] = true
+		if err := visit(folder, true); err != nil {
+			return err
+		}
+	}
+	for len(waiting) > 0 {
+		folder := waiting[0]
+		waiting = waiting[1:]
+		if seen[folder] {
+			continue
+		}
+		seen[folder] = true
+		if err := visit(folder, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// filesOf are the files of a package: those in its folder, and in folders below it that are no packages, as files that it embeds
+// or that its tests read.
+func (t *Tree) filesOf(folder string) (all []string) {
+	for dir, files := range t.folders {
+		for near := dir; ; near = path.Dir(near) {
+			if near == folder {
+				all = append(all, files...)
+			}
+			if near == folder || near == "." || t.code[near] && !strings.Contains(near, "/testdata") {
+				break
+			}
+		}
+	}
+	return all
+}
+
+// compiled reports whether a file of a package may be part of a program that imports it.
+func compiled(name string) bool {
+	return !strings.HasSuffix(name, "_test.go") && path.Ext(name) != ".md" && !strings.Contains(name, "/testdata/")
+}
+
+// importsOf are the folders of our packages that a Go file imports, whatever the system that it is for.
+func (t *Tree) importsOf(name string) ([]string, error) {
+	if imports, known := t.imports[name]; known || path.Ext(name) != ".go" || strings.Contains(name, "/testdata/") {
+		return imports, nil
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(t.root, filepath.FromSlash(name)), nil, parser.ImportsOnly)
+	if err != nil {
+		return nil, fmt.Errorf("reading what %s imports: %w", name, err)
+	}
+	imports := []string{}
+	for _, spec := range file.Imports {
+		quoted, err := strconv.Unquote(spec.Path.Value)
+		if folder, ours := strings.CutPrefix(quoted, prefix); err == nil && ours {
+			imports = append(imports, folder)
+		}
+	}
+	t.imports[name] = imports
+	return imports, nil
+}

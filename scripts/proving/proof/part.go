@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Part is a part of the proof.
+type Part struct {
+	// Name is by what a person chooses it, as certify-02. The parts with one Family can be chosen together by its name.
+	Name, Family string
+	// Proves completes the sentence "The part proves that …".
+	Proves string
+	// Commands run one after the other in the root of the checkout, until one fails.
+	Commands []Command
+	// Inputs are what decides the result.
+	Inputs Inputs
+	// Usual is how long the part takes before a record says it, on two cores with warm caches.
+	Usual time.Duration
+	// Counts find in the output how much was proven. A part that counts, and has counted nothing, is not proven. Nil: nothing is counted.
+	Counts []Count
+	// Committed says that the part tries what is committed, as in a clone. It fails where the work tree differs from that: the work tree
+	// is what its inputs are read from.
+	Committed bool
+	// Shows is what the output must show, whatever the exit codes are. Nil: nothing.
+	Shows *Sign
+}
+
+// Sign is something in an output, without which its part is not proven.
+type Sign struct {
+	Pattern *regexp.Regexp
+	// Missing is a sentence that says what it means that the pattern does not match.
+	Missing string
+}
+
+// Command is a program with its arguments. A name without a slash is looked up in PATH. Env are more variables, as NAME=value.
+type Command struct {
+	Args []string
+	Env  []string
+}
+
+// Count counts in the output of a part. Pattern matches a line: the number in its first group is added, or 1 if it has no group.
+type Count struct {
+	Unit    string // in the plural, as "tests"
+	Pattern *regexp.Regexp
+}
+
+// counted says how much an output proves: "48 submissions". It is empty where nothing was counted.
+func (p Part) counted(output string) string {
+	var all []string
+	for _, count := range p.Counts {
+		sum := 0
+		for _, match := range count.Pattern.FindAllStringSubmatch(output, -1) {
+			n := 1
+			if len(match) > 1 {
+				n, _ = strconv.Atoi(match[1]) // the pattern has matched digits
+			}
+			sum += n
+		}
+		switch {
+		case sum == 1:
+			all = append(all, "1 "+strings.TrimSuffix(count.Unit, "s"))
+		case sum > 1:
+			all = append(all, fmt.Sprintf("%d %s", sum, count.Unit))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// decides are the inputs of the part, with what it runs.
+func (p Part) decides() Inputs {
+	in := p.Inputs
+	in.Values = append(slices.Clone(in.Values), fmt.Sprintf("%q", p.Commands))
+	return in
+}
+
+// check returns why an output proves nothing, although no command failed.
+func (p Part) check(output string) error {
+	switch {
+	case p.Shows != nil && !p.Shows.Pattern.MatchString(output):
+		return &verdict{errors.New(p.Shows.Missing)}
+	case len(p.Counts) > 0 && p.counted(output) == "":
+		var units []string
+		for _, count := range p.Counts {
+			units = append(units, count.Unit)
+		}
+		return &verdict{fmt.Errorf("its output counts no %s: nothing was tried, or scripts/proving/proof/parts.go looks for other words",
+			strings.Join(units, " and no "))}
+	}
+	return nil
+}
+
+// choose takes the parts with these names and families, in the order of the list. No names are all parts.
+func choose(parts []Part, names []string) ([]Part, error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(parts, func(p Part) bool { return p.is(name) }) {
+			return nil, fmt.Errorf("the proof has no part %q: there are %s, and `lab prove --list` shows the parts of each",
+				name, strings.Join(shortened(parts, parts), ", "))
+		}
+	}
+	if len(names) == 0 {
+		return parts, nil
+	}
+	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return !slices.ContainsFunc(names, p.is) }), nil
+}
+
+func (p Part) is(name string) bool { return p.Name == name || p.Family == name }
+
+// shortened are the names of some of all parts. A family of which all parts are among them stands for these.
+func shortened(all, some []Part) (names []string) {
+	in := func(some []Part, family string) (n int) {
+		for _, p := range some {
+			if p.Family == family {
+				n++
+			}
+		}
+		return n
+	}
+	for _, p := range some {
+		name := p.Name
+		if p.Family != "" && in(some, p.Family) == in(all, p.Family) {
+			name = p.Family
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
