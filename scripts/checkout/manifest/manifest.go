@@ -11,8 +11,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"lva.io/operators/scripts/grading/report"
 )
 
 // File is where the list lives, and SchemaFile what describes it: slash-separated, from the repository's root.
@@ -356,25 +354,14 @@ func (l *Lab) MaxScore() int {
 	return sum
 }
 
-// Blocked says why a check must be skipped, given how those before it ended; empty means that it can run. A check that it
-// needs and that has no status yet blocks it too, so that a check left out never counts as passed.
-func (l *Lab) Blocked(id string, statuses map[string]report.Status) string {
+// Needed are the checks that must have passed before one can run: the preconditions of the lab, and those that it names. An ID that the lab
+// does not have is an error.
+func (l *Lab) Needed(id string) ([]string, error) {
 	check, err := l.Check(id)
 	if err != nil {
-		return "skipped: " + err.Error()
+		return nil, err
 	}
-	for _, need := range slices.Concat(l.before(id), check.Needs) {
-		switch statuses[need] {
-		case report.Passed:
-		case report.Failed:
-			return fmt.Sprintf("skipped: it needs %s, which failed", need)
-		case report.Skipped:
-			return fmt.Sprintf("skipped: it needs %s, which was skipped", need)
-		default:
-			return fmt.Sprintf("skipped: it needs %s, which has not run", need)
-		}
-	}
-	return ""
+	return slices.Concat(l.before(id), check.Needs), nil
 }
 
 // before are the preconditions of a check.
@@ -386,13 +373,6 @@ func (l *Lab) before(id string) (ids []string) {
 		ids = append(ids, check.ID)
 	}
 	return ids
-}
-
-// MayExplain says whether a check that is blocked has to run all the same: it may name the cause of one that failed.
-func (l *Lab) MayExplain(id string, statuses map[string]report.Status) bool {
-	return slices.ContainsFunc(l.Checks, func(check Check) bool {
-		return statuses[check.ID] == report.Failed && slices.Contains(check.Causes, id)
-	})
 }
 
 // StartingWith returns the checks of the lab with one of them first, after the preconditions and the checks that it needs. The others keep

@@ -6,7 +6,6 @@ package manifest_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,7 +20,6 @@ import (
 
 	"lva.io/operators/clusters/addons/known"
 	"lva.io/operators/scripts/checkout/manifest"
-	"lva.io/operators/scripts/grading/report"
 )
 
 // repositoryRoot is that of this repository, as seen from this package.
@@ -83,9 +81,8 @@ func TestLoadTheRealList(t *testing.T) {
 			continue
 		}
 		first := lab.Checks[0]
-		if lab.MaxScore() != 100 || lab.Blocked(first.ID, nil) != "" {
-			t.Errorf("lab %s has %d points, and its first check %s is blocked by %q",
-				lab.Name, lab.MaxScore(), first.ID, lab.Blocked(first.ID, nil))
+		if needed, err := lab.Needed(first.ID); err != nil || lab.MaxScore() != 100 || len(needed) > 0 {
+			t.Errorf("lab %s has %d points, and its first check %s needs %q (%v)", lab.Name, lab.MaxScore(), first.ID, needed, err)
 		}
 	}
 }
@@ -120,48 +117,6 @@ func TestUnknownCheckNamesTheOnesThereAre(t *testing.T) {
 	}
 	_, err = lab.Check("flip")
 	wantError(t, err, `lab 02-pan-flipper has no check "flip"; its checks are served, flips, once, never-drops and cold-pan`)
-}
-
-func TestBlocked(t *testing.T) {
-	t.Parallel()
-	lab, err := load(t).Lab("2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		name, check string
-		statuses    map[string]report.Status
-		want        string
-	}{
-		{"needs nothing", "flips", nil, ""},
-		{"all passed", "never-drops", map[string]report.Status{"flips": report.Passed, "once": report.Passed}, ""},
-		{"one failed", "once", map[string]report.Status{"flips": report.Failed}, "skipped: it needs flips, which failed"},
-		{
-			"the second failed", "never-drops",
-			map[string]report.Status{"flips": report.Passed, "once": report.Failed},
-			"skipped: it needs once, which failed",
-		},
-		{
-			"one was skipped", "never-drops",
-			map[string]report.Status{"flips": report.Passed, "once": report.Skipped},
-			"skipped: it needs once, which was skipped",
-		},
-		{"one has not run", "once", nil, "skipped: it needs flips, which has not run"},
-		{"an unknown status", "once", map[string]report.Status{"flips": "fine"}, "skipped: it needs flips, which has not run"},
-		{"others do not matter", "once", map[string]report.Status{"flips": report.Passed, "cold-pan": report.Failed}, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			statuses := map[string]report.Status{"served": report.Passed} // the precondition
-			maps.Copy(statuses, test.statuses)
-			if got := lab.Blocked(test.check, statuses); got != test.want {
-				t.Errorf("Blocked() = %q, want %q", got, test.want)
-			}
-		})
-	}
-	if got := lab.Blocked("nonsense", nil); !strings.HasPrefix(got, "skipped: lab 02-pan-flipper has no check") {
-		t.Errorf("an unknown check is blocked by %q", got)
-	}
 }
 
 func TestDependents(t *testing.T) {
@@ -220,11 +175,13 @@ func TestPreconditions(t *testing.T) {
 	if len(lab.Own()) != len(lab.Checks)-1 || lab.Own()[0].ID != "flips" || lab.MaxScore() != 100 {
 		t.Errorf("its own checks are %+v, for %d points", lab.Own(), lab.MaxScore())
 	}
-	if got := lab.Blocked("flips", map[string]report.Status{"served": report.Failed}); got != "skipped: it needs served, which failed" {
-		t.Errorf("without it, flips is blocked by %q", got)
+	for id, want := range map[string][]string{"served": nil, "flips": {"served"}, "once": {"served", "flips"}} {
+		if got, err := lab.Needed(id); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s needs %q (%v), want %q", id, got, err, want)
+		}
 	}
-	if got := lab.Blocked("served", nil); got != "" {
-		t.Errorf("it needs nothing itself, and is blocked by %q", got)
+	if _, err := lab.Needed("nonsense"); err == nil {
+		t.Error("a check that the lab does not have needs nothing")
 	}
 }
 

@@ -260,11 +260,11 @@ func open(ctx context.Context, file string) (*Suite, error) {
 // run runs one check, cleans up after it, and tells the grader.
 func (s *Suite) run(ctx context.Context, t *testing.T, listed manifest.Check, feature types.Feature, cleanUp func(context.Context) error) {
 	t.Helper()
-	reason := s.Lab.Blocked(listed.ID, s.statuses)
+	reason := blocked(s.Lab, listed.ID, s.statuses)
 	if listed.Extension && s.NotExtended != "" {
 		reason = "skipped: " + s.NotExtended
 	}
-	explains := s.Lab.MayExplain(listed.ID, s.statuses)
+	explains := mayExplain(s.Lab, listed.ID, s.statuses)
 	if s.spoiledIn != "" {
 		reason = fmt.Sprintf("skipped: it needs a cluster that can be cleaned up, and after %s it could not be", s.spoiledIn)
 		explains = false
