@@ -247,8 +247,12 @@ func (s *Store) written(file File) string {
 // digestOf is a digest of the names and contents of a file, or of those files in a folder that count. In a folder that does not count, none does.
 // Names are slash-separated, from the root.
 func digestOf(root string, counts func(name string, entry fs.DirEntry) bool) (string, error) {
+	root, err := filepath.EvalSymlinks(root) // WalkDir does not enter a root that is a link
+	if err != nil {
+		return "", err
+	}
 	digest := sha256.New()
-	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
