@@ -54,7 +54,8 @@ type Options struct {
 	// All grades also what is proven: what was graded as it must be on this machine, since when nothing has changed that decides it.
 	// With Repeat or Load all are graded. Default: what is proven is not graded again.
 	All bool
-	// Harness stands for the code that grades: what is proven is graded again when it changes. Default: the running program's digest.
+	// Harness stands for the code that grades and for that of the checks: what is proven is graded again when it changes. Default: the
+	// digests of the running program and of the checks' program.
 	Harness string
 	// Proven is the folder of what is proven. Default: that of this user, which all checkouts share.
 	Proven string
@@ -159,13 +160,13 @@ func (o *Options) remember() error {
 
 // graders are what grades the lab. complete is false if a part of it is not there.
 func (o *Options) graders() (by graders, complete bool, err error) {
-	by = graders{harness: o.Harness, programs: []string{o.ControlPlane.Path, o.ControllerGen, o.Checks}}
+	by = graders{harness: o.Harness, programs: []string{o.ControlPlane.Path, o.ControllerGen}}
 	if by.harness == "" {
 		program, err := os.Executable()
 		if err != nil {
 			return by, false, err
 		}
-		by.programs = append(by.programs, program)
+		by.programs = append(by.programs, program, o.Checks)
 	}
 	if !o.withNode() {
 		return by, true, nil

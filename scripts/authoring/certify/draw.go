@@ -162,10 +162,10 @@ func (d *Draw) changed(ctx context.Context, labs []Options) (names []string, err
 		own := slices.DeleteFunc(imports["scripts/checks/"+lab.Name], func(name string) bool { return uses[name] == len(all) })
 		inFolders := func(name string) bool { // checks are tests, which Touch leaves out
 			in := strings.HasPrefix(name, "solutions/"+lab.Name+"/") || strings.HasPrefix(name, "scripts/checks/"+lab.Name+"/")
-			return in && path.Base(name) != mutant.File && path.Ext(name) != ".md"
+			return in && path.Base(name) != mutant.File && path.Ext(name) != ".md" && !d.Since.SameCode(ctx, name)
 		}
 		same := slices.ContainsFunc(before.Labs, func(b manifest.Lab) bool { return reflect.DeepEqual(b, *lab) })
-		if !same || d.Since.Touch(own...) || d.Since.Any(inFolders) {
+		if !same || d.Since.Touch(ctx, own...) || d.Since.Any(inFolders) {
 			names = append(names, lab.Name)
 		}
 	}

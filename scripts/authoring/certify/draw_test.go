@@ -118,7 +118,7 @@ func TestWhatAChangeHasGraded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				changed := string(content) + "\n// changed\n"
+				changed := string(content) + "\nvar changed bool\n"
 				if filepath.Base(name) == mutant.File {
 					changed = strings.Replace(string(content), "misconception: ", "misconception: Really, ", 1)
 				}

@@ -4,10 +4,12 @@
 package certify
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"lva.io/operators/clusters/node/manifests"
 	"lva.io/operators/clusters/node/targets"
 	"lva.io/operators/scripts/checkout"
+	"lva.io/operators/scripts/checkout/changes"
 	"lva.io/operators/scripts/checkout/manifest"
 )
 
@@ -133,14 +136,29 @@ func newProven(folder string, lab *manifest.Lab, by graders) (*proven, error) {
 	return &proven{dir: dir}, nil
 }
 
-// file stands for a candidate as it is laid out in a folder, and for what must come of it.
+// file stands for a candidate as it is laid out in a folder, and for what must come of it. Comments of Go files do not count.
 func (p *proven) file(c candidate, dir string) (string, error) {
-	content, err := dirhash.HashDir(dir, "", dirhash.Hash1)
+	content, err := codeOf(dir)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", c.name, err)
 	}
 	must := fmt.Sprintf("%+v %t %q %t %t %t %t", c.expectation, c.torture, c.falls, c.ungraded, c.base, c.design != "", c.misconception != "")
 	return filepath.Join(p.dir, fmt.Sprintf("%s-%x", c.name, sha256.Sum256([]byte(content+must)))), nil
+}
+
+// codeOf stands for the files of a folder.
+func codeOf(dir string) (string, error) {
+	files, err := dirhash.DirFiles(dir, "")
+	if err != nil {
+		return "", err
+	}
+	return dirhash.Hash1(files, func(name string) (io.ReadCloser, error) {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if filepath.Ext(name) == ".go" {
+			content = changes.Code(content)
+		}
+		return io.NopCloser(bytes.NewReader(content)), err
+	})
 }
 
 // has reports whether it is proven.

@@ -74,6 +74,7 @@ func TestWhatIsProven(t *testing.T) {
 		{"the same name, other layers", func() { by.images[0].ID = "sha256:2" }, one, false},
 		{"no image, as before", func() { by.images = nil }, one, true},
 		{"another submission", func() { write(filepath.Join(dir, "main.go"), "package other") }, one, false},
+		{"a comment", func() { write(filepath.Join(dir, "main.go"), "// Command other does nothing.\npackage other") }, one, true},
 		{"another file", func() { write(filepath.Join(dir, "api", "types.go"), "package api") }, one, false},
 		{"another harness", func() { by.harness = "two" }, one, false},
 		{"the harness from before", func() { by.harness = "" }, one, true},

@@ -89,16 +89,16 @@ func (c *Changes) module(dir string) string {
 	return dir
 }
 
-// Touch reports whether a file of one of the packages differs, tests and documentation aside. Packages are named by
+// Touch reports whether a file of one of the packages differs, tests, documentation and comments aside. Packages are named by
 // their folders. A file in a folder without Go code, as one that is embedded, is of the nearest package above.
-func (c *Changes) Touch(packages ...string) bool {
+func (c *Changes) Touch(ctx context.Context, packages ...string) bool {
 	return c.Any(func(name string) bool {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".md") || strings.Contains(name, "/testdata/") {
 			return false
 		}
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			if slices.Contains(packages, dir) {
-				return true
+				return !c.SameCode(ctx, name)
 			}
 			if code, _ := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(dir), "*.go")); len(code) > 0 {
 				return false

@@ -100,7 +100,7 @@ func TestWhichPackagesAChangeTouches(t *testing.T) {
 			}
 			var touched []string
 			for _, folder := range []string{"m/a", "m/b", "m/b/c"} {
-				if changes.Touch(folder) {
+				if changes.Touch(t.Context(), folder) {
 					touched = append(touched, folder)
 				}
 			}
@@ -111,6 +111,26 @@ func TestWhichPackagesAChangeTouches(t *testing.T) {
 				t.Errorf("%s has changed and is not among the files", test.file)
 			}
 		})
+	}
+}
+
+// A change of comments changes no code, so that it need not be graded. The linter looks at it.
+func TestAChangeOfComments(t *testing.T) {
+	t.Parallel()
+	root, runner := repository(t)
+	write(t, root, map[string]string{"m/b/b.go": "// Package b is empty.\npackage b\n", "m/b/c/c.go": "package c\n\n//go:generate b\n"})
+	changes, err := Since(t.Context(), runner, root, "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes.Touch(t.Context(), "m/b") || !changes.SameCode(t.Context(), "m/b/b.go") {
+		t.Error("a package comment touches the package")
+	}
+	if !changes.Touch(t.Context(), "m/b/c") || changes.SameCode(t.Context(), "m/b/c/c.go") {
+		t.Error("a directive is no change")
+	}
+	if got := changes.Packages("m"); !slices.Equal(got, []string{"m/b", "m/b/c"}) {
+		t.Errorf("Go files differ in %q", got)
 	}
 }
 

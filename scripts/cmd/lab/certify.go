@@ -43,11 +43,6 @@ func certifyCommand() *cobra.Command {
 				return err
 			}
 			options.Checkout = here
-			if built.Lab(here.Root).Fresh() {
-				if options.Harness, err = proof.Harness(cmd.Context(), here.Root); err != nil {
-					return err
-				}
-			}
 			drawn := &draw
 			if draw.Mutants == 0 {
 				drawn = nil
@@ -80,8 +75,19 @@ func certifyCommand() *cobra.Command {
 			if err := here.Prepare(cmd.Context(), withNode, labs...); err != nil {
 				return err
 			}
+			var harness func(*manifest.Lab) (string, error) // a program that is older than its sources stands for itself
+			if built.Lab(here.Root).Fresh() {
+				if harness, err = proof.Harness(cmd.Context(), here.Root); err != nil {
+					return err
+				}
+			}
 			var all []certify.Options
 			for _, lab := range labs {
+				if harness != nil {
+					if options.Harness, err = harness(lab); err != nil {
+						return err
+					}
+				}
 				tools, err := tools(cmd.Context(), &choice{Checkout: here, Lab: lab})
 				if err != nil {
 					return err

@@ -230,12 +230,9 @@ func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error
 	if err := r.here.Prepare(ctx, withNode, r.labs...); err != nil {
 		return nil, err
 	}
-	harness := ""
+	var harness func(*manifest.Lab) (string, error)
 	if built.Lab(r.here.Root).Fresh() {
-		// A checkout without git has none. Then this program itself stands for what grades.
-		if harness, err = proof.Harness(ctx, r.here.Root); err != nil {
-			harness = ""
-		}
+		harness, _ = proof.Harness(ctx, r.here.Root) // a checkout without git has none: then this program itself stands for what grades
 	}
 	for _, lab := range r.labs {
 		tools, err := tools(ctx, &choice{Checkout: r.here, Lab: lab})
@@ -246,9 +243,15 @@ func (r *classRun) prepare(ctx context.Context) (of []certify.Options, err error
 		if err := fetchModules(ctx, r.here, r.here.SolutionDir(lab), ""); err != nil {
 			return nil, err
 		}
-		of = append(of, certify.Options{
-			Checkout: r.here, Lab: lab, ControllerGen: tools.ControllerGen, Checks: tools.Checks, Harness: harness, WithNode: clusterWithNode(r.here, lab),
-		})
+		options := certify.Options{
+			Checkout: r.here, Lab: lab, ControllerGen: tools.ControllerGen, Checks: tools.Checks, WithNode: clusterWithNode(r.here, lab),
+		}
+		if harness != nil {
+			if options.Harness, err = harness(lab); err != nil {
+				return nil, err
+			}
+		}
+		of = append(of, options)
 	}
 	return of, nil
 }

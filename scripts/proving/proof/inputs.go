@@ -19,13 +19,14 @@ import (
 	"strconv"
 	"strings"
 
+	"lva.io/operators/scripts/checkout/changes"
 	"lva.io/operators/scripts/checkout/command"
 )
 
 // Inputs are what decides the result of a part, besides the version of Go. Folders and files are named from the root of the
-// checkout, with slashes.
+// checkout, with slashes. Of a Go file its code counts, and not its comments (changes.Code).
 type Inputs struct {
-	// All is every file of the checkout. What the proof itself writes never counts.
+	// All is every file of the checkout, with all comments. What the proof itself writes never counts.
 	All bool
 	// Files are single files, and folders with all below them.
 	Files []string
@@ -43,8 +44,9 @@ const prefix = "lva.io/operators/"
 type Tree struct {
 	root    string
 	digests map[string]string   // by file
+	codes   map[string]string   // by Go file, without what only a reader needs
 	folders map[string][]string // the files right below a folder
-	code    map[string]bool     // folders with Go files
+	hasCode map[string]bool     // folders with Go files
 	imports map[string][]string // what a Go file imports of ours, as folders; filled as it is asked for
 }
 
@@ -55,39 +57,51 @@ func ReadTree(ctx context.Context, runner *command.Runner, root string) (*Tree, 
 	if err != nil {
 		return nil, fmt.Errorf("asking git which files there are: %w", err)
 	}
-	t := &Tree{root: root, digests: map[string]string{}, folders: map[string][]string{}, code: map[string]bool{}, imports: map[string][]string{}}
+	t := &Tree{root: root, digests: map[string]string{}, folders: map[string][]string{}, codes: map[string]string{}, hasCode: map[string]bool{}, imports: map[string][]string{}}
 	for name := range strings.SplitSeq(listed, "\x00") {
 		if name == "" || name == Page || name == Records {
 			continue
 		}
-		digest, err := t.digest(name)
+		digest, code, err := t.digest(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it is deleted, and the deletion is not committed
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading what decides the proof: %w", err)
 		}
+		t.codes[name] = code
 		t.digests[name] = digest
 		t.folders[path.Dir(name)] = append(t.folders[path.Dir(name)], name)
 		if path.Ext(name) == ".go" {
-			t.code[path.Dir(name)] = true
+			t.hasCode[path.Dir(name)] = true
 		}
 	}
 	return t, nil
 }
 
-func (t *Tree) digest(name string) (string, error) {
+// digest stands for a file, and code for that of it which decides what a program does.
+func (t *Tree) digest(name string) (digest, code string, err error) {
 	file := filepath.Join(t.root, filepath.FromSlash(name))
 	info, err := os.Lstat(file)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		target, err := os.Readlink(file)
-		return "link " + target, err
+		return "link " + target, "link " + target, err
 	}
 	content, err := os.ReadFile(file)
-	return fmt.Sprintf("%t %x", info.Mode()&0o111 != 0, sha256.Sum256(content)), err
+	if err != nil {
+		return "", "", err
+	}
+	of := func(content []byte) string {
+		return fmt.Sprintf("%t %x", info.Mode()&0o111 != 0, sha256.Sum256(content))
+	}
+	digest = of(content)
+	if path.Ext(name) != ".go" {
+		return digest, digest, nil
+	}
+	return digest, of(changes.Code(content)), nil
 }
 
 // Hash stands for all inputs as they are in the tree. A file or a package that is missing is an error: a part would depend on
@@ -118,7 +132,11 @@ func (t *Tree) Hash(in Inputs) (string, error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fmt.Fprintf(sum, "%q %s\n", name, t.digests[name])
+		digest := t.codes[name]
+		if in.All {
+			digest = t.digests[name]
+		}
+		fmt.Fprintf(sum, "%q %s\n", name, digest)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
@@ -148,7 +166,7 @@ func (t *Tree) addPackages(chosen map[string]bool, packages []string) error {
 		return nil
 	}
 	for _, folder := range packages {
-		if !t.code[folder] {
+		if !t.hasCode[folder] {
 			return fmt.Errorf("the proof depends on the package %s, which is not in the checkout", folder)
 		}
 		seen[folder] = true
@@ -178,7 +196,7 @@ func (t *Tree) filesOf(folder string) (all []string) {
 			if near == folder {
 				all = append(all, files...)
 			}
-			if near == folder || near == "." || t.code[near] && !strings.Contains(near, "/testdata") {
+			if near == folder || near == "." || t.hasCode[near] && !strings.Contains(near, "/testdata") {
 				break
 			}
 		}

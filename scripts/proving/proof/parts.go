@@ -109,20 +109,29 @@ var harness = Inputs{
 	Files:    []string{"scripts/cmd/lab/certify.go", "scripts/cmd/lab/choice.go", "scripts/cmd/lab/cluster.go", "scripts/cmd/lab/grade.go"},
 }
 
-// Harness stands for the code of a checkout that grades, of whatever lab. It is the same as long as no change of the code can change a
-// grade.
-func Harness(ctx context.Context, root string) (_ string, err error) {
+// Harness returns, for a lab of a checkout, what stands for the code that grades it, the checks included. It is the same as long as no
+// change of the code can change a grade.
+func Harness(ctx context.Context, root string) (of func(*manifest.Lab) (string, error), err error) {
 	runner, err := command.NewRunner()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	tree, err := ReadTree(ctx, runner, root)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return tree.Hash(harness)
+	return tree.harness, nil
 }
+
+func (t *Tree) harness(lab *manifest.Lab) (string, error) {
+	in := harness
+	in.Packages = append(slices.Clip(in.Packages), checksOf(lab))
+	return t.Hash(in)
+}
+
+// checksOf is the folder of a lab's checks.
+func checksOf(lab *manifest.Lab) string { return "scripts/checks/" + lab.Name }
 
 // graded are the inputs of what grades submissions of a lab.
 func graded(lab *manifest.Lab) (Inputs, error) {
@@ -132,7 +141,7 @@ func graded(lab *manifest.Lab) (Inputs, error) {
 	}
 	in := Inputs{
 		Values:   []string{string(entry)},
-		Packages: append(slices.Clip(harness.Packages), "scripts/checks/"+lab.Name, "clusters/controlplane"),
+		Packages: append(slices.Clip(harness.Packages), checksOf(lab), "clusters/controlplane"),
 		// The pinned controller-gen makes manifests.
 		Files: append(slices.Clip(harness.Files), "solutions/"+lab.Name, "scripts/checkout/tools"),
 	}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Operator Labs authors
+
+package changes_test
+
+import (
+	"bytes"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"lva.io/operators/scripts/checkout/changes"
+)
+
+func TestCode(t *testing.T) {
+	t.Parallel()
+	const base = `package shop
+
+// Sell sells.
+func Sell(a int, b string) error {
+	return sell(a, b) // at once
+}
+`
+	for name, test := range map[string]struct {
+		content string
+		same    bool
+	}{
+		"the same":               {base, true},
+		"another comment":        {"// A licence.\n\npackage shop\n\n/* Sell\nsells. */\nfunc Sell(a int, b string) error {\n\n\treturn sell(a, b)\n}\n", true},
+		"other line breaks":      {"package shop\n\nfunc Sell(\n\ta int,\n\tb string,\n) error {\n\treturn sell(\n\t\ta,\n\t\tb,\n\t)\n}\n", true},
+		"a semicolon":            {"package shop; func Sell(a int, b string) error { return sell(a, b); }", true},
+		"another token":          {"package shop\n\nfunc Sell(a int, b string) error {\n\treturn sell(a, a)\n}\n", false},
+		"a directive":            {"package shop\n\n//go:noinline\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
+		"a marker":               {"package shop\n\n// +kubebuilder:object:root=true\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
+		"a marker without space": {"package shop\n\n//+kubebuilder:object:root=true\nfunc Sell(a int, b string) error {\n\treturn sell(a, b)\n}\n", false},
+		"code of a skeleton": {
+			"package shop\n\nfunc Sell(a int, b string) error {\n//lab:begin sell\n\treturn sell(a, b)\n//lab:else\n// return nil\n//lab:end\n}\n", false,
+		},
+		"no Go": {"package shop\n\nfunc Sell(a int, b string) error {\n\treturn sell(a, b) + \"\n}\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if same := bytes.Equal(changes.Code([]byte(base)), changes.Code([]byte(test.content))); same != test.same {
+				t.Errorf("the same code: %t, want %t\n%q\n%q", same, test.same, changes.Code([]byte(base)), changes.Code([]byte(test.content)))
+			}
+		})
+	}
+}
+
+// What a skeleton has instead, and what an example prints, are comments that decide.
+func TestCommentsThatDecide(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"code of a skeleton": {
+			"package shop\n\n//lab:begin sell\nvar a = 1\n//lab:else\n// var a = 2\n//lab:end\n",
+			"package shop\n\n//lab:begin sell\nvar a = 1\n//lab:else\n// var a = 3\n//lab:end\n",
+		},
+		"the output of an example": {
+			"package shop\n\nfunc ExampleSell() {\n\tSell()\n\t// Output:\n\t// sold\n}\n",
+			"package shop\n\nfunc ExampleSell() {\n\tSell()\n\t// Output:\n\t// sold out\n}\n",
+		},
+	} {
+		if bytes.Equal(changes.Code([]byte(pair[0])), changes.Code([]byte(pair[1]))) {
+			t.Errorf("%s: two files have the same code %q", name, changes.Code([]byte(pair[0])))
+		}
+	}
+	after := [2]string{"package a\n//lab:else\n// x\n//lab:end\n// one\n", "package a\n//lab:else\n// x\n//lab:end\n// two\n"}
+	if !bytes.Equal(changes.Code([]byte(after[0])), changes.Code([]byte(after[1]))) {
+		t.Error("a comment after a skeleton's code decides")
+	}
+}
+
+// The files of this repository have the same code without their comments, and as the printer of Go lays them out.
+func TestCommentsAreNoCode(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../*/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if decides.Match(content) {
+			continue
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, content, parser.SkipObjectResolution) // without comments
+		if err != nil {
+			t.Fatal(err)
+		}
+		var printed bytes.Buffer
+		if err := (&printer.Config{Tabwidth: 8}).Fprint(&printed, set, file); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(changes.Code(content), changes.Code(printed.Bytes())) {
+			t.Errorf("%s has other code without its comments", name)
+		}
+		compared++
+	}
+	if compared < 200 {
+		t.Errorf("%d of %d files were compared", compared, len(files))
+	}
+}
+
+// decides matches files that may have comments that decide.
+var decides = regexp.MustCompile(`//[a-z0-9]+:|//\s*\+|[oO]utput:`)
