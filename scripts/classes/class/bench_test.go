@@ -16,7 +16,7 @@ import (
 // BenchmarkClass invites a class, invites it again, and revokes it: seconds for each, and the memory of the API server
 // while all are in, in MB. The figures of docs/guides/instructor.md are from here:
 //
-//	go test ./class -run - -bench Class -benchtime 1x
+//	go test ./classes/class -run - -bench Class -benchtime 1x
 func BenchmarkClass(b *testing.B) {
 	for _, size := range []int{10, 100, 500} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {

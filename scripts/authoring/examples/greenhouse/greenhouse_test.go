@@ -47,7 +47,7 @@ func generate(t *testing.T, here *checkout.Checkout, what, api string) (dir stri
 	t.Cleanup(func() { _ = runner.Close() })
 	dir = t.TempDir()
 	_, err = runner.Run(t.Context(), filepath.Join(here.Root, "scripts"), []string{"GOWORK=off"},
-		generator.Output, what, "paths=./examples/"+api, "output:dir="+dir)
+		generator.Output, what, "paths=./authoring/examples/"+api, "output:dir="+dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(have) != string(want) {
-			t.Errorf("%s/%s is stale: in scripts, run ../.cache/bin/controller-gen object paths=./examples/%s", api, name, api)
+			t.Errorf("%s/%s is stale: in scripts, run ../.cache/bin/controller-gen object paths=./authoring/examples/%s", api, name, api)
 		}
 	}
 }

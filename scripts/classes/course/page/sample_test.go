@@ -25,7 +25,7 @@ import (
 
 const root = "../../../.."
 
-// write keeps the pages of the sample, to look at them: go test ./course/page -run Sample -write DIR.
+// write keeps the pages of the sample, to look at them: go test ./classes/course/page -run Sample -write DIR.
 var write = flag.String("write", "", "folder for the pages of the sample class")
 
 // sample is a class of students who handed in wrong solutions of real labs.

@@ -12,5 +12,5 @@
 // measured, fixed, fix first, expected, observed, evidence, lecture, hint, read, also failed, outcome, reason, forbidden, notice, error,
 // log, files, seed.
 //
-// To see it, `go run ./report/terminal/testdata/demo graded-failed` from scripts/.
+// To see it, `go run ./grading/report/terminal/testdata/demo graded-failed` from scripts/.
 package terminal

@@ -5,7 +5,7 @@
 // SPDX-FileCopyrightText: The Operator Labs authors
 
 // Command demo replays one of the reports in ../../../testdata as it would be seen while grading, and then as it is seen from
-// its file: `go run ./report/terminal/testdata/demo [-speed 5] graded-failed`.
+// its file: `go run ./grading/report/terminal/testdata/demo [-speed 5] graded-failed`.
 package main
 
 import (
